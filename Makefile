@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# What can be done here; `make help` prints the lines marked with two hashes.
+# The targets of this tree; `make help` prints the lines marked with two hashes.
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -64,6 +64,12 @@ timeline: ## two HIP processes in the guest as a trace for Perfetto and a pictur
 check: ## formatting, lints, layering, headers
 	@scripts/check
 
+rust-project: ## rust-project.json, for rust-analyzer on the module
+	@scripts/rust-project
+
+rustdoc: ## the documentation of hw and the module, private items included, in target/doc
+	@scripts/rustdoc
+
 sysroot: ## the sysroot, the prepared kernel tree and what else the cache holds for builds
 	@scripts/kernel stock
 
@@ -73,4 +79,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules deb model demo guest kfdtest vm test test-debug test-long llama corpus fuzz bench bench-amdgpu state timeline check sysroot debug-kernel clean
+.PHONY: help modules deb model demo guest kfdtest vm test test-debug test-long llama corpus fuzz bench bench-amdgpu state timeline check rust-project rustdoc sysroot debug-kernel clean

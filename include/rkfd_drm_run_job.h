@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * gpu_scheduler:drm_run_job, with the fields it had up to Linux 6.16, for the jobs that rkfd runs. Since then
- * the scheduler's own event is drm_sched_job_run, which stands beside it.
+ * gpu_scheduler:drm_run_job, with the fields it had up to Linux 6.16, for the jobs that rkfd runs.
+ * Since then the scheduler's own event is drm_sched_job_run, which exists beside this one.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM gpu_scheduler

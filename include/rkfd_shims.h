@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One-line wrappers of what Rust cannot call: inline functions, macros, variadic functions. A shim is
- * named rkfd_<what it wraps>, grouped by subsystem, and holds no logic. bindgen reads this header.
+ * One-line wrappers of kernel interfaces that Rust cannot call: inline functions, macros, variadic
+ * functions. A shim is named rkfd_<name of the interface>, grouped by subsystem, and has no logic.
+ * bindgen reads this header.
  */
 #ifndef RKFD_SHIMS_H
 #define RKFD_SHIMS_H

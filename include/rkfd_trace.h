@@ -8,7 +8,7 @@
 
 #include <linux/tracepoint.h>
 
-/* An ioctl of /dev/kfd that was answered with an error. */
+/* An ioctl of /dev/kfd that returned an error. */
 TRACE_EVENT(rkfd_ioctl,
 	TP_PROTO(u32 pid, u32 nr, int error),
 	TP_ARGS(pid, nr, error),

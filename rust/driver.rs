@@ -35,7 +35,7 @@ use rebind::RebindGuard;
 use sleep::PmRegistration;
 use watchdog::Watchdog;
 
-/// The driver.
+/// The PCI driver.
 pub(crate) struct RkfdDriver;
 
 // The macro takes a list only. An index too many does not compile, and neither does one too few.
@@ -51,7 +51,7 @@ const fn known(index: usize) -> pci::DeviceId {
     pci::DeviceId::from_id(pci::Vendor::ATI, KNOWN_DEVICES[index].device as u32)
 }
 
-/// Takes the GPU's interrupts.
+/// Handles the GPU's interrupts.
 struct GpuIrqHandler(Arc<Gpu>);
 
 impl IrqHandler for GpuIrqHandler {
@@ -60,7 +60,7 @@ impl IrqHandler for GpuIrqHandler {
     }
 }
 
-/// A GPU whose rings run; they are stopped when it is dropped.
+/// A GPU whose rings run. Dropping this stops them.
 struct RunningRings(Arc<Gpu>);
 
 impl Drop for RunningRings {
@@ -69,7 +69,7 @@ impl Drop for RunningRings {
     }
 }
 
-/// A GPU whose hubs translate; they do not any more when this has been dropped.
+/// A GPU whose hubs translate addresses. Dropping this turns translation off.
 struct TranslatingHubs(Arc<Gpu>);
 
 impl Drop for TranslatingHubs {
@@ -78,8 +78,8 @@ impl Drop for TranslatingHubs {
     }
 }
 
-/// A GPU that reaches system memory; dropping this takes it away from whatever address spaces and buffers there still
-/// are, which may live on in other processes.
+/// A GPU that can reach system memory. Dropping this revokes that access from all address spaces
+/// and buffers that still exist; other processes may keep those alive.
 struct SystemMemoryAccess(Arc<Gpu>);
 
 impl Drop for SystemMemoryAccess {
@@ -92,27 +92,27 @@ impl Drop for SystemMemoryAccess {
     }
 }
 
-/// What is there while a device is bound. Dropped in this order: no more users, no more work, nothing that the device
-/// can do by itself, no memory of its, no more interrupts.
+/// Everything that exists while a device is bound. Fields are dropped in this order: users, work
+/// items, the device's own activity, its memory, its interrupts.
 struct DeviceParts {
-    /// First: from here on it is no news when the GPU does not answer.
+    /// Dropped first: from here on a GPU that does not answer is not reported.
     _guard: reset::ResetGuard,
-    /// Before the memory that it has for a sleep loses the device.
+    /// Dropped before the device goes, on which the memory for a sleep depends.
     sleeper: PmRegistration,
     _plugged: PluggedGpu,
     _files: GpuDebugfs,
     _sysfs: AddedFiles,
-    /// Before the SMU is told that the driver goes.
+    /// Dropped before the SMU learns that the driver goes.
     _sensors: Option<sensors::SensorRegistration>,
     _node: DrmRegistration<Arc<GpuMemory>>,
     _watch: Watchdog,
     running: RunningRings,
     firmware: LoadedFirmware,
     _translating: TranslatingHubs,
-    /// `None` while it sleeps.
+    /// `None` while the machine sleeps.
     mastering: Option<BusMastering>,
     _reaching: SystemMemoryAccess,
-    /// What is behind it is not up to processes.
+    /// Nothing dropped after this point can be delayed by processes.
     deadline: GpuDeadline,
     _irq: IrqRegistration<GpuIrqHandler>,
     _reset: FirmwareReset,
@@ -121,7 +121,7 @@ struct DeviceParts {
 
 impl DeviceParts {
     fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
-        // A GPU that was being reset may come after the shutdown of all devices.
+        // A GPU that was being reset may appear after all devices were shut down.
         if host::is_shutting_down() {
             return Err(ENODEV);
         }
@@ -129,7 +129,7 @@ impl DeviceParts {
         let (gpu, loaded) = Gpu::new(pdev)?;
         let reset = FirmwareReset::new(pdev, &loaded);
         let translating = TranslatingHubs(gpu.clone());
-        // Goes before the hubs do, also from here on.
+        // From here on an error drops the firmware before the hubs.
         let firmware = loaded;
         let dispatch = InterruptDispatch::new(&gpu.queues, kfd::process_sink()?)?;
         gpu.queues.interrupts.populate(dispatch.clone());
@@ -139,13 +139,13 @@ impl DeviceParts {
         let mastering = BusMastering::new(pdev);
         let running = RunningRings(gpu);
         let gpu = &running.0;
-        // Until it is stopped: what takes the entries keeps the ring, too.
+        // Stays until `stop`: the handler of the entries also keeps the ring.
         gpu.hw.ih.listen(dispatch);
         gpu.start()?;
         let watch = Watchdog::new(gpu)?;
         let sensors = firmware.sensors();
         if let Some(sensors) = &sensors {
-            // Until the node is gone.
+            // Stays until the node is gone.
             gpu.hw.sensors.populate(sensors.clone());
         }
         let node = render::driver::register(&gpu.memory)?;
@@ -201,7 +201,8 @@ impl DeviceParts {
 }
 
 /// A bound device. It has its parts until the first of [`pci::Driver::unbind`],
-/// [`pci_driver::PciDriver::shutdown`], [`pci_driver::Driver::before_reset`] and [`pci_driver::Driver::lost`].
+/// [`pci_driver::PciDriver::shutdown`], [`pci_driver::PciDriver::before_reset`] and
+/// [`pci_driver::PciDriver::lost`].
 #[pin_data]
 pub(crate) struct BoundDevice {
     #[pin]
@@ -210,8 +211,9 @@ pub(crate) struct BoundDevice {
 }
 
 impl BoundDevice {
-    /// What there is to take down, by dropping it, while interrupts, the device's IOMMU domain and its DMA operations are there: that is
-    /// bounded, and sleeps. Nothing the second time.
+    /// Takes the parts out, to be dropped while interrupts, the device's IOMMU domain and its DMA
+    /// operations still exist. Dropping them is bounded and may sleep. `None` from the second call
+    /// on.
     fn take_parts(&self) -> Option<DeviceParts> {
         self.parts.lock().take()
     }
@@ -222,7 +224,8 @@ impl BoundDevice {
         (*parts).as_mut().map_or(Ok(()), f)
     }
 
-    /// Wakes it; its queues stay off `until` then. One that does not come back is taken from the driver, and given to it anew, once processes run.
+    /// Wakes the GPU after a sleep. Its queues stay off the hardware `until` then. A GPU that does
+    /// not come back is unbound, and bound again once processes run.
     fn wake(&self, pdev: &pci::Device<Core<'_>>, until: sleep::QuiesceUntil) -> Result {
         self.with_parts(|parts| {
             let mastering = &mut parts.mastering;
@@ -231,7 +234,8 @@ impl BoundDevice {
             woken.inspect_err(|error| {
                 dev_err!(
                     pdev,
-                    "the GPU does not come back from sleep: {error:?}: it is taken from all who use it\n"
+                    "the GPU does not come back from sleep: {error:?}: \
+                     it is taken from all who use it\n"
                 );
                 parts.mastering = None;
                 parts.running.0.cut_off();
@@ -241,7 +245,7 @@ impl BoundDevice {
         })
     }
 
-    /// Takes it down. A device that is gone already is waited for nowhere.
+    /// Takes the device down. A device that is already gone is not waited for.
     fn teardown(&self) {
         if let Some(parts) = self.take_parts() {
             parts.teardown();
@@ -261,7 +265,7 @@ impl pci::Driver for RkfdDriver {
     ) -> impl PinInit<BoundDevice, Error> + 'bound {
         let parts = match ProbeMode::get() {
             ProbeMode::Whole => DeviceParts::new(pdev).map_err(|error| {
-                // Whatever step it was at.
+                // Whichever step the device had reached.
                 let is_gone = !pci_ext::is_present(pdev);
                 let error = if is_gone { ENODEV } else { error };
                 dev_err!(
@@ -275,7 +279,7 @@ impl pci::Driver for RkfdDriver {
                 );
                 error
             }),
-            // No device for this driver then: another one may have it.
+            // The device is not bound in this mode: another driver may take it.
             ProbeMode::Look => probe_only::report(pdev).and(Err(ENODEV)),
             ProbeMode::Load => probe_only::report(pdev)
                 .and_then(|()| probe_only::load(pdev))
@@ -287,14 +291,16 @@ impl pci::Driver for RkfdDriver {
         })
     }
 
-    /// When the data is dropped the bus and the driver core have taken back some of what is needed.
+    /// When the data is dropped, the bus and the driver core have already taken back some of what
+    /// is needed.
     fn unbind(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         this.teardown();
     }
 }
 
 impl pci_driver::PciDriver for RkfdDriver {
-    /// So that nothing of the GPU writes to memory when another kernel runs. Processes stay, and have lost the GPU. Bounded, however many they are.
+    /// Makes sure that the GPU writes to no memory once another kernel runs. Processes stay,
+    /// without the GPU. Bounded, whatever their number.
     fn shutdown(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         if let Some(parts) = this.take_parts() {
             parts.deadline.start();
@@ -302,7 +308,7 @@ impl pci_driver::PciDriver for RkfdDriver {
         }
     }
 
-    /// It is not the driver that resets it, but what processes are told is the same.
+    /// The reset is not the driver's own, but processes get the same notice.
     fn before_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         let Some(parts) = this.take_parts() else {
             return;
@@ -315,12 +321,12 @@ impl pci_driver::PciDriver for RkfdDriver {
         parts.teardown();
     }
 
-    /// It is a GPU that the driver may take, also where it was lost before.
+    /// The driver may bind the GPU again, even if it was lost before.
     fn after_reset(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         this.again.bind();
     }
 
-    /// As if it had been pulled out.
+    /// The same as a surprise removal.
     fn lost(pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
         let Some(parts) = this.take_parts() else {
             return;
@@ -353,7 +359,7 @@ impl pci_driver::PciDriver for RkfdDriver {
     }
 
     fn complete_sleep(_pdev: &pci::Device<Core<'_>>, this: Pin<&BoundDevice>) {
-        // Without its parts there is nothing that could go on.
+        // Without its parts the device cannot continue.
         let _ = this.with_parts(|parts| {
             parts.sleeper.complete();
             Ok(())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A GPU's firmware: brought from files to its engines by the PSP, run, and taken from them again. What is in which file, and the order, is
-//! [`hw::firmware::plan`]'s.
+//! A GPU's firmware: the PSP loads it from files into the engines, and it is unloaded again.
+//! [`hw::firmware::plan`] has the files' contents and the order.
 
 mod clocks;
 pub(crate) mod files;
@@ -26,27 +26,29 @@ use crate::mem::GpuMemory;
 use files::{FirmwareFiles, MissingFile};
 use sensors::SmuSensors;
 
-/// How long the GPU's clock is watched: a hundred ticks and more.
+/// How long the GPU's clock is observed: more than a hundred ticks.
 const TICKS: Delta = Delta::from_micros(100);
 
-/// The firmware that engines run. When this is dropped they stand and, if it is this driver's, the SMU has been told, and the PSP has given
-/// its memory back: the next driver finds what it needs (amdgpu unloads in this order). Who keeps this has stopped what uses the engines.
+/// The firmware that the engines run. When this is dropped the engines are halted. If the driver
+/// has loaded the firmware, the SMU is then notified and the PSP returns its memory, so that the
+/// next driver finds the state that it needs (amdgpu unloads in this order). The owner has stopped
+/// all users of the engines before.
 pub(crate) struct LoadedFirmware {
     own: Option<OwnFirmware>,
     hw: Arc<Hardware>,
 }
 
-/// What comes with firmware that this driver has loaded.
+/// State of firmware that this driver has loaded.
 struct OwnFirmware {
     /// Versions of the files of MEC and SDMA.
     versions: (u32, u32),
     smu: Arc<SmuSensors>,
-    /// Before the memory that the PSP has. `None` while the GPU sleeps.
+    /// Dropped before the PSP's memory. `None` while the GPU sleeps.
     tmr: Option<Tmr>,
     memory: PspMemory,
 }
 
-/// VRAM that nobody but the PSP has.
+/// VRAM that only the PSP uses.
 struct PspMemory {
     image: VramBlocks,
     pages: VramBlocks,
@@ -54,7 +56,11 @@ struct PspMemory {
 }
 
 impl PspMemory {
-    /// With `tmr` bytes for what the PSP keeps. ENOMEM.
+    /// Allocates it, with `tmr` bytes for the PSP's own use.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     fn new(vram: &VramManager, tmr: u64) -> Result<Self> {
         Ok(Self {
             image: vram.alloc_own(IMAGE_BYTES, IMAGE_BYTES)?,
@@ -70,16 +76,21 @@ impl PspMemory {
         }
     }
 
-    /// All of it.
+    /// All of its runs.
     fn runs(&self) -> impl Iterator<Item = VramRun> + '_ {
         let parts = [&self.image, &self.pages, &self.tmr];
         parts.into_iter().flat_map(|part| part.runs()).copied()
     }
 }
 
-/// Loads the firmware of the GPU of `memory`, whose hubs are up and whose engines are about to: none where somebody else has loaded some and
-/// there are no files for another. ENOENT without a file that is needed, EINVAL for one that is damaged, ETIMEDOUT and EIO where PSP or
-/// SMU do not do their part, ENOMEM: the log says which. Sleeps, a quarter of a second where all is well.
+/// Loads the firmware of the GPU of `memory`. Its hubs are up, its engines not yet. If another
+/// driver has loaded firmware and there are no files for a different one, that is kept. May sleep,
+/// for a quarter of a second if there is no trouble.
+///
+/// # Errors
+///
+/// `ENOENT` without a file that is needed; `EINVAL` for a damaged one; `ETIMEDOUT` and `EIO` if PSP
+/// or SMU fail; `ENOMEM`. The log names the cause.
 pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
     let hw = &memory.hw;
     let plan = hw.asic.firmware;
@@ -88,7 +99,8 @@ pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
         Err(MissingFile(name, error)) if hw.state != BootState::Cold && error == ENOENT => {
             dev_info!(
                 &*hw.dev,
-                "the firmware that was loaded before is used: there is no file {name} (Debian: package firmware-amd-graphics)\n"
+                "the firmware that was loaded before is used: there is no file {name} \
+                 (Debian: package firmware-amd-graphics)\n"
             );
             return Ok(LoadedFirmware {
                 own: None,
@@ -98,7 +110,7 @@ pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
         Err(missing) => return Err(missing.log_error(&hw.dev)),
     };
     files.check(&hw.dev)?;
-    // Before firmware runs that may have the flash chip for itself, as amdgpu reads it.
+    // Read before any firmware runs that may claim the flash chip, as in amdgpu.
     let limits = limits::find(hw)?;
     let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes)?;
     let (tmr, smu) = hand_over(hw, hw.state, &files, &blocks)?;
@@ -114,7 +126,11 @@ pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
     })
 }
 
-/// Hands all images of `files` over to the PSP of a GPU that was found in `state`. Errors as [`load`].
+/// Hands all images of `files` to the PSP of a GPU that was found in `state`.
+///
+/// # Errors
+///
+/// As [`load`].
 fn hand_over(
     hw: &Hardware,
     state: BootState,
@@ -144,7 +160,11 @@ fn hand_over(
     Ok((tmr, smu))
 }
 
-/// All files of the firmware of `hw`, which are whole: for [`LoadedFirmware::reload`]. ENOENT, EINVAL and ENOMEM as for [`load`]: the log says which. Sleeps.
+/// Reads and checks all firmware files of `hw`, for [`LoadedFirmware::reload`]. May sleep.
+///
+/// # Errors
+///
+/// `ENOENT`, `EINVAL` and `ENOMEM` as for [`load`]. The log names the cause.
 pub(crate) fn files(hw: &Hardware) -> Result<FirmwareFiles> {
     let dev = &hw.dev;
     let files =
@@ -153,7 +173,7 @@ pub(crate) fn files(hw: &Hardware) -> Result<FirmwareFiles> {
     Ok(files)
 }
 
-/// Has the bootloader start the secure OS, unless one lives: then that is used.
+/// Lets the bootloader start the secure OS, unless one is alive: then that one is used.
 fn start_secure_os(hw: &Hardware, state: BootState, psp: &Psp, files: &FirmwareFiles) -> Result {
     let Some((&(last, command), others)) = hw.asic.firmware.bootloader.split_last() else {
         return Ok(());
@@ -184,13 +204,17 @@ fn each(steps: &[hw::firmware::plan::Step], files: &FirmwareFiles, ring: &mut Ps
 }
 
 impl LoadedFirmware {
-    /// Whether this driver has loaded it.
+    /// Whether this driver has loaded the firmware.
     pub(crate) fn is_own(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Versions of what MEC and SDMA run: those of the files. Where somebody else has loaded it, what is in the engines' registers.
-    /// ENODEV if the ASIC has no such.
+    /// Versions of the firmware of MEC and SDMA: those of the files, or, if another driver has
+    /// loaded it, the contents of the engines' registers.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the ASIC has no such registers.
     pub(crate) fn versions(&self) -> Result<(u32, u32)> {
         match &self.own {
             Some(own) => Ok(own.versions),
@@ -198,18 +222,18 @@ impl LoadedFirmware {
         }
     }
 
-    /// What its SMU measures; None where that is not to be had.
+    /// The SMU's sensors; `None` if they cannot be had.
     pub(crate) fn sensors(&self) -> Option<Arc<SmuSensors>> {
         let own = self.own.as_ref()?;
         own.smu.is_measuring().then(|| own.smu.clone())
     }
 
-    /// What the PSP has of VRAM, where nothing is saved.
+    /// The PSP's part of VRAM, of which nothing is saved.
     pub(crate) fn memory(&self) -> impl Iterator<Item = VramRun> + '_ {
         self.own.iter().flat_map(|own| own.memory.runs())
     }
 
-    /// Takes it from the engines, as when the driver goes. Who uses those has stopped. Sleeps.
+    /// Unloads the firmware, as on unbind. The users of the engines have stopped. May sleep.
     pub(crate) fn stop(&mut self) {
         self.hw.halt_engines();
         if self.hw.is_present() {
@@ -220,8 +244,12 @@ impl LoadedFirmware {
         }
     }
 
-    /// Loads it anew from `files`, after [`LoadedFirmware::stop`], with the GPU found in `state`; the hubs are up, and the engines about to be. EBUSY where somebody else
-    /// had loaded it; else errors as [`load`].
+    /// Loads the firmware again from `files`, after [`LoadedFirmware::stop`]. The GPU was found in
+    /// `state`; its hubs are up, its engines not yet.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if another driver had loaded it; otherwise as [`load`].
     pub(crate) fn reload(&mut self, files: &FirmwareFiles, state: BootState) -> Result {
         let own = self.own.as_mut().ok_or(EBUSY)?;
         let (tmr, smu) = hand_over(&self.hw, state, files, &own.memory)?;
@@ -229,13 +257,16 @@ impl LoadedFirmware {
         own.smu.restart(smu)
     }
 
-    /// The SMU that it has started, if it is this driver's.
+    /// The SMU, if this driver has started it.
     fn smu(&self) -> Option<&Arc<SmuSensors>> {
         self.own.as_ref().map(|own| &own.smu)
     }
 
-    /// Whether the RLC runs, which has been started: the GPU's clock counts. EIO if it stands: the log says so. ENODEV when the device is gone.
-    /// Sleeps.
+    /// Checks that the RLC runs after its start: then the GPU's clock counts. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the clock stands, which is logged; `ENODEV` when the device is gone.
     pub(crate) fn check_clock(&self) -> Result {
         let before = self.hw.clock.now();
         fsleep(TICKS);
@@ -254,15 +285,15 @@ impl LoadedFirmware {
 }
 
 impl LoadedFirmware {
-    /// The engines stand. What is not answered was told.
+    /// Unloads the SMU's firmware after the engines were halted. Messages that fail are logged.
     fn unload_smu(&self) {
-        // Features end before the RLC, which has a clock that they change.
+        // Features end before the RLC does, since they change its clock.
         if let Some(own) = &self.own {
             own.smu.send(SmuMessage::DisableAllSmuFeatures);
         }
         self.hw.rlc.stop();
         match &self.own {
-            // It takes no more messages then, and has yet to reset the GPU.
+            // The SMU accepts no more messages after this one, and it must still reset the GPU.
             Some(own) if !reset::is_due(&self.hw) => own.smu.send(SmuMessage::PrepareMp1ForUnload),
             _ => {}
         }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A GPU: the sum of its layers, brought up in the order in which each needs the other.
+//! A GPU: the sum of its layers, brought up in the order in which they depend on each other.
 //!
-//! Each layer holds those below it: [`GpuQueues`] on [`KernelRings`] on [`GpuMemory`] on [`Hardware`]. What lives longer than the
-//! device is bound, as buffers do, holds its own layer and thus only those below.
+//! Each layer holds those below it: [`GpuQueues`] on [`KernelRings`] on [`GpuMemory`] on
+//! [`Hardware`]. An object that outlives the bound device, such as a buffer, holds its own layer
+//! and thus only those below.
 
 use kernel::device::Core;
 use kernel::pci;
@@ -18,7 +19,7 @@ use crate::mem::GpuMemory;
 use crate::queue::GpuQueues;
 use crate::ring::{KernelRings, RingEngines};
 
-/// A GPU, kept by the PCI driver while bound, and by the processes that use it.
+/// A GPU, held by the PCI driver while bound, and by the processes that use it.
 pub(crate) struct Gpu {
     /// The queues of processes.
     pub(crate) queues: Arc<GpuQueues>,
@@ -31,13 +32,17 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Brings the GPU at `pdev`, which is enabled, up as far as it needs no interrupt and no memory but its own. With it the firmware that
-    /// its engines run, to be dropped between [`Gpu::stop`] and [`Gpu::close`]. ENODEV for one that the driver does not know or
-    /// cannot use; errors of the parts.
+    /// Brings up the GPU at `pdev`, which is enabled, as far as that needs no interrupt and no
+    /// memory but its own. The firmware that its engines run is returned beside it, to be dropped
+    /// between [`Gpu::stop`] and [`Gpu::close`].
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for a GPU that the driver does not know or cannot use; errors of the parts.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<(Arc<Self>, LoadedFirmware)> {
         let hw = Hardware::new(pdev)?;
         let memory = GpuMemory::new(&hw).inspect_err(|_| hw.close())?;
-        // The firmware, which is still taken back by then, needs the hubs.
+        // The hubs stay until the firmware, which needs them, is unloaded.
         Self::on(memory).inspect_err(|_| hw.close())
     }
 
@@ -57,7 +62,8 @@ impl Gpu {
         Ok((Arc::new(gpu, GFP_KERNEL)?, firmware))
     }
 
-    /// Starts what runs by itself: the driver's own rings, and the scheduler of compute queues.
+    /// Starts the parts that run by themselves: the driver's own rings, and the scheduler of
+    /// compute queues.
     pub(crate) fn start(&self) -> Result {
         self.hw.ih.start();
         let slots: Arc<dyn RingEngines> = self.queues.slots.clone();
@@ -66,12 +72,13 @@ impl Gpu {
         self.queues.start()
     }
 
-    /// Stops what runs by itself; the device is about to go. Nobody uses it any more.
+    /// Stops the parts that run by themselves; the device is about to go. The GPU has no users any
+    /// more.
     pub(crate) fn stop(&self) {
         self.memory.evictor.stop();
-        // As long as there are engines to copy what processes have there, and no process has the GPU.
+        // While there are engines to copy the memory of processes, and no process has the GPU.
         self.memory.shared_vram.close(&self.memory);
-        // What other devices have in VRAM they cannot have any more.
+        // Other devices lose what they have mapped in VRAM.
         self.memory.bos.for_each(|bo| bo.revoke_all());
         self.memory.vram.scrubber().stop();
         self.rings.stop();
@@ -87,24 +94,31 @@ impl Gpu {
         }
         self.queues.compute.stop();
         self.hw.gfx.stop();
-        // What a queue that hung still had, the engines no longer reach.
+        // The engines no longer reach the memory of queues that hung.
         self.queues.slots.close();
         self.queues.compute.close();
         self.hw.vmids.watch(None);
     }
 
-    /// Saves what VRAM holds in `image`, and stops what runs by itself; then takes the `firmware` from it. Registers are not used from then on, and it may lose all that it has. Nobody uses
-    /// it: all queues are quiesced, and no work item changes its memory. Errors of [`VramImage::save`]; EBUSY, if something runs all the same: all is as before then. Sleeps.
+    /// Saves the contents of VRAM in `image`, stops the parts that run by themselves, then unloads
+    /// the `firmware`. From then on registers are not used, and the GPU may lose all its state. The
+    /// GPU has no users meanwhile: all queues are evicted, and no work item changes its memory. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`VramImage::save`]; `EBUSY` if something runs nevertheless. The GPU is then as
+    /// before.
     pub(crate) fn suspend(&self, firmware: &mut LoadedFirmware, image: &mut VramImage) -> Result {
         image.save(&self.memory, &mut firmware.memory())?;
         if let Err(error) = self.queues.compute.pause() {
             image.discard();
             return Err(error);
         }
-        // Nothing of the driver's own is in the GART after it, but for what it is given anew.
+        // After this, the GART holds nothing of the driver's own but what is added anew.
         self.rings.stop();
         self.hw.ih.stop();
-        // Of a GPU that is gone nothing comes back.
+        // A GPU that is gone has nothing to save.
         let _ = image.save_table(&self.memory);
         firmware.stop();
         self.hw.close();
@@ -112,8 +126,12 @@ impl Gpu {
         Ok(())
     }
 
-    /// Brings it up as [`Gpu::new`] does, after [`Gpu::suspend`]: with the `firmware` of `files`, and of what `image` has what it needs. Errors as there, and EIO for one that
-    /// is not the same. Sleeps.
+    /// Brings up the GPU as [`Gpu::new`] does, after [`Gpu::suspend`]: with the `firmware` of
+    /// `files`, and with what it needs of `image`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gpu::new`]; `EIO` for a GPU that is not the same.
     pub(crate) fn resume_blocks(
         &self,
         firmware: &mut LoadedFirmware,
@@ -129,7 +147,12 @@ impl Gpu {
         firmware.check_clock()
     }
 
-    /// Starts what runs by itself again, and brings back what `image` has; it may be bus master. Errors as [`Gpu::start`], and of [`VramImage::restore`]. Sleeps.
+    /// Starts the parts that run by themselves again, and restores the rest of `image`. The GPU may
+    /// be a bus master. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gpu::start`]; those of [`VramImage::restore`].
     pub(crate) fn restart(&self, image: &mut VramImage) -> Result {
         if let Some(dispatch) = self.queues.interrupts.as_ref() {
             self.hw.ih.listen(dispatch.clone());
@@ -141,8 +164,8 @@ impl Gpu {
         self.queues.compute.start(&self.memory)
     }
 
-    /// The way to it has failed: registers are not used any more, the driver's own jobs fail, and so who waits for either comes to an end. Nobody
-    /// resets it. Bounded; sleeps.
+    /// Gives the GPU up after its bus failed: registers are not used any more and the driver's own
+    /// jobs fail, so that their waiters return. No reset follows. Bounded; may sleep.
     pub(crate) fn cut_off(&self) {
         self.hw.health.listen(None);
         self.hw.health.set_lost();
@@ -150,7 +173,7 @@ impl Gpu {
         self.rings.stop();
     }
 
-    /// Turns translation off. Nothing of the device looks at memory any more.
+    /// Turns translation off. The device does not access memory any more.
     pub(crate) fn close(&self) {
         self.hw.close();
     }

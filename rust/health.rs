@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whether a GPU still answers. Who finds that a part of it does not, and that nothing smaller helps, says so here; who can reset the GPU as a
-//! whole listens.
+//! Whether a GPU still answers. Code that finds that a part does not answer, and that no smaller
+//! measure helps, reports it here. The code that can reset the whole GPU listens.
 
 use core::fmt;
 
@@ -12,18 +12,18 @@ use hw::ih::HubKind;
 
 use crate::kern::task::TaskIdentity;
 
-/// A part that takes more than itself to get going again.
+/// A part that only a reset of the whole GPU recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WedgedPart {
     /// The hardware's scheduler of compute queues.
     Scheduler,
     /// An SDMA engine.
     Sdma(u8),
-    /// A hub: what it has cached of page tables cannot be taken from it any more.
+    /// A hub: the page table entries that it has cached cannot be invalidated any more.
     Hub(HubKind),
 }
 
-/// A queue that the part was at.
+/// A queue that the part was working on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SuspectQueue {
     /// The process.
@@ -32,17 +32,17 @@ pub(crate) struct SuspectQueue {
     pub(crate) queue: u32,
 }
 
-/// What does not answer, and what it was at if that is known.
+/// The part that does not answer, and the queue it was working on, if that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WedgeReport {
     /// The part.
     pub(crate) part: WedgedPart,
-    /// The queue, which need not have caused it.
+    /// The suspected queue, which need not be the cause.
     pub(crate) suspect: Option<SuspectQueue>,
 }
 
 impl WedgeReport {
-    /// In a few words, for SMI_EVENTS.
+    /// The part in a few words, for SMI_EVENTS.
     pub(crate) const fn name(&self) -> &'static CStr {
         match self.part {
             WedgedPart::Scheduler => c"compute scheduler hang",
@@ -69,9 +69,10 @@ impl fmt::Display for WedgeReport {
     }
 }
 
-/// Who is told. It allocates nothing and waits for nothing.
+/// Handles the report of a wedged GPU. It allocates nothing and does not wait.
 pub(crate) trait WedgeHandler: Send + Sync {
-    /// The GPU is wedged: [`GpuHealth::cause`] says how. Called once, with locks of whoever has found it.
+    /// The GPU is wedged: [`GpuHealth::cause`] tells why. Called once, under locks of the reporting
+    /// code.
     fn wedged(&self);
 }
 
@@ -89,7 +90,11 @@ struct HealthState {
 }
 
 impl GpuHealth {
-    /// All is well. ENOMEM.
+    /// A healthy GPU.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let state = HealthState {
             cause: None,
@@ -104,7 +109,8 @@ impl GpuHealth {
         )
     }
 
-    /// The GPU is wedged. Who says so first is heard. Allocates nothing, waits for nothing.
+    /// Reports that the GPU is wedged. The first report counts. Allocates nothing and does not
+    /// wait.
     pub(crate) fn wedge(&self, cause: WedgeReport) {
         let rescue = {
             let mut state = self.state.lock();
@@ -119,12 +125,12 @@ impl GpuHealth {
         }
     }
 
-    /// What has wedged it; None while all is well.
+    /// Why the GPU is wedged; `None` while it is healthy.
     pub(crate) fn cause(&self) -> Option<WedgeReport> {
         self.state.lock().cause
     }
 
-    /// Has `rescue` be told from now on, also of what was before; or nobody.
+    /// Sets the handler of reports, also of an earlier one; `None` removes it.
     pub(crate) fn listen(&self, rescue: Option<Arc<dyn WedgeHandler>>) {
         let (before, late) = {
             let mut state = self.state.lock();
@@ -137,12 +143,13 @@ impl GpuHealth {
         }
     }
 
-    /// Its reset has not brought it back, or the way to it has failed: there is nothing more that a driver can do.
+    /// Marks the GPU as lost: a reset has not recovered it, or its bus has failed. The driver can
+    /// do nothing more.
     pub(crate) fn set_lost(&self) {
         self.lost.store(true, Relaxed);
     }
 
-    /// Whether that is so.
+    /// Whether the GPU is lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Relaxed)
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Safe wrappers of what the kernel crate lacks, in its shape, so that each can go when upstream has it.
+//! Safe wrappers for parts of the kernel that the kernel crate does not cover yet. They follow its
+//! shape, so that each can be dropped once upstream has its own.
 
 pub(crate) mod addresses;
 pub(crate) mod anon_file;

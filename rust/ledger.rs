@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How many of each kind of object a GPU has: counted where the object is made, uncounted when it is dropped.
-//! What is not zero after the last client has gone is a leak.
+//! Counts of each kind of object that a GPU has. An object is counted when it is made and uncounted
+//! when it is dropped. A count that is not zero after the last client has gone is a leak.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
-/// What is counted.
+/// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum LedgerKind {
@@ -24,9 +24,9 @@ pub(crate) enum LedgerKind {
     DoorbellSlices,
     /// Bytes of VRAM handed out.
     VramBytes,
-    /// Those of them that are the driver's tables.
+    /// The part of them that holds the driver's tables.
     VramTables,
-    /// Those of them that are shared virtual memory.
+    /// The part of them that is shared virtual memory.
     SharedVramBytes,
     /// Bytes of VRAM buffers that are in system memory.
     EvictedBytes,
@@ -34,9 +34,9 @@ pub(crate) enum LedgerKind {
     GttBytes,
     /// Bytes of USERPTR memory.
     UserptrBytes,
-    /// Bound pages of the GART.
+    /// Bound GART pages.
     GartPages,
-    /// Jobs that have not ended.
+    /// Unfinished jobs.
     Jobs,
     /// Page tables.
     PageTables,
@@ -90,7 +90,11 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// All counts 0. ENOMEM.
+    /// All counts 0.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let ledger = Self {
             counts: [const { Atomic::new(0) }; LedgerKind::ALL.len()],
@@ -98,7 +102,7 @@ impl Ledger {
         Ok(Arc::new(ledger, GFP_KERNEL)?)
     }
 
-    /// Counts `n` of `kind` for as long as what is returned lives.
+    /// Counts `n` of `kind` until the returned hold is dropped.
     pub(crate) fn hold(self: &Arc<Self>, kind: LedgerKind, n: u64) -> LedgerHold {
         self.add(kind, n as i64);
         LedgerHold {
@@ -113,7 +117,7 @@ impl Ledger {
         self.counts[kind as usize].load(Relaxed)
     }
 
-    /// All counts with their kinds, in debugfs's order; not of one moment.
+    /// All counts with their kinds, in debugfs's order. They are not a snapshot of one moment.
     pub(crate) fn snapshot(&self) -> [(LedgerKind, i64); LedgerKind::ALL.len()] {
         LedgerKind::ALL.map(|kind| (kind, self.count(kind)))
     }
@@ -123,7 +127,7 @@ impl Ledger {
     }
 }
 
-/// A count held in a [`Ledger`]; given back when dropped.
+/// A count held in a [`Ledger`], released on drop.
 pub(crate) struct LedgerHold {
     ledger: Arc<Ledger>,
     kind: LedgerKind,

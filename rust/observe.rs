@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What can be seen of the driver from outside, beside the trace events of [`crate::kern::trace`].
+//! The driver's state as seen from outside, apart from the trace events of [`crate::kern::trace`].
 
 pub(crate) mod debugfs;
 pub(crate) mod dump;

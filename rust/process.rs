@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Processes: what one address space has of each GPU, from the first open of /dev/kfd to the last close or the end
-//! of the address space, whichever is first.
+//! Processes: the state of one address space on each GPU, from the first open of /dev/kfd to the
+//! last close or the end of the address space, whichever is first.
 
 mod by_pasid;
 pub(crate) mod context;
@@ -35,8 +35,8 @@ use svm::{ClosingGpus, Svm};
 use sysfs::ProcessFolder;
 use table::ProcessTable;
 
-/// A process. Locks, outermost first: `life` (while things are taken from it), `creating`, `queues`, a context's memory,
-/// the mmap lock, `contexts`, a context's doorbells.
+/// A process. Locks, outermost first: `life` (while its GPUs are taken from it), `creating`,
+/// `queues`, a context's memory, the mmap lock, `contexts`, a context's doorbells.
 #[pin_data]
 pub(crate) struct Process {
     space: AddressSpace,
@@ -44,20 +44,20 @@ pub(crate) struct Process {
     pasid: Pasid,
     events: Arc<ProcessEvents>,
     svm: Arc<Svm>,
-    /// Held while a queue is made, for which memory of the process's may have to be waited for.
+    /// Held while a queue is created, which may have to wait for memory of the process.
     #[pin]
     creating: Mutex<()>,
-    /// Nothing is waited for under it.
+    /// No other wait happens under this lock.
     #[pin]
     queues: Mutex<ProcessQueues>,
     #[pin]
     contexts: Mutex<GpuContexts>,
-    /// Where it is shown, until it has ended.
+    /// Its folder in sysfs, until the process has ended.
     #[pin]
     folder: SpinLock<Option<Arc<ProcessFolder>>>,
     #[pin]
     life: Mutex<Option<MmExitSubscription<ProcessTable>>>,
-    /// Ends it.
+    /// The work item that ends the process.
     #[pin]
     ending: Work<Self>,
     table: Arc<ProcessTable>,
@@ -68,7 +68,11 @@ impl_has_work! {
 }
 
 impl Process {
-    /// The calling process, of address space `space`, with nothing of any GPU, for `table`. ENOMEM.
+    /// The calling process, of address space `space`, with no state on any GPU, for `table`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     fn new(
         table: &Arc<ProcessTable>,
         space: AddressSpace,
@@ -97,27 +101,28 @@ impl Process {
         )
     }
 
-    /// Its address space.
+    /// The address space.
     pub(crate) fn space(&self) -> &AddressSpace {
         &self.space
     }
 
-    /// The process's number in the first PID namespace.
+    /// The process's number in the initial PID namespace.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Whether the caller is a thread of the process; a forked child is not, even while it shares the address space.
+    /// Whether the caller is a thread of the process. A forked child is not, even while it shares
+    /// the address space.
     pub(crate) fn is_current(&self) -> bool {
         self.space.is_current() && kernel::current!().group_leader().pid() == self.pid
     }
 
-    /// As [`user_range::with_lock_soon`], of its memory.
+    /// [`user_range::with_lock_soon`] for its memory.
     pub(crate) fn with_lock_soon<T>(&self, act: impl FnMut() -> Result<T>) -> Result<T> {
         user_range::with_lock_soon(&self.space, act)
     }
 
-    /// Its events.
+    /// The events.
     pub(crate) fn events(&self) -> &Arc<ProcessEvents> {
         &self.events
     }
@@ -133,7 +138,7 @@ impl Process {
             .wait(items, all, timeout, || self.poll_interrupts())
     }
 
-    /// Has interrupts handled that were lost on their way from one of its GPUs.
+    /// Handles interrupts that one of its GPUs has raised and that were lost on the way.
     fn poll_interrupts(&self) {
         for index in 0.. {
             let gpu = match self.contexts.lock().list.get(index) {
@@ -144,12 +149,13 @@ impl Process {
         }
     }
 
-    /// The process's part of the GPU `id`, if it has one.
+    /// The context on the GPU `id`, if there is one.
     pub(crate) fn context(&self, id: GpuId) -> Option<Arc<GpuContext>> {
         self.with_context(id, Arc::clone)
     }
 
-    /// Runs `f` on the process's part of the GPU `id`, if it has one. mmap waits meanwhile, so `f` waits for nothing.
+    /// Runs `f` on the context on the GPU `id`, if there is one. mmap waits meanwhile, so `f` must
+    /// not wait.
     pub(crate) fn with_context<T>(
         &self,
         id: GpuId,
@@ -163,8 +169,12 @@ impl Process {
         context.map(f)
     }
 
-    /// The process's part of `gpu`, made with the first call. The caller sees to it that the GPU is not taken away
-    /// meanwhile. ENODEV at the process's end, ENOMEM.
+    /// The context on `gpu`, created by the first call. The caller ensures that the GPU is not
+    /// removed meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` at the process's end; `ENOMEM`.
     pub(crate) fn context_on(&self, gpu: &Arc<Gpu>) -> Result<Arc<GpuContext>> {
         let mut contexts = self.contexts.lock();
         if contexts.ended {
@@ -178,14 +188,17 @@ impl Process {
         Ok(context)
     }
 
-    /// Makes a queue; its id and its doorbell. ENODEV without an address space or at the end, and what
-    /// [`queue::create`] says.
+    /// Creates a queue; returns its id and its doorbell.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` without an address space or at the end; those of [`queue::create`].
     pub(crate) fn create_queue(
         &self,
         context: &Arc<GpuContext>,
         create: CreateQueue,
     ) -> Result<(u32, DoorbellSlot)> {
-        // Not under the lock, which who takes everything from the process waits for.
+        // Outside the lock, since the end of the process waits for that.
         let create = PreparedQueue::new(&context.vm()?, create)?;
         let _creating = self.creating.lock();
         self.svm.expect_queue(self)?;
@@ -223,7 +236,7 @@ impl Process {
         Ok((id, slot))
     }
 
-    /// Where it is shown, if it is.
+    /// The folder in sysfs, if there is one.
     fn folder(&self) -> Option<Arc<ProcessFolder>> {
         self.folder.lock().clone()
     }
@@ -233,7 +246,11 @@ impl Process {
         context.acquire(file, self.folder())
     }
 
-    /// Updates queue `id`. EINVAL, and what [`UserQueue::update`] says.
+    /// Updates queue `id`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown queue; those of [`UserQueue::update`].
     pub(crate) fn update_queue(&self, id: u32, update: &UpdateQueue) -> Result {
         let (queue, _) = self.queues.lock().get(id)?;
         queue.update(update)?;
@@ -243,22 +260,31 @@ impl Process {
         Ok(())
     }
 
-    /// Runs `f` on queue `id`. EINVAL.
+    /// Runs `f` on queue `id`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown queue.
     pub(crate) fn with_queue<T>(
         &self,
         id: u32,
         f: impl FnOnce(&dyn UserQueue) -> Result<T>,
     ) -> Result<T> {
-        // Without the lock: only calls for this queue wait for it.
+        // Outside the lock: only calls for this queue wait for it.
         let (queue, _) = self.queues.lock().get(id)?;
         f(&*queue)
     }
 
-    /// Destroys queue `id`. EINVAL; ETIME when the hardware does not let go of it, as amdkfd says: it is gone all the same,
-    /// but what it used stays in use.
+    /// Destroys queue `id`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown queue; `ETIME`, as in amdkfd, when the hardware does not let go of
+    /// it. The queue is gone even then, but its memory stays in use.
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
         let (queue, context) = self.queues.lock().get(id)?;
-        // What it has done wrong is told while it is there, and does not count against the next queue.
+        // Errors of the queue are reported while it exists, and are not attributed to the next
+        // queue.
         context.gpu().hw.ih.wait_drained();
         let destroyed = queue.destroy();
         context.gpu().hw.ih.wait_drained();
@@ -269,23 +295,31 @@ impl Process {
         destroyed
     }
 
-    /// The ROCm runtime announces itself. EBUSY if it has done so already, EEXIST if there are queues.
+    /// The ROCm runtime registers.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it has registered already; `EEXIST` if there are queues.
     pub(crate) fn enable_runtime(&self) -> Result {
         self.queues.lock().enable_runtime()
     }
 
-    /// The ROCm runtime takes its leave; it need not have been there.
+    /// The ROCm runtime unregisters. It need not have registered.
     pub(crate) fn disable_runtime(&self) {
         self.queues.lock().disable_runtime();
     }
 
-    /// Whether page faults of its queues are retried, until what is not there is mapped (XNACK).
+    /// Whether page faults of its queues are retried until the page is mapped (XNACK).
     pub(crate) fn retries(&self) -> bool {
         self.svm.retries()
     }
 
-    /// Says whether they are from now on. EBUSY while there are queues, on any GPU; EINTR when the caller is killed, ENODEV at the process's end,
-    /// ENOMEM.
+    /// Sets whether page faults of its queues are retried.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while there are queues on any GPU; `EINTR` when the caller is killed; `ENODEV` at
+    /// the process's end; `ENOMEM`.
     pub(crate) fn set_retries(&self, on: bool) -> Result {
         let _creating = self.creating.lock();
         if !self.queues.lock().is_empty() {
@@ -294,7 +328,7 @@ impl Process {
         self.svm.set_retries(self, on)
     }
 
-    /// Whether it has something of `gpu`, or something is being taken from it.
+    /// Whether it has a context on `gpu`, or is just losing it.
     fn uses(&self, gpu: &Arc<Gpu>) -> bool {
         self.contexts
             .lock()
@@ -303,7 +337,7 @@ impl Process {
             .any(|context| context.is_on(gpu))
     }
 
-    /// Takes everything that the process has of `gpu`, which is about to go.
+    /// Removes all state on `gpu`, which is about to go.
     fn remove_gpu(&self, gpu: &Arc<Gpu>) {
         let _life = self.life.lock();
         self.svm.set_closing(ClosingGpus::One(gpu.hw.id));
@@ -311,7 +345,7 @@ impl Process {
         self.svm.set_closing(ClosingGpus::None);
     }
 
-    /// Takes everything from the process. Called once.
+    /// Removes all state of the process. Called once.
     fn end(&self) {
         let mut life = self.life.lock();
         self.contexts.lock().ended = true;
@@ -324,24 +358,25 @@ impl Process {
         drop(life.take());
     }
 
-    /// Destroys the queues on `context`, to which none come any more once those that are being made are there.
+    /// Destroys the queues on `context`. Once the queues that are being created have appeared, no
+    /// further ones are added.
     fn destroy_on(&self, context: &Arc<GpuContext>) {
         drop(self.creating.lock());
         context.gpu().queues.compute.dismiss(self.pasid.get());
         loop {
             let taken = self.queues.lock().remove_on(context);
             let Some((id, entry)) = taken else { break };
-            // One that cannot be got off was reported.
+            // A queue that cannot be taken off the hardware was reported.
             let _ = entry.queue.destroy();
             drop(entry);
             self.queues.lock().release(id);
         }
-        // Its number may be another process's next.
+        // The queue's number may be reused by another process.
         context.gpu().hw.ih.wait_drained();
     }
 
-    /// Ends the contexts that `which` says. They stay in the list meanwhile; who finds one there can add nothing to
-    /// it. The caller holds `life`.
+    /// Ends the contexts that `which` selects. They stay in the list meanwhile, but nothing can be
+    /// added to them. The caller holds `life`.
     fn end_contexts(&self, which: impl Fn(&Arc<GpuContext>) -> bool) {
         self.for_each_context(|context| {
             if which(context) {
@@ -373,7 +408,8 @@ impl Process {
         }
     }
 
-    /// Calls `f` with each context. When one goes meanwhile, another may be left out: see `life`.
+    /// Calls `f` with each context. When a context goes meanwhile, another may be skipped: see
+    /// `life`.
     fn for_each_context(&self, mut f: impl FnMut(&Arc<GpuContext>)) {
         for index in 0.. {
             let context = self.contexts.lock().list.get(index).cloned();
@@ -383,7 +419,7 @@ impl Process {
     }
 }
 
-/// The parts of the GPUs that a process has.
+/// The contexts of a process.
 #[derive(Default)]
 struct GpuContexts {
     list: KVec<Arc<GpuContext>>,

@@ -41,7 +41,8 @@ impl Register {
         first.nth(self.offset, 1)
     }
 
-    /// The register `n` steps of `stride` dwords further on. For indices that the caller knows to be small.
+    /// The register `n` steps of `stride` dwords further on. For indices that the caller knows to
+    /// be small.
     pub(crate) const fn nth(self, n: u32, stride: u32) -> Self {
         Self {
             segment: self.segment,
@@ -55,7 +56,7 @@ pub(crate) const fn with(word: u32, field: Field, value: u32) -> u32 {
     word & !field.put(u32::MAX) | field.put(value)
 }
 
-/// The word with bit `n` set, for registers with a bit for each of something; 0 from 32 on.
+/// The word with bit `n` set, for registers with one bit for each of several items; 0 from 32 on.
 pub(crate) const fn bit(n: u32) -> u32 {
     match 1u32.checked_shl(n) {
         Some(word) => word,
@@ -88,12 +89,12 @@ impl RegisterWindow {
         })
     }
 
-    /// The dword of `reg` in BAR5; None in a segment that the block does not have.
+    /// The dword of `reg` in BAR5; `None` in a segment that the block does not have.
     pub(crate) fn dword(&self, reg: Register) -> Option<u32> {
         self.bases.register(reg.segment, reg.offset)
     }
 
-    /// Reads `reg`; all ones when the device is gone.
+    /// Reads `reg`; all ones if the device is missing.
     pub(crate) fn read(&self, reg: Register) -> u32 {
         self.dword(reg).map_or(GONE, |dword| self.mmio.read(dword))
     }
@@ -105,7 +106,7 @@ impl RegisterWindow {
         }
     }
 
-    /// Writes `value` with its fields from `fields` replaced.
+    /// Replaces `fields` of `reg` by their values, and keeps its other fields.
     pub(crate) fn update(&self, reg: Register, fields: &[(Field, u32)]) {
         let value = fields.iter().fold(self.read(reg), |word, (field, value)| {
             with(word, *field, *value)
@@ -113,7 +114,7 @@ impl RegisterWindow {
         self.write(reg, value);
     }
 
-    /// Writes the bits of `mask` in `value`; the others of the register stay.
+    /// Writes the bits of `value` that are in `mask`; the register's other bits stay.
     pub(crate) fn merge(&self, reg: Register, mask: u32, value: u32) {
         self.write(reg, self.read(reg) & !mask | value & mask);
     }
@@ -124,17 +125,20 @@ impl RegisterWindow {
     }
 }
 
-/// Declares registers: `NAME @ segment, offset;`, or with `{ FIELD[high:low] ... }`, whose fields go to a
-/// module of the register's name in lower case, given after the `as`.
+/// Declares registers: `NAME @ segment, offset;`, or with `{ FIELD[high:low] ... }`, whose fields
+/// go to a module of the register's name in lower case, given after the `as`.
 macro_rules! registers {
     ($(
         $(#[$doc:meta])*
         $name:ident @ $segment:literal, $offset:literal
-        $(as $module:ident { $( $(#[$field_doc:meta])* $field:ident [$high:literal : $low:literal] )* })? ;
+        $(as $module:ident {
+            $( $(#[$field_doc:meta])* $field:ident [$high:literal : $low:literal] )*
+        })? ;
     )*) => {
         $(
             $(#[$doc])*
-            pub(crate) const $name: $crate::regs::Register = $crate::regs::Register::new($segment, $offset);
+            pub(crate) const $name: $crate::regs::Register =
+                $crate::regs::Register::new($segment, $offset);
             $(
                 #[doc = concat!("Fields of [`", stringify!($name), "`].")]
                 pub(crate) mod $module {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The render node, as far as libdrm_amdgpu and libhsakmt need one: its open files are the address spaces that
-//! processes acquire, and buffers are mapped through it.
+//! The render node, as far as libdrm_amdgpu and libhsakmt need one: its open files are the address
+//! spaces that processes acquire, and buffers are mapped through it.
 
 pub(crate) mod driver;
 pub(crate) mod file;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Events of a GPU for whoever watches it: lines of text in the files that SMI_EVENTS opens, in the formats of
-//! `linux/kfd_ioctl.h`. Telling them allocates nothing and waits for nothing.
+//! Events of a GPU for its watchers: lines of text in the files that SMI_EVENTS opens, in the
+//! formats of `linux/kfd_ioctl.h`. Notifying watchers allocates nothing and does not wait.
 
 use core::fmt::{self, Write};
 
@@ -17,15 +17,16 @@ use crate::kern::uapi::{migrate_trigger, smi_event, unmap_trigger};
 
 /// Bytes of the longest line: `KFD_SMI_EVENT_MSG_SIZE`.
 const LINE: usize = 96;
-/// Files of one process that watch a GPU at a time: each costs whoever causes an event.
+/// Most files of one process that watch a GPU at a time: each of them costs the source of an event.
 const MOST: usize = 64;
-/// Bytes that wait to be read from one file; what does not fit is lost.
+/// Bytes that wait to be read from one file; further lines are lost.
 const BACKLOG: usize = 8192;
 
 /// A process that an event concerns.
 #[derive(Clone, Copy)]
 pub(crate) struct SmiProcess {
-    /// Its number in the initial PID namespace: for the text alone, since it is another's after it.
+    /// Its number in the initial PID namespace. It is for the text only, since a later process may
+    /// get the same number.
     pub(crate) pid: i32,
     /// Its address space, see [`AddressSpace::id`]; 0 while it is not known.
     pub(crate) space: usize,
@@ -34,13 +35,13 @@ pub(crate) struct SmiProcess {
 /// Why memory of a process moves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MigrateTrigger {
-    /// Somebody has said where it is to be.
+    /// The process set the location.
     Prefetch,
-    /// A GPU has come to it.
+    /// A GPU accessed it.
     GpuFault,
-    /// The CPU has.
+    /// The CPU accessed it.
     CpuFault,
-    /// Somebody else wants the VRAM.
+    /// The VRAM is needed elsewhere.
     Eviction,
 }
 
@@ -56,14 +57,14 @@ impl MigrateTrigger {
     }
 }
 
-/// Why a GPU loses what it has of a process's memory.
+/// Why a GPU loses its mappings of a process's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnmapTrigger {
-    /// Its pages change.
+    /// The pages change.
     Changed,
-    /// They move.
+    /// The pages move.
     Moves,
-    /// The process has unmapped it.
+    /// The process unmapped the memory.
     Unmapped,
 }
 
@@ -78,22 +79,23 @@ impl UnmapTrigger {
     }
 }
 
-/// Memory of a process on its way between system memory and VRAM. Locations are GPU ids, or 0 for system memory.
+/// A migration of a process's memory between system memory and VRAM. Locations are GPU ids, or 0
+/// for system memory.
 #[derive(Clone, Copy)]
 pub(crate) struct SmiMigration {
-    /// Whose.
+    /// The process.
     pub(crate) whose: SmiProcess,
-    /// Which, all of what was asked for in one.
+    /// The range: all that was requested at once.
     pub(crate) part: VaRange,
-    /// From where.
+    /// The source.
     pub(crate) from: u32,
-    /// And where to.
+    /// The destination.
     pub(crate) to: u32,
-    /// Where it was to come last, and where it is best: as in the attributes.
+    /// The last prefetch location, as in the attributes.
     pub(crate) prefetch: u32,
-    /// As above.
+    /// The preferred location, as in the attributes.
     pub(crate) preferred: u32,
-    /// Why it moves.
+    /// The reason.
     pub(crate) trigger: MigrateTrigger,
 }
 
@@ -105,29 +107,29 @@ impl fmt::Display for SmiMigration {
     }
 }
 
-/// What watchers are told of.
+/// An event for watchers.
 #[derive(Clone, Copy)]
 pub(crate) enum SmiEvent<'a> {
     /// An access of a process had no mapping that allows it.
     VmFault(TaskIdentity),
-    /// The queues of this process are taken off the hardware, for a reason of
-    /// `KFD_QUEUE_EVICTION_TRIGGERS`.
+    /// The queues of this process are being evicted, for a reason of `KFD_QUEUE_EVICTION_TRIGGERS`.
     Evicted(SmiProcess, u32),
-    /// They may run again.
+    /// The queues of this process are restored.
     Restored(SmiProcess),
-    /// Memory is about to move.
+    /// Memory is about to migrate.
     Migrating(SmiMigration),
-    /// It has, with this errno, which is negative, or 0.
+    /// The migration ended with this errno, which is negative, or with 0.
     Migrated(SmiMigration, i32),
-    /// A page to which a queue of this process has come is about to be mapped: its number, and whether it is to be written.
+    /// A page on which a queue of this process faulted is about to be mapped: its number, and
+    /// whether the access writes.
     PageFault(SmiProcess, u64, bool),
-    /// It is mapped, after it or others around it have moved if that is true.
+    /// The page is mapped. True if it, or pages around it, migrated before.
     PageMapped(SmiProcess, u64, bool),
-    /// The GPU loses this part of its memory, without its queues being quiesced.
+    /// The GPU loses this range of the process's memory, without an eviction of its queues.
     Unmapped(SmiProcess, VaRange, UnmapTrigger),
-    /// Something that hangs, which the text names, is about to be taken off the hardware.
+    /// A part that hangs, which the text names, is about to be reset.
     Resetting(&'a CStr),
-    /// It was.
+    /// The part was reset.
     Reset(&'a CStr),
 }
 
@@ -148,7 +150,8 @@ impl SmiEvent<'_> {
         }
     }
 
-    /// The address space of the process that it concerns alone; none for what all may see.
+    /// The address space of the only process that the event concerns; `None` for an event that all
+    /// may see.
     fn space(&self) -> Option<usize> {
         match self {
             Self::Evicted(whose, _)
@@ -162,7 +165,8 @@ impl SmiEvent<'_> {
     }
 }
 
-/// A line that is being written; what does not fit, with room for its end, is cut off.
+/// A line under construction. Text that does not fit is cut off; there is always room for the
+/// line's end.
 struct SmiLine {
     bytes: [u8; LINE],
     len: usize,
@@ -194,14 +198,18 @@ impl Write for SmiLine {
 #[pin_data]
 pub(crate) struct Smi {
     gpu: u16,
-    /// Times that something was taken off because it hung.
+    /// How many resets of hanging parts there were.
     resets: Atomic<u32>,
     #[pin]
     watchers: SpinLock<KVVec<Arc<SmiWatcher>>>,
 }
 
 impl Smi {
-    /// Nobody watches the GPU of id `gpu`. ENOMEM.
+    /// No watchers yet, of the GPU with id `gpu`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(gpu: u16) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -213,7 +221,11 @@ impl Smi {
         )
     }
 
-    /// Lets `watcher` hear of the GPU until [`Smi::unsubscribe`]. ENOMEM; EMFILE when its process has [`MOST`] here already.
+    /// Adds `watcher` until [`Smi::unsubscribe`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EMFILE` when its process already has [`MOST`] watchers here.
     pub(crate) fn join(&self, watcher: &Arc<SmiWatcher>) -> Result {
         let mut room = KVVec::new();
         loop {
@@ -238,20 +250,21 @@ impl Smi {
                 continue;
             }
             drop(watchers);
-            // Room is made without the lock; others may come meanwhile.
+            // Memory is reserved without the lock; other watchers may be added meanwhile.
             let gfp = GFP_KERNEL | __GFP_NOWARN;
             room = KVVec::with_capacity(count.saturating_mul(2).max(8), gfp)?;
         }
     }
 
-    /// `watcher` hears no more. The caller has another reference to it.
+    /// Removes `watcher`. The caller has another reference to it.
     pub(crate) fn unsubscribe(&self, watcher: &Arc<SmiWatcher>) {
         self.watchers
             .lock()
             .retain(|other| !Arc::ptr_eq(other, watcher));
     }
 
-    /// Tells those who want to hear of it, and may. Allocates nothing, waits for nothing.
+    /// Notifies the watchers that subscribed to the event and may see it. Allocates nothing, does
+    /// not wait.
     pub(crate) fn notify(&self, what: &SmiEvent<'_>) {
         if matches!(what, SmiEvent::Resetting(_)) {
             self.resets.add(1, Relaxed);
@@ -327,13 +340,13 @@ impl Smi {
     }
 }
 
-/// Who watches a GPU: an open file.
+/// A watcher of a GPU: an open file.
 #[pin_data]
 pub(crate) struct SmiWatcher {
-    /// That of its process, which is nobody else's while this is here.
+    /// The address space of its process. No other process gets the same id while this exists.
     space: AddressSpace,
     sees_all: bool,
-    /// What it wants to hear: bit N - 1 for event N.
+    /// The events that it subscribed to: bit N - 1 for event N.
     mask: Atomic<u64>,
     #[pin]
     backlog: SpinLock<KVec<u8>>,
@@ -342,8 +355,12 @@ pub(crate) struct SmiWatcher {
 }
 
 impl SmiWatcher {
-    /// Of the process of `space`, which sees what concerns it alone, or all with `sees_all`. It hears nothing until it
-    /// says what it wants to. ENOMEM.
+    /// A watcher of the process of `space`, which sees the events that concern that process, or all
+    /// events with `sees_all`. It gets no events until [`SmiWatcher::set_mask`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(space: AddressSpace, sees_all: bool) -> Result<Arc<Self>> {
         let backlog = KVec::with_capacity(BACKLOG, GFP_KERNEL_ACCOUNT)?;
         Arc::pin_init(
@@ -358,7 +375,7 @@ impl SmiWatcher {
         )
     }
 
-    /// What it wants to hear from now on: bit N - 1 for event N.
+    /// Sets the events that it subscribes to: bit N - 1 for event N.
     pub(crate) fn set_mask(&self, mask: u64) {
         self.mask.store(mask, Relaxed);
     }
@@ -372,17 +389,17 @@ impl SmiWatcher {
             return;
         }
         let mut backlog = self.backlog.lock();
-        // A line is there as a whole or not at all.
+        // A line is added whole or not at all.
         if backlog.len() + line.len() > BACKLOG {
             return;
         }
-        // There is room for all of it: nothing is allocated.
+        // Capacity was reserved: this allocates nothing.
         let _ = backlog.extend_from_slice(line, GFP_NOWAIT);
         drop(backlog);
         self.ready.notify_all();
     }
 
-    /// Takes what is there, as far as it fits into `to`; its bytes.
+    /// Moves the pending text, as far as it fits, to `to`. Returns its bytes.
     pub(crate) fn read(&self, to: &mut [u8]) -> usize {
         let mut backlog = self.backlog.lock();
         let count = to.len().min(backlog.len());
@@ -395,12 +412,12 @@ impl SmiWatcher {
         count
     }
 
-    /// Whether there is something to take.
+    /// Whether text is pending.
     pub(crate) fn is_ready(&self) -> bool {
         !self.backlog.lock().is_empty()
     }
 
-    /// Woken when there is.
+    /// Woken when text is pending.
     pub(crate) fn ready(&self) -> &PollCondVar {
         &self.ready
     }

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-# Debian's archive as this machine reaches it; sourced after lib.sh by what makes roots from it.
+# Access to Debian's archive with this machine's settings. Scripts that make roots from the archive
+# source this file after lib.sh.
 # shellcheck shell=bash
 
-# The mirror that serves this machine's own release serves the sysroot's too. apt does the parsing, so one-line and
-# deb822 sources are alike; it prints what an update would fetch, whether or not there has been one.
+# The mirror of this machine's own release, which has the sysroot's release too. apt does the
+# parsing, so one-line and deb822 sources are alike. It prints the files that an update would fetch,
+# whether or not there has been one.
 mirror() {
 	local codename
 	[ -z "${RKFD_MIRROR:-}" ] || { echo "$RKFD_MIRROR"; return; }
@@ -12,8 +14,9 @@ mirror() {
 		sed -nE "s,^'([^']*)/dists/($codename|stable|testing|unstable|sid)/InRelease'.*,\1,p" | head -n 1
 }
 
-# bootstrap_options WORK: sets BOOTSTRAP, options of mmdebstrap. How this machine talks to its archive (proxies,
-# validity checks, retries) holds for every root; WORK is a folder that lives as long as mmdebstrap runs.
+# bootstrap_options WORK: sets BOOTSTRAP, options of mmdebstrap. This machine's settings for its
+# archive (proxies, validity checks, retries) apply to every root. WORK is a folder that exists as
+# long as mmdebstrap runs.
 bootstrap_options() {
 	apt-config dump | grep -E '^Acquire::(Check-|[Hh]ttps?::|Force|Retries|Allow|By-Hash|Queue)' >"$1/apt.conf" || true
 	BOOTSTRAP=(--mode=root --keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -25,7 +28,8 @@ bootstrap_options() {
 	unshare -m true 2>/dev/null || BOOTSTRAP+=(--skip=chroot/mount,check/canmount)
 }
 
-# nodes ROOT: nodes that a build and QEMU want. mmdebstrap leaves most of them; /dev is never bind-mounted.
+# nodes ROOT: makes the device nodes that a build and QEMU need. mmdebstrap leaves most of them;
+# /dev is never bind-mounted.
 nodes() {
 	local root=$1 n
 	set -- null 1 3 zero 1 5 full 1 7 random 1 8 urandom 1 9 tty 5 0
@@ -36,8 +40,9 @@ nodes() {
 		shift 3
 	done
 	[ -e "$root/dev/fd" ] || ln -s /proc/self/fd "$root/dev/fd"
-	# For containers where /proc cannot be mounted: objtool, rustfmt and clippy give up when they cannot read where
-	# the stack of their main thread is. One line that holds wherever it is serves them.
+	# For containers where /proc cannot be mounted: objtool, rustfmt and clippy give up when
+	# they cannot read the address of their main thread's stack. One line that covers any such
+	# address is enough for them.
 	mkdir -p "$root/proc/self"
 	echo '7f0000000000-7ffffffff000 rw-p 00000000 00:00 0 [stack]' >"$root/proc/self/maps"
 	mkdir -p "$root/dev/shm" "$root"/{src,out}

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-# Shared by the scripts here, sourced by bash: where things are, progress, the sysroot.
+# Shared by the scripts here, sourced by bash: paths, progress messages, the sysroot.
 # shellcheck shell=bash
 set -euo pipefail
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CACHE=${RKFD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkfd}
 BASE=trixie
-# The kernel's series that rkfd is for, newest first: the first that the archive has in full is taken. SERIES=7.2 in
-# the environment asks for that one.
+# The kernel's series that rkfd is for, newest first: the scripts take the first one that the
+# archive has in full. SERIES=7.2 in the environment asks for that one.
 SERIES=${SERIES:-7.3 7.2}
-# Other Debian suites, whose kernels the module is tried on (scripts/kernels).
+# Other Debian suites, on whose kernels scripts/kernels tests the module.
 SUITES='forky sid experimental'
 JOBS=${JOBS:-$(nproc)}
 
-# Scripts cannot end in a sentence of a tool: every known failure gets one line of ours.
+# A script must not end with the message of a tool: every known failure gets one line of ours.
 die() {
 	printf 'rkfd: %s\n' "$*" >&2
 	exit 1
@@ -23,8 +23,9 @@ note() {
 	printf 'rkfd: %s\n' "$*" >&2
 }
 
-# step LABEL COMMAND...: run a command with its output in a log. One line says what runs and how long
-# it took; a failure shows the end of the log, and then what the script's function hint makes of it. Not for use in a condition: errexit would be lost.
+# step LABEL COMMAND...: runs a command with its output in a log. One line has the label and the
+# time. A failure shows the end of the log, and then the message of the script's function hint, if
+# it has one. Not for use in a condition: errexit would be lost.
 step() {
 	local label=$1 log pid rc=0 start=$SECONDS shown=0 t
 	shift
@@ -66,8 +67,9 @@ digest() {
 	sha256sum | cut -c 1-12
 }
 
-# sysroot_of SERIES...: a function of the package list and of the kernel's series; what it is made with may change freely.
-# Of several series it is a link to the sysroot of the one that was taken, and belongs to how that is chosen, too.
+# sysroot_of SERIES...: the path of a sysroot, a function of the package list and of the kernel's
+# series; the scripts that make the sysroot may change freely. For several series it is a link to
+# the sysroot of the chosen one, and the path also depends on the script that chooses.
 sysroot_of() {
 	echo "$CACHE/sysroot-$({
 		echo "$BASE $*"
@@ -77,12 +79,13 @@ sysroot_of() {
 }
 # shellcheck disable=SC2086
 SYSROOT=$(sysroot_of $SERIES)
-# This checkout's places inside the sysroot: copies of the sources, and what is built.
+# This checkout's places inside the sysroot: copies of the sources, and the built files.
 CHECKOUT=$(basename "$TOP")-$(printf %s "$TOP" | digest | cut -c 1-6)
 SRC=/src/$CHECKOUT
 OUT=/out/$CHECKOUT
 
-# locked NAME COMMAND...: one at a time on this machine, whichever checkout asks.
+# locked NAME COMMAND...: runs the command under a lock of that name, for all checkouts on this
+# machine.
 locked() {
 	local name=$1
 	shift
@@ -93,9 +96,10 @@ locked() {
 	) 9>"$CACHE/$name.lock"
 }
 
-# ENTER is the prefix that runs a command in the sysroot: chroot, with /proc where the machine allows it.
-# The mount lives and dies in a mount namespace of its own, so that the cache never holds a mount.
-# Every link of the chain is an exec: the process id of a command in the background is its own.
+# ENTER is the prefix that runs a command in the sysroot: chroot, with /proc where the machine
+# allows it. The mount is in a separate mount namespace and ends with it, so that the cache never
+# holds a mount. Every link of the chain is an exec, so the process id of a background job is that
+# of the command.
 enter() {
 	ENTER=(env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 		HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" "$@")
@@ -113,13 +117,14 @@ in_sysroot() {
 	"${ENTER[@]}" "$@"
 }
 
-# The sysroot's rsync on the machine's own files: a minimal machine has none.
+# The sysroot's rsync, run on the machine's own files, because a minimal machine has no rsync.
 rsync() {
 	"$SYSROOT/lib64/ld-linux-x86-64.so.2" --library-path "$SYSROOT/usr/lib/x86_64-linux-gnu" \
 		"$SYSROOT/usr/bin/rsync" "$@"
 }
 
-# sync_sources DIR: bring a copy of this checkout in the sysroot up to date. Build products stay on both sides.
+# sync_sources DIR: brings a copy of this checkout in the sysroot up to date. Build products stay on
+# both sides.
 sync_sources() {
 	local f filters=(--exclude=/.git --exclude=/target)
 	for f in '*.o' '*.ko' '.*.cmd' '*.mod' '*.mod.c' '*.rmeta' '*.d' '*_generated.rs' \
@@ -130,8 +135,8 @@ sync_sources() {
 	rsync -a --delete "${filters[@]}" "$TOP/" "$SYSROOT$1/"
 }
 
-# of_kernel KERNEL: from here on K is the folder of that kernel: stock, Debian's of the sysroot; debug; or one of SUITES, which
-# has a root of its own within the sysroot, with the compilers of that suite.
+# of_kernel KERNEL: sets K to the folder of that kernel: stock, Debian's of the sysroot; debug; or
+# one of SUITES, which has a root of its own within the sysroot, with the compilers of that suite.
 K=$SYSROOT/k
 of_kernel() {
 	case $1 in
@@ -142,12 +147,13 @@ of_kernel() {
 	esac
 }
 
-# suite_root SUITE: a link to the root with the kernel of that suite. The archive is asked again when how it is made changes.
+# suite_root SUITE: a link to the root with the kernel of that suite. The archive is asked again
+# when the scripts that make the root change.
 suite_root() {
 	echo "$SYSROOT/kernel/$1-$(cat "$TOP/scripts/kernel-root" "$TOP/scripts/kernel-packages" | digest)"
 }
 
-# work_in ROOT: from here on that root takes the sysroot's place.
+# work_in ROOT: makes that root take the sysroot's place.
 work_in() {
 	SYSROOT=$1
 	enter
@@ -157,18 +163,19 @@ kernel_release() {
 	cat "$K/release"
 }
 
-# What a series is called in Debian's package names, as 7.3.
+# The series as in Debian's package names, such as 7.3.
 kernel_series() {
 	kernel_release | sed -E 's/^([0-9]+\.[0-9]+).*/\1/'
 }
 
-# stock_config NAME: what a setting of Debian's own configuration is.
+# stock_config NAME: the value of a setting in Debian's own configuration.
 stock_config() {
 	sed -nE "s/^CONFIG_$1=\"?([^\"]*)\"?\$/\1/p" "$K/stock/usr/src/linux-headers-$(kernel_release)/.config"
 }
 
-# stock_make ARGUMENTS...: make, as for Debian's kernel: by the compiler that it was built with, and for the release that it
-# calls itself, which of a release candidate is not what its Makefile says.
+# stock_make ARGUMENTS...: runs make as for Debian's kernel: with the compiler that the kernel was
+# built with, and for the release that it reports, which for a release candidate differs from its
+# Makefile.
 stock_make() {
 	local release compiler
 	release=$(kernel_release)
@@ -181,7 +188,8 @@ debug_kernel() {
 	echo "debug-$(cat "$TOP"/scripts/debug.{config,Kconfig} | digest)"
 }
 
-# suite_form KERNEL: how ROCm clients get into a guest. The debug kernel is built without disks.
+# suite_form KERNEL: the form in which a guest gets ROCm clients. The debug kernel is built without
+# disks.
 suite_form() {
 	[ "$1" = debug ] && echo archive || echo disk
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How long a GPU is waited for when the machine goes down. Each wait for it is bounded, but how many there are is up to processes, whose queues
-//! leave it one after the other. Other than unbind, a reboot is not to depend on that.
+//! How long the driver waits for a GPU when the machine goes down. Each wait is bounded, but their
+//! number depends on processes, whose queues leave the GPU one after the other. A reboot, unlike
+//! unbind, must not depend on that number.
 
 use kernel::pci;
 use kernel::prelude::*;
@@ -12,11 +13,12 @@ use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, Wo
 use crate::gpu::Gpu;
 use crate::kern::{pci_ext, workqueue};
 
-/// All waits together, milliseconds: more than those for a GPU of which nothing answers, each of which is waited for once.
+/// Bound of all waits together, milliseconds: more than the waits for a GPU of which no part
+/// answers, each of which happens once.
 const PATIENCE_MS: u32 = 40_000;
 
-/// The end of patience with a GPU; it does not come any more when this has been dropped, which sleeps: while the device is enabled, and after all
-/// of which there may be many.
+/// The deadline of a GPU. Dropping this disarms it and may sleep; that must happen while the device
+/// is enabled, and after everything that processes can multiply.
 pub(super) struct GpuDeadline(Arc<DeadlineWork>);
 
 #[pin_data]
@@ -32,7 +34,11 @@ impl_has_delayed_work! {
 }
 
 impl GpuDeadline {
-    /// Endless patience with `gpu`, which is at `pdev`. ENOMEM.
+    /// An unarmed deadline for `gpu`, which is at `pdev`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(pdev: &pci::Device, gpu: &Arc<Gpu>) -> Result<Self> {
         let end = Arc::pin_init(
             pin_init!(DeadlineWork {
@@ -45,10 +51,10 @@ impl GpuDeadline {
         Ok(Self(end))
     }
 
-    /// From now on it is not endless.
+    /// Arms the deadline.
     pub(super) fn start(&self) {
         let delay = msecs_to_jiffies(PATIENCE_MS);
-        // It begins once.
+        // A second start has no effect.
         let _ = workqueue::highpri().enqueue_delayed(self.0.clone(), delay);
     }
 }
@@ -69,7 +75,7 @@ impl WorkItem for DeadlineWork {
             "the GPU is waited for no longer: it is halted, and left as it is\n"
         );
         hw.halt_engines();
-        // Memory that something else of it might use is given away from here on.
+        // From here on, memory that the GPU might still use is freed.
         pci_ext::end_mastering(&this.pdev);
         hw.health.set_lost();
         hw.mmio.cut_off();

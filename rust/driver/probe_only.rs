@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What `probe_only` does instead of binding a GPU. 1 tells in which state it is, and whether there is firmware for it: nothing of the GPU
-//! is changed, beside that it answers at its BARs meanwhile. 2 also loads its firmware, and gives it back.
+//! What `probe_only` does instead of binding a GPU. 1 reports its state and whether its firmware
+//! files exist; it changes nothing on the GPU, apart from enabling its BARs meanwhile. 2 also loads
+//! the firmware, and unloads it again.
 
 use kernel::device::{Bound, Core, Device};
 use kernel::pci;
@@ -18,8 +19,11 @@ use crate::kern::mmio::Mmio;
 use crate::kern::pci_ext::EnabledDevice;
 use crate::mem::GpuMemory;
 
-/// Tells the log. ENODEV for a device that the driver does not know; errors of its BARs. Sleeps, for three seconds where its firmware does not
-/// get on.
+/// Writes the report to the log. May sleep, for three seconds if the firmware makes no progress.
+///
+/// # Errors
+///
+/// `ENODEV` for a device that the driver does not know; errors of its BARs.
 pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
     let asic = Asic::find(pdev.device_id()).ok_or(ENODEV)?;
     let _enabled = EnabledDevice::new(pdev)?;
@@ -48,7 +52,11 @@ pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
     Ok(())
 }
 
-/// Loads the firmware, starts the RLC, and undoes that. Errors of the steps, which tell the log. Sleeps.
+/// Loads the firmware, starts the RLC, and undoes both. May sleep.
+///
+/// # Errors
+///
+/// Those of the steps, which are logged.
 pub(super) fn load(pdev: &pci::Device<Core<'_>>) -> Result {
     let _enabled = EnabledDevice::new(pdev)?;
     let hw = Hardware::new(pdev)?;
@@ -83,7 +91,8 @@ fn registers(dev: &Device, seen: &ObservedState) {
     );
     dev_info!(
         dev,
-        "probe_only: PSP: flash {}ready, bootloader {:#010x}, secure OS {:#x} of version {:#x}; runs: {}\n",
+        "probe_only: PSP: flash {}ready, bootloader {:#010x}, secure OS {:#x} of \
+         version {:#x}; runs: {}\n",
         if seen.is_flash_ready { "" } else { "not " },
         seen.bootloader,
         seen.secure_os,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A device that somebody else has reset is taken from the driver and given to it again, as an administrator does by sysfs: it is as it was when
-//! it was found.
+//! Rebinds a device that was reset from outside the driver, as an administrator does by sysfs: the
+//! driver then starts from the state in which it finds the device.
 //!
-//! That is a work item of the module's, since the device's lock is held over a reset.
+//! This is a work item of the module, since the device's lock is held across a reset.
 
 use kernel::device;
 use kernel::pci;
@@ -15,13 +15,14 @@ use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 use super::reset;
 use crate::kern::{rebind, workqueue};
 
-/// Has a device bound anew. Once this is dropped, with what the driver has of the device, nothing of that happens any more.
+/// Rebinds a device on request. Once this is dropped, together with the driver's data of the
+/// device, no rebind happens any more.
 pub(super) struct RebindGuard(Arc<RebindWork>);
 
 #[pin_data]
 struct RebindWork {
     pdev: ARef<pci::Device>,
-    /// The driver does not have it any more. It becomes so under the device's lock.
+    /// The driver no longer has the device. Set under the device's lock.
     gone: AtomicFlag,
     #[pin]
     work: Work<Self>,
@@ -32,7 +33,11 @@ impl_has_work! {
 }
 
 impl RebindGuard {
-    /// For `pdev`. ENOMEM.
+    /// A guard for `pdev`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(pdev: &pci::Device) -> Result<Self> {
         let rebind = Arc::pin_init(
             pin_init!(RebindWork {
@@ -45,9 +50,9 @@ impl RebindGuard {
         Ok(Self(rebind))
     }
 
-    /// Has it bound anew, soon. Any context.
+    /// Schedules the rebind. Any context.
     pub(super) fn bind(&self) {
-        // It may be about to, after another reset.
+        // It may already be queued, after another reset.
         let _ = workqueue::reset().enqueue(self.0.clone());
     }
 }
@@ -63,7 +68,7 @@ impl WorkItem for RebindWork {
 
     fn run(this: Arc<Self>) {
         let dev: &device::Device = this.pdev.as_ref();
-        // Whoever has taken it meanwhile may have given it to another driver.
+        // The device may meanwhile have been given to another driver.
         let was_ours = rebind::release(dev, || !this.gone.load(Relaxed));
         if was_ours && reset::may_rebind() {
             rebind::attach(dev);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What happens to a GPU that does not answer any more. Its state is noted, those who use it are told, and it is taken from the driver and given to it
-//! again, as an administrator does by sysfs: on the way down it is reset ([`crate::firmware::reset`]), and on the way up it gets its firmware.
+//! Handles a GPU that no longer answers. The driver saves a dump of its state, notifies its users,
+//! and rebinds the device, as an administrator does by sysfs: on the way down the GPU is reset
+//! ([`crate::firmware::reset`]), and on the way up its firmware is loaded.
 //!
-//! That is a work item of the module's, not of the device's, which goes meanwhile.
+//! This is a work item of the module, since the device's own data goes meanwhile.
 
 use kernel::device;
 use kernel::pci;
@@ -24,36 +25,40 @@ use crate::mem::bo::DrmDevice;
 use crate::observe::dump;
 use crate::smi::SmiEvent;
 
-/// For how long a reset counts, milliseconds.
+/// How long a reset counts, milliseconds.
 const PERIOD_MS: i64 = 600_000;
 
-/// The module's one record of resets.
+/// The module's only history of resets.
 static RECORD: ArcSlot<ResetHistory> = ArcSlot::new();
 
-/// When which GPUs were reset.
+/// Which GPUs were reset, and when.
 #[pin_data]
 struct ResetHistory {
-    /// Nothing is waited for under it.
+    /// No other wait happens under this lock.
     #[pin]
     devices: Mutex<KVec<KnownDevice>>,
 }
 
-/// A device that this driver has had.
+/// A device that this driver has bound at some time.
 struct KnownDevice {
     dev: ARef<device::Device>,
-    /// When it was reset, the last times. There is room for as many as may be.
+    /// The times of its last resets. The capacity is the number of resets allowed.
     resets: KVec<Instant<Monotonic>>,
-    /// It is being reset, because of this.
+    /// Why it is being reset, while it is.
     away: Option<WedgeReport>,
 }
 
-/// Keeps the record as long as the module is loaded. Once this is dropped no GPU is reset any more.
+/// Keeps the history while the module is loaded. Once this is dropped, no GPU is reset any more.
 pub(crate) struct ResetRegistration {
     _filled: FilledSlot<ResetHistory>,
 }
 
 impl ResetRegistration {
-    /// No resets. ENOMEM.
+    /// An empty history.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         let record = Arc::pin_init(
             pin_init!(ResetHistory {
@@ -67,13 +72,17 @@ impl ResetRegistration {
     }
 }
 
-/// Whether GPUs are still given back to the driver: it is not about to go.
+/// Whether devices may still be bound again: the driver is not being unloaded.
 pub(super) fn may_rebind() -> bool {
     RECORD.get().is_some()
 }
 
 impl ResetHistory {
-    /// Makes room for `dev`. ENOMEM.
+    /// Reserves memory for `dev`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     fn add(&self, dev: &device::Device) -> Result {
         let mut devices = self.devices.lock();
         if devices.iter().any(|entry| entry.is(dev)) {
@@ -88,7 +97,7 @@ impl ResetHistory {
         Ok(devices.push(entry, GFP_KERNEL)?)
     }
 
-    /// Whether `dev`, which `cause` has wedged, may be reset once more, which counts then.
+    /// Counts a reset of `dev`, which `cause` has wedged. False if no further reset is allowed.
     fn count(&self, dev: &device::Device, cause: &WedgeReport) -> bool {
         let mut devices = self.devices.lock();
         let Some(entry) = devices.iter_mut().find(|entry| entry.is(dev)) else {
@@ -103,7 +112,7 @@ impl ResetHistory {
         may
     }
 
-    /// What `dev`, which is here for the first time since then, was reset for.
+    /// Why `dev` was reset, if this is the first bind since then.
     fn reset_cause_of(&self, dev: &device::Device) -> Option<WedgeReport> {
         let mut devices = self.devices.lock();
         let entry = devices.iter_mut().find(|entry| entry.is(dev));
@@ -117,18 +126,18 @@ impl KnownDevice {
     }
 }
 
-/// Watches over the health of a GPU until it is dropped.
+/// Watches the health of a GPU until it is dropped.
 pub(super) struct ResetGuard(Arc<ReplugWork>);
 
-/// What is done for a GPU, once.
+/// Resets and rebinds a GPU, once.
 #[pin_data]
 struct ReplugWork {
     gpu: Arc<Gpu>,
     node: ARef<DrmDevice>,
     pdev: ARef<pci::Device>,
-    /// Its firmware is this driver's, which a reset takes away.
+    /// The driver has loaded the firmware itself; a reset takes it away.
     is_own: bool,
-    /// Somebody has taken the device from the driver: under its lock.
+    /// The device was unbound. Set under its lock.
     gone: AtomicFlag,
     #[pin]
     work: Work<Self>,
@@ -138,19 +147,23 @@ impl_has_work! {
     impl HasWork<Self> for ReplugWork { self.work }
 }
 
-/// Wakes it.
+/// Queues the work item.
 struct WedgeAlarm(Arc<ReplugWork>);
 
 impl WedgeHandler for WedgeAlarm {
     fn wedged(&self) {
-        // It is told once.
+        // It is notified once.
         let _ = workqueue::reset().enqueue(self.0.clone());
     }
 }
 
 impl ResetGuard {
-    /// Watches over `gpu`, which is at `pdev` with its render node `node`; `is_own`: with firmware of this driver's. ENOMEM; ENODEV while the
-    /// module is unloaded.
+    /// Watches `gpu`, which is at `pdev` with its render node `node`; `is_own` tells that the
+    /// driver has loaded the firmware itself.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENODEV` while the module is being unloaded.
     pub(super) fn new(
         pdev: &pci::Device,
         gpu: &Arc<Gpu>,
@@ -196,7 +209,7 @@ impl WorkItem for ReplugWork {
         if this.gone.load(Relaxed) {
             return;
         }
-        // The log has the cause, also without it.
+        // The log has the cause even if there is no dump.
         let _ = dump::show(&this.gpu, &cause);
         if this.may_reset(&cause) {
             this.replug(&cause);
@@ -206,13 +219,13 @@ impl WorkItem for ReplugWork {
     }
 }
 
-/// Whose queue it was, if that is known.
+/// The process whose queue is suspected, if it is known.
 fn culprit(cause: &WedgeReport) -> Option<TaskIdentity> {
     cause.suspect.map(|suspect| suspect.who)
 }
 
 impl ReplugWork {
-    /// Whether the GPU is reset: the log says so, or why not.
+    /// Decides whether the GPU is reset; the log tells the decision and its reason.
     fn may_reset(&self, cause: &WedgeReport) -> bool {
         let dev = &*self.gpu.hw.dev;
         let why = if params::resets() == 0 {
@@ -238,11 +251,11 @@ impl ReplugWork {
         hw.smi.notify(&SmiEvent::Resetting(cause.name()));
         kfd::notify_reset(&self.gpu);
         if let WedgedPart::Sdma(engine) = cause.part {
-            // Nobody waits for what it had.
+            // No job waits for the contents any more.
             self.gpu.rings.fail(engine);
         }
         let dev: &device::Device = self.pdev.as_ref();
-        // Whoever has taken it meanwhile may have given it to another driver.
+        // The device may meanwhile have been given to another driver.
         let was_ours = rebind::release(dev, || {
             let is_ours = !self.gone.load(Relaxed);
             if is_ours && !hw.is_present() {
@@ -253,7 +266,7 @@ impl ReplugWork {
             }
             is_ours
         });
-        // It was told why it does not come back; or nobody wants it to.
+        // The log already tells why the device does not come back, or the driver is being unloaded.
         if !was_ours || hw.health.is_lost() || !may_rebind() {
             return;
         }

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The machine sleeps (suspend, hibernation), and the GPU loses power and all that it has. Nobody who uses it is to notice.
+//! The machine sleeps (suspend, hibernation) and the GPU loses power and all its state. Its users
+//! must not notice.
 //!
-//! 1. It is announced while programs run: firmware files are got, and system memory for what VRAM holds, as neither is to be had later. What cannot be
-//!    kept over a sleep keeps the machine awake, and the log says what that is.
-//! 2. Processes are frozen, and so is what changes a GPU's memory in the background. Before any device sleeps the queues of all processes are taken off
-//!    the hardware of all GPUs, with their waves saved, and each GPU loses what memory others may move.
-//! 3. VRAM is saved ([`crate::mem::image`]), and the GPU stopped as when the driver goes.
-//! 4. On the way back it is found in whatever state, gets firmware as in probe, and all that was in VRAM where it was.
-//! 5. When all devices are back the queues go on. Not while an image of the machine is written to disk, in which nothing would be of what they do.
+//! 1. The sleep is announced while programs run. The driver gets firmware files, and system memory
+//!    for the contents of VRAM, as neither can be had later. Anything that cannot survive a sleep
+//!    keeps the machine awake, and the log names it.
+//! 2. Processes are frozen, and so is the background work that changes a GPU's memory. Before any
+//!    device sleeps, the driver evicts the queues of all processes from all GPUs, with their waves
+//!    saved, and each GPU loses the memory that can move.
+//! 3. VRAM is saved ([`crate::mem::vram_image`]), and the GPU is stopped as on unbind.
+//! 4. On resume the driver finds the GPU in some state, loads the firmware as in probe, and
+//!    restores everything in VRAM at its old place.
+//! 5. When all devices are back, the queues are restored. They stay evicted while an image of the
+//!    machine is written to disk, since the image would not contain their work.
 //!
-//! A GPU that does not come back is taken from the driver and given to it anew.
+//! A GPU that does not come back is unbound and bound again.
 
 use core::fmt;
 
@@ -25,40 +30,40 @@ use crate::kern::power::{PowerListener, PowerSubscription, SleepPhase};
 use crate::mem::queue_group::{EvictTrigger, QuiesceGuard};
 use crate::mem::vram_image::VramImage;
 
-/// What a GPU needs for a sleep.
+/// What the driver holds for a sleep of a GPU.
 struct SleepState {
     files: FirmwareFiles,
     image: VramImage,
-    /// Keeps the queues off the hardware from before the first device sleeps until the last is back.
+    /// Keeps the queues evicted from before the first device sleeps until the last device is back.
     quiesced: KVVec<QuiesceGuard>,
-    /// And, where an image of the machine was made, until what was announced is over.
+    /// If an image of the machine was made, the queues stay evicted for longer.
     until: QuiesceUntil,
 }
 
-/// Until when queues stay off the hardware of a GPU that is awake.
+/// How long queues stay evicted on a GPU that is awake.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum QuiesceUntil {
-    /// All devices are back.
+    /// Until all devices are back.
     Complete,
-    /// What was announced is over: processes run by then.
+    /// Until the announced sleep is over: processes run again by then.
     Over,
 }
 
-/// Makes a GPU ready for sleep.
+/// Prepares a GPU for sleep.
 #[pin_data]
 struct SuspendState {
     gpu: Arc<Gpu>,
-    /// Its firmware is this driver's, which can load it again.
+    /// The driver has loaded the firmware itself and can load it again.
     is_own: bool,
-    /// There is something from when a sleep is announced until that is over.
+    /// `Some` from the announcement of a sleep until the sleep is over.
     #[pin]
     ready: Mutex<Option<SleepState>>,
 }
 
-/// Hears of sleep.
+/// Receives the kernel's notices of sleep.
 struct PmNotifier(Arc<SuspendState>);
 
-/// A GPU as far as it sleeps. It does not hear of sleep any more when this has been dropped, which sleeps itself.
+/// The registration of a GPU for sleep. Dropping it ends the notices; that may sleep.
 pub(super) struct PmRegistration {
     _ear: PowerSubscription<PmNotifier>,
     valet: Arc<SuspendState>,
@@ -66,7 +71,7 @@ pub(super) struct PmRegistration {
 }
 
 impl SuspendState {
-    /// Why it cannot sleep now, if so.
+    /// Why the GPU cannot sleep now, if it cannot.
     fn obstacle(&self) -> Option<&'static str> {
         let gpu = &self.gpu;
         if !self.is_own {
@@ -82,19 +87,24 @@ impl SuspendState {
         is_reached.then_some("another device reaches memory of it")
     }
 
-    /// Says why the machine stays awake: `why`. Gives the error.
+    /// Logs why the machine stays awake, and returns the error.
     fn refuse(&self, sleep: SleepPhase, why: fmt::Arguments<'_>, error: Error) -> Error {
         let dev: &Device = &self.gpu.hw.dev;
         dev_warn!(
             dev,
-            "no {} while the GPU is bound: {why}: first rmmod rkfd, or echo {} >/sys/bus/pci/drivers/rkfd/unbind\n",
+            "no {} while the GPU is bound: {why}: first rmmod rkfd, or \
+             echo {} >/sys/bus/pci/drivers/rkfd/unbind\n",
             format_args!("{sleep}"),
             dev.name()
         );
         error
     }
 
-    /// EBUSY for a GPU that cannot sleep now: the log says why.
+    /// Checks that the GPU can sleep now; the log tells why it cannot.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it cannot.
     fn check(&self, sleep: SleepPhase) -> Result {
         match self.obstacle() {
             None => Ok(()),
@@ -135,7 +145,11 @@ impl PowerListener for PmNotifier {
 }
 
 impl PmRegistration {
-    /// Has `gpu` sleep with the machine; `is_own`: its firmware is this driver's. ENOMEM.
+    /// Registers `gpu`; `is_own` tells that the driver has loaded the firmware itself.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(gpu: &Arc<Gpu>, is_own: bool) -> Result<Self> {
         let valet = Arc::pin_init(
             pin_init!(SuspendState {
@@ -152,8 +166,12 @@ impl PmRegistration {
         })
     }
 
-    /// Has its queues leave the hardware, until [`PmRegistration::complete`]. EBUSY where nothing was announced, or something has come since that keeps it
-    /// awake: the log says so; ENOMEM.
+    /// Evicts the queues until [`PmRegistration::complete`].
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if no sleep was announced, or if something has appeared since that keeps the machine
+    /// awake, which the log names; `ENOMEM`.
     pub(super) fn prepare(&mut self) -> Result {
         let valet = &self.valet;
         let mut ready = valet.ready.lock();
@@ -173,7 +191,11 @@ impl PmRegistration {
         Ok(())
     }
 
-    /// Puts it to sleep, with `firmware`, after [`PmRegistration::prepare`]. Errors of [`Gpu::suspend`], after which it is awake.
+    /// Puts the GPU, with its `firmware`, to sleep after [`PmRegistration::prepare`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Gpu::suspend`]; the GPU is awake then.
     pub(super) fn suspend(&mut self, firmware: &mut LoadedFirmware) -> Result {
         let began = Instant::<Monotonic>::now();
         let mut ready = self.valet.ready.lock();
@@ -193,7 +215,12 @@ impl PmRegistration {
         Ok(())
     }
 
-    /// Wakes it, if it sleeps, with `firmware`; its queues stay off `until` then. `master` allows it to be bus master. Errors of [`Gpu::resume_blocks`] and [`Gpu::restart`]: then it is lost.
+    /// Wakes the GPU, with its `firmware`, if it sleeps; its queues stay evicted `until` then.
+    /// `master` makes it a bus master.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Gpu::resume_blocks`] and [`Gpu::restart`]; the GPU is lost then.
     pub(super) fn wake(
         &mut self,
         firmware: &mut LoadedFirmware,
@@ -220,7 +247,7 @@ impl PmRegistration {
         Ok(())
     }
 
-    /// Its queues may go on, unless they are to wait.
+    /// Restores the queues, unless they must wait for the end of the sleep.
     pub(super) fn complete(&mut self) {
         let mut ready = self.valet.ready.lock();
         if let Some(ready) = &mut *ready {

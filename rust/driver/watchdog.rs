@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A look at the interrupt ring now and then. The GPU interrupts again only after the ring was read, so that one lost
-//! interrupt would be the last, and faults would go unseen while nobody waits for an event.
+//! Polls the interrupt ring now and then. The GPU interrupts again only after the ring was read, so
+//! a single lost interrupt would be the last one, and faults would go unseen while no process waits
+//! for an event.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -10,10 +11,10 @@ use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, Wo
 use crate::gpu::Gpu;
 use crate::kern::workqueue;
 
-/// How long interrupts may go unnoticed, milliseconds.
+/// Period of the polls, milliseconds: the longest time that interrupts go unnoticed.
 const PERIOD_MS: u32 = 500;
 
-/// The look; there is none any more when this has been dropped, which sleeps.
+/// The periodic poll. Dropping this ends it, and may sleep.
 pub(super) struct Watchdog(Arc<WatchdogWork>);
 
 #[pin_data]
@@ -43,7 +44,11 @@ impl WorkItem for WatchdogWork {
 }
 
 impl Watchdog {
-    /// Begins to look after `gpu`. ENOMEM.
+    /// Starts polling for `gpu`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(gpu: &Arc<Gpu>) -> Result<Self> {
         let look = Arc::pin_init(
             pin_init!(WatchdogWork {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads for the driver: the kernel's headers that the kernel crate's bindings leave out, our
- * shims, and constants that bindgen cannot see because they are macros (RKFD_CONST_X becomes X).
+ * The input of bindgen for the driver: the kernel's headers that the kernel crate's bindings leave
+ * out, our shims, and constants that bindgen cannot see because they are macros (RKFD_CONST_X
+ * becomes X).
  */
 #include <linux/anon_inodes.h>
 #include <linux/dma-mapping.h>
@@ -38,7 +39,7 @@ const gfp_t RKFD_CONST_GFP_HIGHUSER_MOVABLE = GFP_HIGHUSER_MOVABLE;
 const unsigned long RKFD_CONST_DRM_WEDGE_RECOVERY_NONE = DRM_WEDGE_RECOVERY_NONE;
 const unsigned long RKFD_CONST_DRM_WEDGE_RECOVERY_REBIND = DRM_WEDGE_RECOVERY_REBIND;
 
-/* What the machine is about to do */
+/* Announced transitions of the machine */
 const unsigned long RKFD_CONST_PM_HIBERNATION_PREPARE = PM_HIBERNATION_PREPARE;
 const unsigned long RKFD_CONST_PM_RESTORE_PREPARE = PM_RESTORE_PREPARE;
 const unsigned long RKFD_CONST_PM_SUSPEND_PREPARE = PM_SUSPEND_PREPARE;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The bodies of include/rkfd_shims.h of pages that move between a device's memory and system memory. */
+/* Shims of include/rkfd_shims.h for pages that move between a device's memory and system memory. */
 #include <linux/highmem.h>
 #include <linux/memremap.h>
 #include <linux/pagemap.h>
@@ -11,7 +11,7 @@ struct page *rkfd_pfn_to_page(unsigned long pfn)
 	return pfn_to_page(pfn);
 }
 
-/* A page that nobody else knows, locked; NULL when there is none. */
+/* Allocates a page and locks it; the caller has the only reference. NULL if there is none. */
 struct page *rkfd_page_alloc_locked(gfp_t gfp)
 {
 	struct page *page = alloc_page(gfp);
@@ -37,7 +37,7 @@ struct dev_pagemap *rkfd_page_pgmap(const struct page *page)
 	return page_pgmap(page);
 }
 
-/* Has a free page of the device's begin its life, with one reference and locked. */
+/* Initializes a free page of the device, with one reference and locked. */
 void rkfd_device_page_init(struct page *page, struct dev_pagemap *pagemap, void *data)
 {
 	zone_device_page_init(page, pagemap, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The lock of a process's memory, and memory that is waited for. */
+/* Shims for the lock of a process's memory, and for waiting until memory is faulted in. */
 #include <linux/jiffies.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
@@ -9,7 +9,7 @@
 
 #include "rkfd_shims.h"
 
-/* Who waits in line for a lock, and is told when that was long enough. */
+/* A time limit for a task that waits for a lock: the timer interrupts the task. */
 struct rkfd_limit {
 	struct timer_list timer;
 	struct task_struct *task;
@@ -19,7 +19,7 @@ static void rkfd_limit_is_over(struct timer_list *timer)
 {
 	struct rkfd_limit *limit = timer_container_of(limit, timer, timer);
 
-	/* As TWA_SIGNAL does: it ends what can be interrupted. */
+	/* As TWA_SIGNAL does: this ends an interruptible wait. */
 	set_tsk_thread_flag(limit->task, TIF_NOTIFY_SIGNAL);
 	wake_up_process(limit->task);
 }
@@ -32,8 +32,9 @@ bool rkfd_mmap_read_lock_within(struct mm_struct *mm, unsigned long jiffies_at_m
 	if (mmap_read_trylock(mm))
 		return true;
 	/*
-	 * That never succeeds while anybody waits, and where threads change the memory all the time somebody always does. There is a place
-	 * in the line for who waits until it is interrupted, but none with a limit.
+	 * A trylock never succeeds while the lock has waiters, and it always has some where threads
+	 * change the memory all the time. The lock can be waited for until the waiter is
+	 * interrupted, but not with a time limit.
 	 */
 	timer_setup_on_stack(&limit.timer, rkfd_limit_is_over, 0);
 	mod_timer(&limit.timer, jiffies + jiffies_at_most);
@@ -41,7 +42,7 @@ bool rkfd_mmap_read_lock_within(struct mm_struct *mm, unsigned long jiffies_at_m
 	timer_delete_sync(&limit.timer);
 	timer_destroy_on_stack(&limit.timer);
 	clear_notify_signal();
-	/* Somebody else may have set the flag for this. */
+	/* The flag may also have been set for pending task work. */
 	if (task_work_pending(current))
 		set_thread_flag(TIF_NOTIFY_SIGNAL);
 	return locked;
@@ -63,7 +64,7 @@ int rkfd_mmap_await_killable(struct mm_struct *mm)
 
 bool rkfd_mmap_is_free(struct mm_struct *mm)
 {
-	/* Nothing is changed under it, so readers of single VMAs need not be told. */
+	/* Nothing changes under the lock, so readers of single VMAs need no notification. */
 	if (!down_write_trylock(&mm->mmap_lock))
 		return false;
 	up_write(&mm->mmap_lock);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Raw C, as bindgen sees it: what the kernel crate lacks, beside all that it has. Only `kern` may use it.
+//! Raw C bindings from bindgen: what the kernel crate lacks, in addition to all that it has. Only
+//! `kern` may use them.
 
 #[allow(
     clippy::all,
@@ -17,7 +18,7 @@
     reason = "generated: what the headers name, in C's manner"
 )]
 mod generated {
-    // What is generated here shadows what the glob brings.
+    // Names generated here shadow those from the glob import.
     pub(crate) use kernel::bindings::*;
     use kernel::ffi;
     use pin_init::MaybeZeroable;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Parameters that module!() has no type for. */
+/* Parameters for which module!() has no type. */
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/string.h>

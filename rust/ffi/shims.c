@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The bodies of include/rkfd_shims.h. */
+/* The shims of include/rkfd_shims.h. */
 #include <linux/backing-dev.h>
 #include <linux/compat.h>
 #include <linux/cpufreq.h>
@@ -70,8 +70,9 @@ static bool redirects(struct pci_dev *pdev)
 }
 
 /*
- * As pci_p2pdma_map_type() tells PCI_P2PDMA_MAP_BUS_ADDR, which modules cannot call: a bridge
- * above both, and nothing on the way there that sends all up to the host bridge.
+ * The condition for PCI_P2PDMA_MAP_BUS_ADDR of pci_p2pdma_map_type(), which modules cannot call:
+ * there is a bridge above both devices, and no port on the path to it redirects requests up to
+ * the host bridge.
  */
 bool rkfd_pci_is_switched(struct device *client, struct device *provider)
 {
@@ -93,7 +94,9 @@ bool rkfd_pci_is_switched(struct device *client, struct device *provider)
 	return a;
 }
 
-/* Where the bus has what the CPU has at start, in a BAR of the provider, which is a PCI device. */
+/*
+ * The bus address of the CPU's address @start, which is in a BAR of the provider, a PCI device.
+ */
 u64 rkfd_pci_bus_address(struct device *provider, u64 start)
 {
 	struct resource res = DEFINE_RES_MEM(start, 1);
@@ -122,7 +125,7 @@ bool rkfd_machine_goes_down(void)
 	return system_state >= SYSTEM_HALT && system_state <= SYSTEM_RESTART;
 }
 
-/* Does nothing in a kernel whose machine never sleeps. */
+/* Does nothing in a kernel without support for sleep. */
 int rkfd_register_pm_notifier(struct notifier_block *block)
 {
 	return register_pm_notifier(block);
@@ -140,12 +143,12 @@ int rkfd_notifier_from_errno(int err)
 
 /* Sensors */
 
-/* Null in a kernel without hwmon. */
+/* NULL in a kernel without hwmon. */
 struct device *rkfd_hwmon_device_register(struct device *parent, const char *name,
 					  const struct attribute_group **groups)
 {
 #if IS_ENABLED(CONFIG_HWMON)
-	/* Clocks are no type of sensor that hwmon knows, so all are attributes, as amdgpu's are. */
+	/* hwmon has no sensor type for clocks, so all sensors are attributes, as in amdgpu. */
 	return hwmon_device_register_with_groups(parent, name, NULL, groups);
 #else
 	return NULL;
@@ -239,7 +242,10 @@ struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn)
 	return hmm_pfn_to_page(hmm_pfn);
 }
 
-/* How many pages from there on one entry of the process's has, in a row; the low bits are the number of the page's frame. */
+/*
+ * The number of contiguous pages, from this one on, that one page-table entry of the process maps.
+ * The low bits of @hmm_pfn are the number of the page's frame.
+ */
 unsigned long rkfd_hmm_pfn_pages(unsigned long hmm_pfn)
 {
 	const unsigned long pages = 1ul << hmm_pfn_to_map_order(hmm_pfn);
@@ -247,7 +253,7 @@ unsigned long rkfd_hmm_pfn_pages(unsigned long hmm_pfn)
 	return pages - (hmm_pfn & (pages - 1));
 }
 
-/* Whether a scatter list may have the page in one piece with the @count pages from @first on. */
+/* Whether a scatter list may have the page in one segment with the @count pages from @first on. */
 bool rkfd_page_follows(const struct page *page, const struct page *first, unsigned long count)
 {
 	return page_to_pfn(page) == page_to_pfn(first) + count &&
@@ -255,8 +261,9 @@ bool rkfd_page_follows(const struct page *page, const struct page *first, unsign
 }
 
 /*
- * What neither a disk nor memory holds comes from somebody else, who may be a program: a file system without a disk of its own,
- * and FUSE with one. So do pages of which faults are handled in user space.
+ * Whether a page fault in the area may have to wait for a program. Pages that are neither on a disk
+ * nor in memory may come from a program: those of a file system without a disk of its own, and of
+ * FUSE with one. So may pages whose faults are handled in user space.
  */
 bool rkfd_vma_may_wait(struct vm_area_struct *vma)
 {
@@ -271,15 +278,16 @@ bool rkfd_vma_may_wait(struct vm_area_struct *vma)
 	       (!sb->s_bdev && sb->s_bdi->capabilities & BDI_CAP_WRITEBACK);
 }
 
-/* Whether it has anything of the heap or the stack that a process begins with. */
+/* Whether the area contains a part of the process's initial heap or stack. */
 bool rkfd_vma_is_heap_or_stack(const struct vm_area_struct *vma)
 {
 	return vma_is_initial_heap(vma) || vma_is_initial_stack(vma);
 }
 
 /*
- * Anonymous and shared memory, for which that sets a flag and no more (noop_dirty_folio). It is said of a folio as a whole. Most
- * are dirty, and finding that out is cheaper than saying it again.
+ * Marks pages of anonymous and shared memory dirty; for these, marking only sets a flag
+ * (noop_dirty_folio). The flag applies to a folio as a whole. Most folios are dirty already, and
+ * testing the flag is cheaper than setting it again.
  */
 void rkfd_swapbacked_pages_mark_dirty(struct page *page, unsigned long count)
 {
@@ -350,7 +358,7 @@ pgprot_t rkfd_pgprot_noncached(pgprot_t prot)
 	return pgprot_decrypted(pgprot_noncached(prot));
 }
 
-/* Whether the fault may be left with its lock given up, to be made again. */
+/* Whether the handler may release the lock and return, so that the fault is retried. */
 bool rkfd_fault_may_be_left(const struct vm_fault *vmf)
 {
 	return fault_flag_allow_retry_first(vmf->flags) &&
@@ -482,7 +490,7 @@ bool rkfd_current_is_reclaiming(void)
 	return current->flags & PF_MEMALLOC;
 }
 
-/* A thread of the kernel's takes no signal but those that it asks for. */
+/* A kernel thread receives only the signals that it allows. */
 void rkfd_allow_kill(void)
 {
 	allow_kernel_signal(SIGKILL);
@@ -560,7 +568,7 @@ u64 rkfd_numa_node_pages(int node)
 	u64 pages = 0;
 	int zone;
 
-	/* As si_meminfo_node() does, which is not exported. */
+	/* The sum of si_meminfo_node(), which is not exported. */
 	for (zone = 0; zone < MAX_NR_ZONES; zone++)
 		pages += zone_managed_pages(&NODE_DATA(node)->node_zones[zone]);
 	return pages;

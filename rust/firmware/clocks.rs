@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Has the SMU set clocks and hold the board within its limits (amdgpu: smu_smc_hw_setup, in whose order messages are). Without that clocks are
-//! what the card's own firmware has left, and of limits those that hardware has.
+//! Lets the SMU set clocks and hold the board within its limits (amdgpu: smu_smc_hw_setup, whose
+//! order of messages this follows). Without that, the clocks stay as the card's own firmware has
+//! set them, and only the hardware's limits hold.
 
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -12,16 +13,22 @@ use super::limits::WITHOUT;
 use super::tables::SmuTables;
 use crate::ip::smu::{Smu, SmuFailure};
 
-/// What the SMU does.
+/// The SMU's control of clocks.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ClockControl {
-    /// By itself.
+    /// The features that are enabled.
     pub(super) features: SmuFeatures,
-    /// Of graphics and memory, MHz, from the lowest to the highest; None where it does not set them, or does not say.
+    /// Ranges of the graphics and the memory clock, MHz, lowest and highest; `None` if the SMU does
+    /// not set them or does not report them.
     pub(super) ranges: Option<[[u32; 2]; 2]>,
 }
 
-/// Ends what a driver before has left `smu` doing: by whose limits, nobody knows. Errors of [`Smu::ask`].
+/// Disables the features that the previous driver has left enabled in `smu`: the limits that they
+/// use are unknown.
+///
+/// # Errors
+///
+/// Those of [`Smu::ask`].
 pub(super) fn stop(smu: &mut Smu, dev: &Device) -> Result<(), SmuFailure> {
     let left = smu.features()?;
     if left.are_any() {
@@ -35,8 +42,10 @@ pub(super) fn stop(smu: &mut Smu, dev: &Device) -> Result<(), SmuFailure> {
     Ok(())
 }
 
-/// Has `smu` do what `limits` say, by way of `tables`; with `has_board` it is the one that the board's power goes by. Without features where it does not do that: the log says
-/// why, in one line. Sleeps, for some milliseconds; for seconds where it does not answer.
+/// Enables the features for which `limits` allow, which are uploaded through `tables`; `has_board`
+/// tells that this die measures the board's power. Without features if the SMU refuses, for which
+/// the log has one line. May sleep, for some milliseconds, or for seconds if the SMU does not
+/// answer.
 pub(super) fn start(
     smu: &mut Smu,
     tables: &SmuTables,
@@ -55,7 +64,7 @@ pub(super) fn start(
             return ClockControl::default();
         }
         Err(failure) => {
-            // On its way it may have begun. That is all there is to do about it.
+            // Some features may already be enabled. No other recovery exists.
             let _ = smu.ask(SmuMessage::DisableAllSmuFeatures);
             if failure.is_news {
                 dev_warn!(dev, "SMU: {WITHOUT}: {}\n", format_args!("{failure}"));
@@ -83,7 +92,7 @@ fn start_features(
     smu.features()
 }
 
-/// Within what clocks are set, for the log as well.
+/// The ranges of the clocks, which are logged too.
 fn ranges(
     smu: &mut Smu,
     limits: &SmuLimits,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The files, as the kernel's firmware loader finds them.
+//! The firmware files, by the kernel's firmware loader.
 
 use kernel::device::Device;
 use kernel::firmware::Firmware;
@@ -10,11 +10,11 @@ use hw::firmware::image::FirmwareImage;
 use hw::firmware::part::{FirmwarePart, FirmwareSource};
 use hw::firmware::plan::FirmwarePlan;
 
-/// A file that could not be had: its name, and why.
+/// A file that is missing: its name and the error.
 pub(crate) struct MissingFile(pub(crate) &'static CStr, pub(crate) Error);
 
 impl MissingFile {
-    /// Tells the log, and gives the error.
+    /// Logs the file and returns the error.
     pub(crate) fn log_error(self, dev: &Device) -> Error {
         let Self(name, error) = self;
         dev_err!(
@@ -32,7 +32,11 @@ pub(crate) struct FirmwareFiles {
 }
 
 impl FirmwareFiles {
-    /// Asks for all of them, in order. The first that cannot be had. Sleeps.
+    /// Requests all files, in order. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// The first file that cannot be had.
     pub(crate) fn request(dev: &Device, plan: &'static FirmwarePlan) -> Result<Self, MissingFile> {
         let mut files = KVec::new();
         for &(source, name) in plan.files {
@@ -45,7 +49,11 @@ impl FirmwareFiles {
         Ok(Self { plan, files })
     }
 
-    /// Looks whether everything is in them that is to be loaded. EINVAL if not: the log says what.
+    /// Checks that the files contain every image that is to be loaded.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if one is missing, which the log names.
     pub(crate) fn check(&self, dev: &Device) -> Result {
         for (part, _) in self.plan.steps() {
             self.find(part).map_err(|damage| {
@@ -57,7 +65,11 @@ impl FirmwareFiles {
         Ok(())
     }
 
-    /// The image of `part`. EINVAL if there is none, which [`FirmwareFiles::check`] tells.
+    /// The image of `part`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is none, which [`FirmwareFiles::check`] reports.
     pub(crate) fn image(&self, part: FirmwarePart) -> Result<FirmwareImage<'_>> {
         self.find(part).map_err(|_| EINVAL)
     }

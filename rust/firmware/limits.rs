@@ -10,11 +10,15 @@ use crate::ip::rom::Rom;
 use crate::ip::Hardware;
 use crate::kern::params;
 
-/// What the log calls what is left when the SMU gets no such table.
+/// Text in the log for a GPU whose SMU gets no such table.
 pub(super) const WITHOUT: &str = "clocks and limits of power stay as at power-on";
 
-/// The table of the card of `hw`. None where it has none that is beyond doubt, or nobody wants it: the log says why, in one line. ENOMEM. Sleeps, as long
-/// as it takes to read its flash chip twice.
+/// The table of the card of `hw`. `None` if the card has no valid one, or if `clocks=0`; the log
+/// has one line that says why. May sleep, as long as it takes to read the flash chip twice.
+///
+/// # Errors
+///
+/// `ENOMEM`.
 pub(super) fn find(hw: &Hardware) -> Result<Option<KBox<SmuLimits>>> {
     if !params::are_clocks_set() {
         dev_info!(&*hw.dev, "SMU: {WITHOUT}: the parameter clocks is 0\n");
@@ -24,7 +28,7 @@ pub(super) fn find(hw: &Hardware) -> Result<Option<KBox<SmuLimits>>> {
     match read(&rom)? {
         Ok(limits) => Ok(Some(limits)),
         Err(damage) => {
-            // Of a device that is gone nobody wants to hear what it does not have.
+            // A device that is gone needs no line about missing limits.
             if hw.is_present() {
                 dev_warn!(
                     &*hw.dev,
@@ -44,7 +48,8 @@ fn read(rom: &Rom) -> Result<Result<KBox<SmuLimits>, VbiosError>> {
         Err(damage) => return Ok(Err(damage)),
     };
     let image = rom.read(length)?;
-    // There is no sum in it that anybody has checked, and voltages depend on it.
+    // The image has no checksum that is verified elsewhere, and voltages depend on it: it is read
+    // twice.
     if !rom.is(&image) {
         return Ok(Err(VbiosError::Unsteady));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The reset of a whole GPU by its SMU (mode-1), which leaves it as it was when it was switched on: without firmware, which whoever has loaded
-//! it can load again, and without what was in VRAM.
+//! Resets a whole GPU through its SMU (mode-1). The GPU is then as after power-on: without
+//! firmware, which its driver can load again, and without the contents of VRAM.
 
 use kernel::pci;
 use kernel::prelude::*;
@@ -17,24 +17,26 @@ use crate::ip::Hardware;
 use crate::kern::params;
 use crate::kern::pci_ext::SavedConfig;
 
-/// How long the GPU is left alone after it has said that it resets itself (amdgpu: aldebaran_mode1_reset).
+/// How long the GPU is left alone after it has acknowledged the reset (amdgpu:
+/// aldebaran_mode1_reset).
 const AWAY: Delta = Delta::from_millis(500);
 
-/// Resets a GPU that is wedged when it is dropped, if its firmware is this driver's: after all that stops what it does, its bus mastering
-/// included, and while its registers are there.
+/// Resets a wedged GPU when this is dropped, if the driver has loaded its firmware. It is dropped
+/// after everything that stops the GPU's activity, bus mastering included, and while the registers
+/// can still be accessed.
 pub(crate) struct FirmwareReset {
     smu: Option<Arc<SmuSensors>>,
     hw: Arc<Hardware>,
     pdev: ARef<pci::Device>,
 }
 
-/// Whether `hw` is wedged, and may be reset.
+/// Whether `hw` is wedged and may be reset.
 pub(super) fn is_due(hw: &Hardware) -> bool {
     hw.health.cause().is_some() && params::resets() > 0
 }
 
 impl FirmwareReset {
-    /// Of the GPU at `pdev`, which has `loaded`.
+    /// For the GPU at `pdev`, with its `loaded` firmware.
     pub(crate) fn new(pdev: &pci::Device, loaded: &LoadedFirmware) -> Self {
         Self {
             smu: loaded.smu().cloned(),
@@ -43,14 +45,19 @@ impl FirmwareReset {
         }
     }
 
-    /// EIO where the GPU is not set up by its own firmware after that; errors of the SMU, which the log has.
+    /// Resets the GPU.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if its own firmware has not set the GPU up afterwards; errors of the SMU, which are
+    /// logged.
     fn reset(&self, smu: &SmuSensors) -> Result {
         let start = Instant::<Monotonic>::now();
         let observer = BootObserver::new(&self.hw.dev, &self.hw.mmio, self.hw.ips())?;
         let config = SavedConfig::save(&self.pdev)?;
         observer.mark_posted(false);
         smu.ask(SmuMessage::GfxDriverReset).inspect_err(|error| {
-            // Refused. Without an answer nobody knows.
+            // `EIO` means that the SMU refused. Without an answer the outcome is unknown.
             if *error == EIO {
                 observer.mark_posted(true);
             }
@@ -80,7 +87,8 @@ impl Drop for FirmwareReset {
             self.hw.health.set_lost();
             dev_err!(
                 &*self.hw.dev,
-                "the GPU does not come back from its reset (mode-1): {error:?}: the machine has to be switched off and on\n"
+                "the GPU does not come back from its reset (mode-1): {error:?}: \
+                 the machine has to be switched off and on\n"
             );
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the SMU measures: temperatures, power, energy, clocks. Its table goes through a page of VRAM, and serves all who ask within a
-//! moment, so that one who asks all the time does not keep it from its work.
+//! The SMU's sensors: temperatures, power, energy, clocks. Its table goes through a page of VRAM.
+//! One table serves all readers within a moment, so that a busy reader does not keep the SMU from
+//! its work.
 
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -28,12 +29,12 @@ use crate::regs::smuio::{
 };
 use crate::regs::RegisterWindow;
 
-/// For how long a table serves all who ask, milliseconds (amdgpu: 1 for a value, 5 for gpu_metrics).
+/// How long a table serves all readers, milliseconds (amdgpu: 1 for a value, 5 for gpu_metrics).
 const FRESH_MS: i64 = 10;
-/// The die by which the board's power goes.
+/// The die that measures the board's power.
 const FIRST_DIE: u32 = 0;
 
-/// The last table, or why there is none, and when that was.
+/// The last table, or the error, and its time.
 type Last = (Result<SmuMetrics>, Instant<Monotonic>);
 
 struct SensorCache {
@@ -42,24 +43,30 @@ struct SensorCache {
     last: Option<Last>,
 }
 
-/// An SMU that runs.
+/// A running SMU.
 #[pin_data]
 pub(crate) struct SmuSensors {
-    /// Held while the SMU is waited for: two seconds where it does not answer, and then not before it has; four for the reset of the GPU.
+    /// Held while the driver waits for the SMU: two seconds if it does not answer, after which no
+    /// message is sent until it has; four seconds for the reset of the GPU.
     #[pin]
     state: KillableMutex<SensorCache>,
-    /// The board's number, 0 for none; nothing where the SMU gives no table.
+    /// The board's number, 0 for none; unset if the SMU gives no table.
     serial: SetOnce<u64>,
     tables: SmuTables,
-    /// By which it sets clocks; it does not where there are none.
+    /// The limits for setting clocks; `None` if it does not set them.
     limits: Option<KBox<SmuLimits>>,
     smuio: RegisterWindow,
     dev: ARef<Device>,
 }
 
 impl SmuSensors {
-    /// Those of `smu`, of the GPU of `memory`, which sets clocks by `limits` from now on. ENOMEM; ENODEV if the ASIC has no such. What the SMU does not do for it the log
-    /// says: without a table there are none, and it is only told that the driver goes. Sleeps.
+    /// The sensors of `smu`, of the GPU of `memory`, which from now on sets clocks by `limits`.
+    /// Messages that fail are logged: without a table there are no sensors, and the SMU only gets
+    /// the notice that the driver goes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENODEV` if the ASIC has no SMU.
     pub(super) fn new(
         memory: &GpuMemory,
         smu: Smu,
@@ -87,7 +94,7 @@ impl SmuSensors {
         Ok(sensors)
     }
 
-    /// Tells it all that it has to know, and has it measure for the first time.
+    /// Sends the initial messages and takes the first measurement.
     fn start(&self) {
         let mut state = self.state.lock();
         if self.start_clocks(&mut state).is_err() {
@@ -98,7 +105,11 @@ impl SmuSensors {
         }
     }
 
-    /// Has the SMU set clocks, where it may: what it does not do the log says. Errors of [`Smu::ask`], if it cannot even be told where tables go.
+    /// Lets the SMU set clocks, if it may; messages that fail are logged.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Smu::ask`] if the address of the tables cannot be set.
     fn start_clocks(&self, state: &mut SensorCache) -> Result {
         let SensorCache { smu, clocks, .. } = state;
         let begun = self.tables.set_address(smu);
@@ -122,12 +133,16 @@ impl SmuSensors {
         }
     }
 
-    /// Whether the board's power goes by this die.
+    /// Whether this die measures the board's power.
     fn has_board(&self) -> bool {
         smuio_mcm_config::DIE_ID.get(self.smuio.read(SMUIO_MCM_CONFIG)) == FIRST_DIE
     }
 
-    /// Its firmware has been loaded anew: it is `smu` now. ETIMEDOUT, EIO, ENODEV as for [`Smu::send`]. Sleeps.
+    /// Continues with `smu`, after its firmware was loaded again. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT`, `EIO` and `ENODEV` as for [`Smu::send`].
     pub(super) fn restart(&self, smu: Smu) -> Result {
         let mut state = self.state.lock();
         *state = SensorCache {
@@ -141,18 +156,24 @@ impl SmuSensors {
         }
     }
 
-    /// Whether it measures.
+    /// Whether the SMU measures.
     pub(crate) fn is_measuring(&self) -> bool {
         self.serial.as_ref().is_some()
     }
 
-    /// The number that the board was given when it was made, as amdgpu's `unique_id`; 0 where the SMU does not tell one.
+    /// The number that the board got in production, as amdgpu's `unique_id`; 0 if the SMU does not
+    /// report one.
     pub(crate) fn serial(&self) -> u64 {
         self.serial.copy().unwrap_or(0)
     }
 
-    /// What it has measured, a moment ago at most. ETIMEDOUT if it does not answer, or has not yet; EIO if it will not; ENODATA if it has
-    /// written nothing; ENODEV when it is gone; EINTR when the caller is killed. Sleeps.
+    /// The measurements, which are at most a moment old. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the SMU does not answer, or has not answered yet; `EIO` if it refuses;
+    /// `ENODATA` if it has written nothing; `ENODEV` when the device is gone; `EINTR` when the
+    /// caller is killed.
     pub(crate) fn read(&self) -> Result<SmuMetrics> {
         self.refresh(&mut *self.state.lock_killable()?)
     }
@@ -168,7 +189,11 @@ impl SmuSensors {
         metrics
     }
 
-    /// The same in the form that tools read. Errors of [`Self::read`].
+    /// The measurements in the form that tools read.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`].
     pub(crate) fn gpu_metrics(&self) -> Result<[u8; GPU_METRICS_BYTES]> {
         let mut state = self.state.lock_killable()?;
         let metrics = self.refresh(&mut state)?;
@@ -176,7 +201,12 @@ impl SmuSensors {
         Ok(metrics.gpu_metrics(link, host::boot_ns()))
     }
 
-    /// Clocks of graphics and memory, MHz: as they are where the SMU sets them, else on average (as amdgpu has it). Errors of [`Self::read`].
+    /// Clocks of graphics and memory, MHz: current ones if the SMU sets them, otherwise averages
+    /// (as in amdgpu).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read`].
     pub(crate) fn clocks(&self) -> Result<[u16; 2]> {
         let mut state = self.state.lock_killable()?;
         let metrics = self.refresh(&mut state)?;
@@ -193,13 +223,22 @@ impl SmuSensors {
         ])
     }
 
-    /// Within what the SMU sets the clocks of graphics and memory, MHz. ENODATA where it does not, or does not say; EINTR when the caller is killed.
+    /// The ranges within which the SMU sets the clocks of graphics and memory, MHz.
+    ///
+    /// # Errors
+    ///
+    /// `ENODATA` if it does not set them or does not report them; `EINTR` when the caller is
+    /// killed.
     fn ranges(&self) -> Result<[[u32; 2]; 2]> {
         let state = self.state.lock_killable()?;
         state.clocks.ranges.ok_or_else(errno::no_data)
     }
 
-    /// Voltage of graphics, mV, which the regulator tells by itself. ENODEV when the device is gone.
+    /// Voltage of graphics, mV, as the regulator itself reports it.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the device is gone.
     pub(crate) fn millivolts(&self) -> Result<u32> {
         match self.smuio.read(SMUSVI0_TEL_PLANE0) {
             GONE => Err(ENODEV),
@@ -209,13 +248,18 @@ impl SmuSensors {
         }
     }
 
-    /// Tells the SMU `message`. What it does not do the log says. Sleeps.
+    /// Sends `message` to the SMU. A failure is logged. May sleep.
     pub(crate) fn send(&self, message: SmuMessage) {
-        // That is all there is to do about it.
+        // The failure is logged; no other recovery exists.
         let _ = self.ask(message);
     }
 
-    /// The same, and whether it was done: ETIMEDOUT, EIO, ENODEV as for [`Smu::send`].
+    /// Sends `message` to the SMU.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` without an answer, `EIO` if it refuses, `ENODEV` when the device is gone;
+    /// logged.
     pub(super) fn ask(&self, message: SmuMessage) -> Result {
         self.state.lock().smu.send(message).map(drop)
     }

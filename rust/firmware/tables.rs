@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory that driver and SMU share: a page of VRAM for tables, and more for what it notes for tools.
+//! Memory that driver and SMU share: a page of VRAM for tables, and more for the records that tools
+//! read.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -16,7 +17,8 @@ use crate::kern::vram_map::VramMap;
 use crate::mem::vram::VramBlocks;
 use crate::mem::GpuMemory;
 
-/// That memory. The SMU has it until it is told to unload: who has made this keeps it until then.
+/// The shared memory. The SMU uses it until it has got the message to unload; the owner keeps this
+/// until then.
 pub(super) struct SmuTables {
     page: VramBlocks,
     trace: VramBlocks,
@@ -27,7 +29,11 @@ pub(super) struct SmuTables {
 }
 
 impl SmuTables {
-    /// In VRAM of the GPU of `memory`. ENOMEM.
+    /// Allocates it in VRAM of the GPU of `memory`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(memory: &GpuMemory) -> Result<Self> {
         let hw = &memory.hw;
         Ok(Self {
@@ -39,17 +45,29 @@ impl SmuTables {
         })
     }
 
-    /// Tells `smu` where tables go. Errors of [`Smu::ask`].
+    /// Sets the address of the tables in `smu`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Smu::ask`].
     pub(super) fn set_address(&self, smu: &mut Smu) -> Result<(), SmuFailure> {
         smu.set_table_page(self.base + self.page.start())
     }
 
-    /// Tells `smu` where what tools look at goes. Errors of [`Smu::ask`].
+    /// Sets the address of the tools' records in `smu`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Smu::ask`].
     pub(super) fn set_tools_address(&self, smu: &mut Smu) -> Result<(), SmuFailure> {
         smu.set_trace_memory(self.base + self.trace.start())
     }
 
-    /// Gives `smu` its table of limits. Errors of [`Smu::ask`].
+    /// Uploads the table of limits to `smu`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Smu::ask`].
     pub(super) fn upload(&self, smu: &mut Smu, limits: &SmuLimits) -> Result<(), SmuFailure> {
         let message = SmuMessage::TransferTableDram2Smu(SmuTable::Limits);
         self.vram
@@ -59,10 +77,14 @@ impl SmuTables {
         smu.ask(message).map(drop)
     }
 
-    /// Has `smu` measure. ETIMEDOUT, EIO and ENODEV as for [`Smu::send`]; ENODATA if it has written nothing.
+    /// Lets `smu` write its measurements and reads them.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT`, `EIO` and `ENODEV` as for [`Smu::send`]; `ENODATA` if it has written nothing.
     pub(super) fn measure(&self, smu: &mut Smu) -> Result<SmuMetrics> {
         let at = self.page.start();
-        // What is there is not taken for what it writes now.
+        // Cleared first, so that old contents are not taken for new measurements.
         self.vram.fill64(at, 0, TABLE_BYTES / 8)?;
         self.hdp.flush();
         smu.send(SmuMessage::TransferTableSmu2Dram(SmuTable::Metrics))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Addresses that are taken and given back, by a maple tree.
+//! An address allocator on top of a maple tree.
 
 use core::ops::Range;
 use kernel::{
@@ -7,19 +7,24 @@ use kernel::{
     prelude::*,
 };
 
-/// A range of addresses of which some are taken, the lowest free ones first. It has a lock of its own, a spinlock.
+/// Allocates address ranges out of one range, lowest free addresses first. Has a lock of its own, a
+/// spinlock.
 pub(crate) struct AddressAllocator {
     range: Range<usize>,
     taken: Pin<KBox<MapleTreeAlloc<()>>>,
 }
 
-// SAFETY: The tree has a lock of its own, and its entries are nothing that a thread could own.
+// SAFETY: The tree has a lock of its own, and its entries are `()`, which no thread owns.
 unsafe impl Send for AddressAllocator {}
 // SAFETY: As above.
 unsafe impl Sync for AddressAllocator {}
 
 impl AddressAllocator {
-    /// Nothing taken out of `range`. `ENOMEM`.
+    /// An allocator over `range` with all addresses free.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn new(range: Range<u64>) -> Result<Self> {
         Ok(Self {
             range: usize::try_from(range.start)?..usize::try_from(range.end)?,
@@ -27,8 +32,11 @@ impl AddressAllocator {
         })
     }
 
-    /// Takes `size` addresses in a row, the first of which is returned. `EINVAL` for none, `ENOSPC` when no gap is large
-    /// enough, `ENOMEM`. Sleeps.
+    /// Allocates `size` consecutive addresses and returns the first. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `size` is 0; `ENOSPC` if no gap is large enough; `ENOMEM` if there is no memory.
     pub(crate) fn alloc(&self, size: u64) -> Result<u64> {
         let size = usize::try_from(size)?;
         let first = self
@@ -41,8 +49,11 @@ impl AddressAllocator {
         Ok(first as u64)
     }
 
-    /// Takes the `size` addresses from `start` on, inside the range or not. `EEXIST` when any of them is taken, `EINVAL` for
-    /// none, `ENOMEM`. Sleeps.
+    /// Allocates the `size` addresses from `start` on, inside the range or not. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if any of them is in use; `EINVAL` if `size` is 0; `ENOMEM` if there is no memory.
     pub(crate) fn alloc_at(&self, start: u64, size: u64) -> Result {
         let start = usize::try_from(start)?;
         let end = start.checked_add(usize::try_from(size)?).ok_or(EINVAL)?;
@@ -50,7 +61,7 @@ impl AddressAllocator {
         taken.map_err(|error| error.cause.into())
     }
 
-    /// Gives back the addresses that were taken from `start` on.
+    /// Frees the addresses that were allocated from `start` on.
     pub(crate) fn free(&self, start: u64) {
         self.taken.erase(start as usize);
     }

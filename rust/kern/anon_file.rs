@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Files without a name, which user space has by their number alone: read, written to and polled.
+//! Anonymous files, which user space knows by descriptor only. They support read, write and poll.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -14,8 +14,9 @@ use kernel::uaccess::{UserPtr, UserSlice, UserSliceReader, UserSliceWriter};
 
 use crate::ffi;
 
-/// An inode of the kernel's own file system of such files, whose address space is used by the files of a device: that of the
-/// device's file in a directory belongs to the file system of the directory, which may be unmounted.
+/// An inode of the kernel's anonymous file system, whose address space all files of a device share.
+/// The inode of the device's file in a directory does not serve: it belongs to the file system of
+/// that directory, which may be unmounted.
 pub(crate) struct AnonInode(NonNull<ffi::inode>);
 
 // SAFETY: An inode is reference counted and has locks of its own.
@@ -24,7 +25,11 @@ unsafe impl Send for AnonInode {}
 unsafe impl Sync for AnonInode {}
 
 impl AnonInode {
-    /// A new inode. ENOMEM, ENFILE.
+    /// A new inode.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `ENFILE` if the system has too many open files.
     pub(crate) fn new(name: &'static CStr) -> Result<Self> {
         const NONE: ffi::file_operations = pin_init::zeroed();
         // SAFETY: The name and the operations are static.
@@ -37,8 +42,9 @@ impl AnonInode {
                 core::ptr::null(),
             )
         })?;
-        // SAFETY: The file is ours alone, and has an inode, which gets a reference of its own. The file is done with at the
-        // return: it does not outlive the module that has its operations.
+        // SAFETY: The file is ours alone and has an inode, which gets a reference of its own. The
+        // last use of the file ends before this returns, so the file does not outlive the module,
+        // which holds its operations.
         let inode = unsafe {
             let inode = (*file).f_inode;
             ffi::ihold(inode);
@@ -48,7 +54,7 @@ impl AnonInode {
         NonNull::new(inode).map(Self).ok_or(ENOMEM)
     }
 
-    /// The address space, as long as somebody has the inode.
+    /// The address space; valid as long as the inode is referenced.
     pub(super) fn mapping(&self) -> *mut ffi::address_space {
         // SAFETY: The inode is referenced, and its address space does not change.
         unsafe { (*self.0.as_ptr()).i_mapping }
@@ -65,37 +71,43 @@ impl Drop for AnonInode {
 /// `EPOLLIN | EPOLLRDNORM`.
 const READABLE: ffi::__poll_t = 0x1 | 0x40;
 
-/// What such a file does.
+/// The operations of an anonymous file.
 pub(crate) trait AnonFile: Sized + 'static {
-    /// What an open file holds; dropped with the last reference to the file.
+    /// The data of an open file; dropped with the last reference to the file.
     type Data: ForeignOwnable + Send + Sync;
-    /// The module, which open files hold.
+    /// The module, which open files reference.
     const MODULE: &'static ThisModule;
 
-    /// Reads into `to`, which may have no room at all; the bytes read.
+    /// Reads into `to`, which may have no room at all, and returns the number of bytes read.
     fn read(
         data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
         to: &mut UserSliceWriter,
     ) -> Result<usize>;
 
-    /// Writes from `from`; the bytes taken.
+    /// Writes from `from` and returns the number of bytes consumed.
     fn write(
         data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
         from: &mut UserSliceReader,
     ) -> Result<usize>;
 
-    /// Whether something can be read, after `wait` was called with what is woken when that may have changed.
+    /// Whether the file is readable. First calls `wait` with the condition variable that is
+    /// notified when this may have changed.
     fn poll(
         data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
         wait: impl FnOnce(&PollCondVar),
     ) -> bool;
 }
 
-/// A file that holds `data`, under the name `name`. ENFILE, ENOMEM.
+/// Opens a new file that holds `data`, under the name `name`.
+///
+/// # Errors
+///
+/// `ENFILE` if the system has too many open files; `ENOMEM` if there is no memory.
 pub(crate) fn open<T: AnonFile>(name: &'static CStr, data: T::Data) -> Result<ARef<File>> {
     let data = data.into_foreign();
     let operations: *const ffi::file_operations = &AnonFileOps::<T>::TABLE;
-    // SAFETY: The name and the table are static. The reference goes to the file, whose `release` takes it.
+    // SAFETY: The name and the table are static. The reference in `data` goes to the file, whose
+    // `release` takes it back.
     let file = unsafe {
         ffi::anon_inode_getfile(
             name.as_char_ptr(),
@@ -105,11 +117,11 @@ pub(crate) fn open<T: AnonFile>(name: &'static CStr, data: T::Data) -> Result<AR
         )
     };
     let file = from_err_ptr(file).inspect_err(|_| {
-        // SAFETY: No file came of it, so that the reference is still ours.
+        // SAFETY: No file was made, so the reference is still ours.
         drop(unsafe { T::Data::from_foreign(data) });
     })?;
     let file = NonNull::new(file.cast::<File>()).ok_or(ENOMEM)?;
-    // SAFETY: A new file comes with a reference, and nobody has it yet.
+    // SAFETY: A new file comes with a reference, which has no other owner yet.
     Ok(unsafe { ARef::from_raw(file) })
 }
 
@@ -129,7 +141,8 @@ impl<T: AnonFile> AnonFileOps<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it once for a file made by [`open`] for `T`, which nobody else uses any more.
+    /// The kernel calls it once for a file made by [`open`] for `T`, after the last use of the
+    /// file.
     unsafe extern "C" fn release(
         _inode: *mut ffi::inode,
         file: *mut ffi::file,
@@ -143,7 +156,8 @@ impl<T: AnonFile> AnonFileOps<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it for a file made by [`open`] for `T`, and holds it meanwhile.
+    /// The kernel calls it for a file made by [`open`] for `T`, and holds a reference during the
+    /// call.
     unsafe extern "C" fn read(
         file: *mut ffi::file,
         buffer: *mut kernel::ffi::c_char,
@@ -199,7 +213,7 @@ impl<T: AnonFile> AnonFileOps<T> {
     }
 }
 
-/// A count of bytes or an errno, as file operations return it.
+/// A byte count or an errno, in the form that file operations return.
 fn count(result: Result<usize>) -> isize {
     result.map_or_else(
         |error| error.to_errno() as isize,

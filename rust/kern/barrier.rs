@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Barriers between memory and device that the kernel crate lacks.
+//! Memory barriers between CPU and device that the kernel crate lacks.
 
 use crate::ffi;
 
-/// Stores before it, combined ones among them, come before stores after it, for devices too.
+/// Orders earlier stores, write-combined ones included, before later stores, also as devices see
+/// them.
 pub(crate) fn wmb() {
-    // SAFETY: a barrier has no preconditions.
+    // SAFETY: A barrier has no preconditions.
     unsafe { ffi::rkfd_wmb() }
 }
 
-/// Loads before it come before loads after it, for memory that a device writes.
+/// Orders earlier loads before later loads, for memory that a device writes.
 pub(crate) fn rmb() {
-    // SAFETY: a barrier has no preconditions.
+    // SAFETY: A barrier has no preconditions.
     unsafe { ffi::rkfd_rmb() }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The kernel's buddy allocator of device memory (`gpu_buddy`), which knows of free memory whether it is cleared. The kernel
-//! crate's own wrapper cannot give memory back as cleared.
+//! The kernel's buddy allocator for device memory (`gpu_buddy`), which tracks whether free memory
+//! is cleared. The kernel crate's own wrapper cannot return memory as cleared.
 
 use kernel::container_of;
 use kernel::error::to_result;
@@ -12,18 +12,19 @@ use kernel::types::Opaque;
 
 use crate::ffi;
 
-/// Where to look for memory first, and which.
+/// Where an allocation looks first, and which memory it prefers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BuddySearch {
-    /// From the end, cleared memory first.
+    /// From the end; prefers cleared memory.
     Cleared,
-    /// From the end, memory first that is not cleared.
+    /// From the end; prefers memory that is not cleared.
     Dirty,
-    /// From the start. The kernel walks through all blocks that are given out there, so this is for what is allocated seldom.
+    /// From the start. The kernel walks through all allocated blocks there, so this is for rare
+    /// allocations.
     FromStart,
 }
 
-/// Addresses of `size` bytes from `start` on, given out in pages. It has a lock of its own, a mutex.
+/// Allocates pages out of `size` bytes from `start` on. Has a lock of its own, a mutex.
 #[pin_data(PinnedDrop)]
 pub(crate) struct BuddyAllocator {
     #[pin]
@@ -36,19 +37,23 @@ pub(crate) struct BuddyAllocator {
 
 // SAFETY: The allocator is memory that any thread may use.
 unsafe impl Send for BuddyAllocator {}
-// SAFETY: Whoever uses it holds the lock.
+// SAFETY: All use happens under the lock.
 unsafe impl Sync for BuddyAllocator {}
 
 impl BuddyAllocator {
-    /// All of `size` bytes from `start` on free, in whole pages, and none of it cleared. What is aligned is so from `start` on. EINVAL for
-    /// less than a page, ENOMEM.
+    /// An allocator of `size` bytes from `start` on, rounded down to whole pages. All of it is free
+    /// and none of it cleared. Alignment is relative to `start`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `size` is less than a page; `ENOMEM` if there is no memory.
     pub(crate) fn new(start: u64, size: u64) -> Result<Arc<Self>> {
         let page = PAGE_SIZE as u64;
         let size = size / page * page;
         Arc::pin_init(
             try_pin_init!(Self {
                 raw <- Opaque::try_ffi_init(|raw: *mut ffi::gpu_buddy| {
-                    // SAFETY: The memory is there to be initialized, and does not move.
+                    // SAFETY: The memory is valid for initialization, and does not move.
                     to_result(unsafe { ffi::gpu_buddy_init(raw, size, page) })
                 }),
                 lock <- new_mutex!((), "Buddy"),
@@ -59,7 +64,7 @@ impl BuddyAllocator {
         )
     }
 
-    /// The bytes that are free, and those of them that are not cleared.
+    /// The number of free bytes, and how many of those are not cleared.
     pub(crate) fn free(&self) -> (u64, u64) {
         let _guard = self.lock.lock();
         // SAFETY: Initialized; the lock is held.
@@ -70,8 +75,12 @@ impl BuddyAllocator {
         (all, all.saturating_sub(cleared))
     }
 
-    /// `size` bytes, a multiple of `align`, which is a power of two of at least a page; in one block when `contiguous`. ENOMEM,
-    /// also when there is no such memory.
+    /// Allocates `size` bytes, a multiple of `align`, which is a power of two and at least a page.
+    /// The memory is one block if `contiguous`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also if there is no such memory.
     pub(crate) fn alloc(
         self: &Arc<Self>,
         search: BuddySearch,
@@ -94,8 +103,8 @@ impl BuddyAllocator {
         let list = KBox::new(Opaque::<ffi::list_head>::uninit(), GFP_KERNEL)?;
         let head = list.get();
         let guard = self.lock.lock();
-        // SAFETY: The head stays in its box, and is made an empty list before it is used. The allocator is initialized, and its
-        // lock is held.
+        // SAFETY: The head stays in its box, and is made an empty list before use. The allocator is
+        // initialized, and its lock is held.
         let done = to_result(unsafe {
             (*head).next = head;
             (*head).prev = head;
@@ -114,29 +123,30 @@ impl BuddyAllocator {
 #[pinned_drop]
 impl PinnedDrop for BuddyAllocator {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: Initialized, and finished once; blocks hold the allocator, so there are none.
+        // SAFETY: Initialized, and finished only here. Blocks hold a reference to the allocator, so
+        // none is left.
         unsafe { ffi::gpu_buddy_fini(self.raw.get()) };
     }
 }
 
-/// A block.
+/// One block of an allocation.
 pub(crate) struct BuddyBlock {
     /// The first address.
     pub(crate) start: u64,
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
-    /// It was cleared when it was given out.
+    /// Whether the block was cleared when it was allocated.
     pub(crate) cleared: bool,
 }
 
-/// Memory that was given out, in blocks; free again when dropped.
+/// An allocation, as a list of blocks; freed when dropped.
 pub(crate) struct BuddyBlocks {
     list: KBox<Opaque<ffi::list_head>>,
     cleared: bool,
     buddy: Arc<BuddyAllocator>,
 }
 
-// SAFETY: The list is the owner's alone, whichever thread that is.
+// SAFETY: The list belongs to the owner alone, on whichever thread.
 unsafe impl Send for BuddyBlocks {}
 // SAFETY: It does not change while it is shared.
 unsafe impl Sync for BuddyBlocks {}
@@ -146,13 +156,14 @@ impl BuddyBlocks {
     pub(crate) fn iter(&self) -> impl Iterator<Item = BuddyBlock> + '_ {
         let first = self.buddy.start;
         let head = self.list.get();
-        // SAFETY: The list is initialized, and does not change meanwhile.
+        // SAFETY: The list is initialized, and does not change during the walk.
         let mut at = unsafe { (*head).next };
         core::iter::from_fn(move || {
             if core::ptr::eq(at, head) {
                 return None;
             }
-            // SAFETY: Every other entry is the link of a block that was given out, which stays until all are given back.
+            // SAFETY: Every entry but the head is the link of an allocated block, which stays valid
+            // until all blocks are freed.
             unsafe {
                 let block: *mut ffi::gpu_buddy_block =
                     container_of!(at, ffi::gpu_buddy_block, __bindgen_anon_1.link);
@@ -166,7 +177,7 @@ impl BuddyBlocks {
         })
     }
 
-    /// All of it is cleared: that is known of it when it is free again.
+    /// Marks all of it as cleared; the allocator keeps that information when the memory is freed.
     pub(crate) fn set_cleared(&mut self) {
         self.cleared = true;
     }
@@ -180,7 +191,7 @@ impl Drop for BuddyBlocks {
             0
         };
         let _guard = self.buddy.lock.lock();
-        // SAFETY: The blocks came from this allocator, whose lock is held, and nobody uses them any more.
+        // SAFETY: The blocks came from this allocator, whose lock is held, and are no longer used.
         unsafe { ffi::gpu_buddy_free_list(self.buddy.raw.get(), self.list.get(), flags) };
     }
 }

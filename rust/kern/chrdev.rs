@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Character devices of one minor.
+//! Character devices with one minor number.
 
 use core::marker::PhantomData;
 
@@ -12,22 +12,22 @@ use kernel::types::{ForeignOwnable, Opaque};
 use super::anon_file::AnonInode;
 use crate::ffi;
 
-/// What the files of a character device do.
+/// The operations of a character device's files.
 pub(crate) trait CharFile: Sized + 'static {
-    /// What an open file holds; dropped with the last reference to the file.
+    /// The data of an open file; dropped with the last reference to the file.
     type Data: ForeignOwnable + Send + Sync;
 
-    /// A file is opened, in the context of the opener.
+    /// Opens a file, in the context of the opening process.
     fn open() -> Result<Self::Data>;
 
-    /// An ioctl: `cmd` and its argument as passed.
+    /// Handles an ioctl: `cmd` and its argument as passed.
     fn ioctl(
         data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
         cmd: u32,
         arg: usize,
     ) -> Result<isize>;
 
-    /// A mapping of the file at byte `offset`. The caller holds the mmap lock for writing.
+    /// Maps the file at byte `offset`. The caller holds the mmap lock for writing.
     fn mmap(
         data: <Self::Data as ForeignOwnable>::Borrowed<'_>,
         vma: &VmaNew,
@@ -35,12 +35,12 @@ pub(crate) trait CharFile: Sized + 'static {
     ) -> Result;
 }
 
-/// Memory of a registered device.
+/// The memory of a registered device.
 #[repr(C)]
 struct CharDeviceInner {
     cdev: Opaque<ffi::cdev>,
     operations: ffi::file_operations,
-    /// Whose address space all files map through, wherever they were opened.
+    /// All files map through the address space of this inode, wherever they were opened.
     mappings: AnonInode,
 }
 
@@ -51,20 +51,21 @@ pub(crate) struct CharDevice<T> {
     _file: PhantomData<T>,
 }
 
-// SAFETY: Nothing in it is changed until it is dropped; the kernel serialises its own use.
+// SAFETY: No field changes until the drop; the kernel serialises its own use.
 unsafe impl<T> Send for CharDevice<T> {}
 // SAFETY: As above.
 unsafe impl<T> Sync for CharDevice<T> {}
 
 impl<T: CharFile> CharDevice<T> {
-    /// Registers a device under a major number that the kernel chooses. Open files hold `module`.
+    /// Registers a device under a major number that the kernel chooses. Open files reference
+    /// `module`.
     pub(crate) fn new(name: &'static CStr, module: &'static ThisModule) -> Result<Self> {
         let mut operations: ffi::file_operations = pin_init::zeroed();
         operations.owner = module.as_ptr();
         operations.open = Some(open::<T>);
         operations.release = Some(release::<T>);
         operations.unlocked_ioctl = Some(ioctl::<T>);
-        // The structures are the same for 32-bit callers; their pointers only have to be widened.
+        // The structures are the same for 32-bit callers; only the pointer needs widening.
         operations.compat_ioctl = ffi::compat_ptr_ioctl;
         operations.mmap = Some(mmap::<T>);
         operations.llseek = Some(ffi::noop_llseek);
@@ -77,7 +78,7 @@ impl<T: CharFile> CharDevice<T> {
             GFP_KERNEL,
         )?;
         let mut number = 0;
-        // SAFETY: The name is a string; the number is written.
+        // SAFETY: The name is a string; the call writes the number.
         to_result(unsafe { ffi::alloc_chrdev_region(&mut number, 0, 1, name.as_char_ptr()) })?;
         let cdev = inner.cdev.get();
         // SAFETY: The box keeps both in place until the cdev is deleted in `drop`.
@@ -98,7 +99,7 @@ impl<T: CharFile> CharDevice<T> {
         })
     }
 
-    /// Major and minor number.
+    /// The major and minor number.
     pub(crate) fn number(&self) -> ffi::dev_t {
         self.number
     }
@@ -106,7 +107,8 @@ impl<T: CharFile> CharDevice<T> {
 
 impl<T> Drop for CharDevice<T> {
     fn drop(&mut self) {
-        // SAFETY: Both are registered. Open files hold the module, so that none is left to use the memory.
+        // SAFETY: Both are registered. Open files reference the module, so no file is left that
+        // uses the memory.
         unsafe {
             ffi::cdev_del(self.inner.cdev.get());
             ffi::unregister_chrdev_region(self.number, 1);
@@ -114,7 +116,7 @@ impl<T> Drop for CharDevice<T> {
     }
 }
 
-/// The errno of a result, as file operations return it.
+/// The errno of a result, in the form that file operations return.
 fn status(result: Result<()>) -> kernel::ffi::c_int {
     result.map_or_else(|error| error.to_errno(), |()| 0)
 }
@@ -132,8 +134,9 @@ unsafe extern "C" fn open<T: CharFile>(
     let opened = to_result(unsafe { ffi::nonseekable_open(inode, file) });
     status(opened.and_then(|()| {
         let data = T::open()?;
-        // SAFETY: The private data of a file being opened is ours, and so is what it maps through. Its operations are those of
-        // an `CharDeviceInner`, which the module has as long as it has files.
+        // SAFETY: While the file is being opened, its private data and its mapping are ours. Its
+        // operations are those of a `CharDeviceInner`, which the module keeps as long as there are
+        // files.
         unsafe {
             let operations = (*file).f_op;
             let inner = container_of!(operations, CharDeviceInner, operations);
@@ -148,7 +151,7 @@ unsafe extern "C" fn open<T: CharFile>(
 ///
 /// # Safety
 ///
-/// The kernel calls it once for a file that `open` succeeded for, which nobody else uses any more.
+/// The kernel calls it once for a file for which `open` succeeded, after the last use of the file.
 unsafe extern "C" fn release<T: CharFile>(
     _inode: *mut ffi::inode,
     file: *mut ffi::file,
@@ -162,7 +165,8 @@ unsafe extern "C" fn release<T: CharFile>(
 ///
 /// # Safety
 ///
-/// The kernel calls it for a file that `open` succeeded for, and holds the file meanwhile.
+/// The kernel calls it for a file for which `open` succeeded, and holds a reference during the
+/// call.
 unsafe extern "C" fn ioctl<T: CharFile>(
     file: *mut ffi::file,
     cmd: kernel::ffi::c_uint,
@@ -177,8 +181,8 @@ unsafe extern "C" fn ioctl<T: CharFile>(
 ///
 /// # Safety
 ///
-/// The kernel calls it for a file that `open` succeeded for, with an area that is being set up, its mmap lock held
-/// for writing.
+/// The kernel calls it for a file for which `open` succeeded, with an area that is being set up and
+/// its mmap lock held for writing.
 unsafe extern "C" fn mmap<T: CharFile>(
     file: *mut ffi::file,
     vma: *mut ffi::vm_area_struct,
@@ -187,6 +191,6 @@ unsafe extern "C" fn mmap<T: CharFile>(
     let data = unsafe { T::Data::borrow((*file).private_data) };
     // SAFETY: The area is being set up by the caller, with the mmap lock held for writing.
     let (area, pages) = unsafe { (VmaNew::from_raw(vma), (*vma).vm_pgoff) };
-    // Offsets above 2^63 are legal here and wrap to nothing: page offsets carry 52 bits.
+    // Offsets above 2^63 are legal here, and their upper bits are lost: page offsets carry 52 bits.
     status(T::mmap(data, area, (pages as u64) << 12))
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Device classes, and devices of a class that hang on no bus: `/sys/devices/virtual/<class>/<name>`.
+//! Device classes, and devices of a class that are on no bus:
+//! `/sys/devices/virtual/<class>/<name>`.
 
 use core::ptr::NonNull;
 
@@ -8,7 +9,7 @@ use kernel::prelude::*;
 
 use crate::ffi;
 
-/// A device class. Who may open its devices' files in /dev, udev decides.
+/// A device class. udev decides which users may open the files of its devices in /dev.
 pub(crate) struct DeviceClass(NonNull<ffi::class>);
 
 // SAFETY: A registered class may be used and destroyed from any thread.
@@ -17,7 +18,11 @@ unsafe impl Send for DeviceClass {}
 unsafe impl Sync for DeviceClass {}
 
 impl DeviceClass {
-    /// Registers class `name`. The kernel's own error if the name is taken (which it also logs).
+    /// Registers class `name`.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's own error if the name is in use; the kernel also logs it.
     pub(crate) fn new(name: &'static CStr) -> Result<Self> {
         // SAFETY: `name` is a string that outlives the class.
         let class = from_err_ptr(unsafe { ffi::class_create(name.as_char_ptr()) })?;
@@ -32,7 +37,7 @@ impl Drop for DeviceClass {
     }
 }
 
-/// A device without a parent, the only one of its class, with its file in /dev.
+/// A device without a parent, the only one of its class, with a file in /dev.
 pub(crate) struct ClassDevice {
     device: NonNull<ffi::device>,
     number: ffi::dev_t,
@@ -45,7 +50,7 @@ unsafe impl Send for ClassDevice {}
 unsafe impl Sync for ClassDevice {}
 
 impl ClassDevice {
-    /// Makes device `name` of `class`, whose file opens the character device `number`.
+    /// Creates device `name` of `class`, whose file opens the character device `number`.
     pub(crate) fn new(class: DeviceClass, name: &CStr, number: ffi::dev_t) -> Result<Self> {
         // SAFETY: The class is registered, the format takes one string, and the name is copied.
         let device = from_err_ptr(unsafe {
@@ -65,7 +70,7 @@ impl ClassDevice {
         })
     }
 
-    /// The device's folder in sysfs, to put others into; valid as long as the device.
+    /// The device's folder in sysfs, as a parent for others; valid as long as the device.
     pub(super) fn kobject(&self) -> *mut ffi::kobject {
         // SAFETY: The device lives as long as `self`.
         unsafe { &raw mut (*self.device.as_ptr()).kobj }
@@ -74,7 +79,8 @@ impl ClassDevice {
 
 impl Drop for ClassDevice {
     fn drop(&mut self) {
-        // SAFETY: `new` created the device of this number in this class, which is dropped after.
+        // SAFETY: `new` created the device of this number in this class, and the class is dropped
+        // afterwards.
         unsafe { ffi::device_destroy(self.class.0.as_ptr(), self.number) };
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Device core dumps: a text about a device that has failed, in `/sys/class/devcoredump/devcd<N>/data` for five minutes, or until
-//! somebody writes to that file. One of a device at a time: the first is kept.
+//! Device core dumps: a text about a device that has failed, in
+//! `/sys/class/devcoredump/devcd<N>/data`. It is there for five minutes, or until a process writes
+//! to that file. A device has one at a time: the first is kept.
 
 use core::fmt;
 
@@ -10,19 +11,24 @@ use kernel::prelude::*;
 use super::device;
 use crate::ffi;
 
-/// A text of limited length. What does not fit is left out: writing it allocates nothing.
+/// A text of limited length. Text that does not fit is left out: writing allocates nothing.
 pub(crate) struct DumpText(VVec<u8>);
 
 impl DumpText {
-    /// Nothing, with room for `bytes`. ENOMEM.
+    /// An empty text with room for `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn new(bytes: usize) -> Result<Self> {
         Ok(Self(VVec::with_capacity(bytes, GFP_KERNEL)?))
     }
 
-    /// Shows it as what is to be known of `dev`. In a kernel without core dumps nothing happens.
+    /// Publishes the text as the core dump of `dev`. Does nothing in a kernel without core dumps.
     pub(crate) fn show(self, dev: &Device) {
         let (text, length, _) = self.0.into_raw_parts();
-        // SAFETY: The device is valid. The memory is of vmalloc, and nobody's any more: the kernel frees it.
+        // SAFETY: The device is valid. The memory is from vmalloc and has no other owner: the
+        // kernel frees it.
         unsafe { ffi::rkfd_dev_coredumpv(device::as_raw(dev), text.cast(), length) };
     }
 }

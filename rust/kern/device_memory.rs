@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory of a device that processes have as their own, with pages that the CPU cannot reach (`MEMORY_DEVICE_PRIVATE`): what they
-//! have in system memory is brought there, and comes back when somebody touches it or the memory is wanted for something else.
+//! Device memory that holds pages of processes which the CPU cannot reach
+//! (`MEMORY_DEVICE_PRIVATE`). Pages move in from system memory. They move out again when the CPU
+//! touches them, or when the device memory is needed for something else.
 //!
-//! The kernel moves the pages (`migrate_vma_*`, `migrate_device_*`): it takes them from page tables, after notifiers have taken them
-//! from devices, and puts others in their place. Here these others are found, and what was in the first ones is copied. A huge page is
-//! split on its way in. Some of a range may stay where it is: what somebody holds, and what is not the process's own.
+//! The kernel moves the pages (`migrate_vma_*`, `migrate_device_*`): it removes them from the page
+//! tables, after notifiers have removed them from devices, and puts other pages in their place.
+//! This module provides those other pages, and copies the content. A huge page is split on its way
+//! in. Some pages of a range may stay where they are: pages with additional references, and pages
+//! that are not the process's own.
 
 mod block;
 mod moving;
@@ -26,20 +29,21 @@ use kernel::{
     workqueue::{impl_has_work, Work, WorkItem},
 };
 
-/// Pages that move together at most, a large page's.
-const TOGETHER: usize = 512;
-/// Their bytes: they do not reach across a multiple of it.
-pub(super) const WINDOW: usize = TOGETHER * PAGE_SIZE;
+/// The most pages that move together, a window: those of one large page.
+const WINDOW_PAGES: usize = 512;
+/// The size of a window in bytes. A window does not cross a multiple of it.
+pub(super) const WINDOW: usize = WINDOW_PAGES * PAGE_SIZE;
 
-/// How often, and how long in between, pages are waited for that somebody holds for a moment: three seconds in all.
+/// How often pages that are briefly referenced elsewhere are retried, and the pause in between:
+/// three seconds in all.
 const TRIES: u32 = 300;
 const PAUSE: Delta = Delta::from_millis(10);
 
-/// A copy has failed.
+/// Error of a failed copy.
 pub(crate) struct CopyFailed {
-    /// Why.
+    /// The cause.
     pub(crate) error: Error,
-    /// The device may still write to where it was to go.
+    /// Whether the device may still write to the destination.
     pub(crate) under_way: bool,
 }
 
@@ -52,53 +56,62 @@ impl From<Error> for CopyFailed {
     }
 }
 
-/// A device's memory, and who copies. All of it sleeps, for a bounded time; called with pages locked, so that it waits for no process.
+/// The allocator and the copy engine of a device's memory. All methods may sleep, for a bounded
+/// time. They are called with pages locked, so they must not wait for a process.
 pub(crate) trait MemoryStore: Send + Sync {
-    /// Memory for so many pages, if there is any that nobody else wants; `zeroed` if that is asked. `ENOMEM`, and what clearing it may
-    /// fail with.
+    /// Allocates memory for `pages` pages, if there is some that has no other claim on it; cleared
+    /// if `zeroed`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is none; errors of clearing it.
     fn alloc(&self, pages: usize, zeroed: bool) -> Result<Arc<dyn DeviceSpace>>;
 
-    /// Copies pages, which are at `places` (bytes from the first byte of the device's memory), to `runs`, in that order. Nothing is written
-    /// there any more at the return, unless what is returned says so.
+    /// Copies the pages at `places` (bytes from the first byte of the device's memory) to `runs`,
+    /// in that order. When this returns, nothing writes there any more, unless the error says so.
     fn copy_out(&self, places: &[u64], runs: &[DmaRun]) -> Result<(), CopyFailed>;
 }
 
-/// Memory of a device that was taken; free again when dropped, where sleeping is allowed.
+/// An allocation of device memory; freed when dropped, which may sleep.
 pub(crate) trait DeviceSpace: Send + Sync {
-    /// Where a page of it is, in bytes from the first byte of the device's memory.
+    /// The place of a page of it, in bytes from the first byte of the device's memory.
     fn place(&self, page: usize) -> Option<u64>;
 
-    /// Copies `runs` to the pages at `places`, in that order. As [`MemoryStore`].
+    /// Copies `runs` to the pages at `places`, in that order. As for [`MemoryStore`].
     fn copy_in(&self, runs: &[DmaRun], places: &[u64]) -> Result;
 }
 
-/// Hears of pages that leave without anybody having asked for that. Pages may be locked, and the mmap lock held: it waits for nothing.
+/// Receives notifications about pages that move out without a request of the process. Pages may be
+/// locked and the mmap lock held, so the methods must not wait.
 pub(crate) trait MigrationObserver: Send + Sync {
-    /// What came in from `addresses` is about to leave, as far as it is still there.
+    /// The pages that moved in from `addresses` are about to move out, as far as they are still in
+    /// the device.
     fn notify_leaving(&self, addresses: &Range<usize>, why: MigrationCause);
 
-    /// It has, or stays.
-    fn left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result);
+    /// The pages have moved out, or stay.
+    fn notify_left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result);
 }
 
-/// The memory of a device. It goes when this is dropped, for which nobody may have any of it: see [`DeviceMemory::close`].
+/// The private pages of a device. They must all have moved out before this is dropped: see
+/// [`DeviceMemory::close`].
 #[repr(C)]
 #[pin_data(PinnedDrop)]
 pub(crate) struct DeviceMemory {
-    /// First: the kernel knows this by it.
+    /// First: the kernel identifies this by the address of its `dev_pagemap`.
     #[pin]
     pagemap: Opaque<ffi::dev_pagemap>,
-    /// The first page frame, and how many there are.
+    /// The first page frame, and the number of frames.
     first: usize,
     count: usize,
     dev: ARef<Device>,
     store: KBox<dyn MemoryStore>,
-    /// Whether something may be brought in. Held while something is, inside the mmap lock, which a process may keep from others.
+    /// Whether pages may move in. Held during a move, inside the mmap lock, which a process may
+    /// keep from others.
     #[pin]
     open: Mutex<bool>,
     #[pin]
     blocks: PageBlocks,
-    /// Gives memory back that no page is left of.
+    /// Frees blocks of which no page is left.
     #[pin]
     work: Work<Self>,
 }
@@ -107,12 +120,12 @@ impl_has_work! {
     impl HasWork<Self> for DeviceMemory { self.work }
 }
 
-// SAFETY: The kernel's structure has its own locks, and so has everything else.
+// SAFETY: The kernel's structure has its own locks, and so have all other fields.
 unsafe impl Send for DeviceMemory {}
 // SAFETY: As above.
 unsafe impl Sync for DeviceMemory {}
 
-/// What the kernel calls, for as long as the module is there.
+/// The kernel's callbacks, valid for as long as the module is loaded.
 static TABLE: ffi::dev_pagemap_ops = {
     let mut table: ffi::dev_pagemap_ops = pin_init::zeroed();
     table.folio_free = Some(DeviceMemory::freed);
@@ -120,20 +133,24 @@ static TABLE: ffi::dev_pagemap_ops = {
     table
 };
 
-/// Why pages go to system memory.
+/// Why pages move out to system memory.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum MigrationCause {
-    /// The CPU has touched one.
+    /// The CPU has touched one of them.
     Touched,
-    /// They are wanted there, or the memory for something else.
+    /// They are wanted in system memory, or the device memory is needed for something else.
     Asked,
-    /// The device goes, whatever becomes of their content.
+    /// The device is being removed, whatever happens to their content.
     Gone,
 }
 
 impl DeviceMemory {
-    /// Gives `size` bytes of the memory of `dev`, whole large pages, their page structures, which are 1/64 of that. `ENOMEM`; `ERANGE` or
-    /// others when there are no addresses for it.
+    /// Creates page structures for `size` bytes of the memory of `dev`, a multiple of the large
+    /// page size. The structures take 1/64 of that size.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `ERANGE` or others if there are no addresses for it.
     pub(crate) fn new(
         dev: &ARef<Device>,
         size: usize,
@@ -143,7 +160,7 @@ impl DeviceMemory {
         let resource = from_err_ptr(unsafe {
             ffi::request_free_mem_region(&raw mut ffi::iomem_resource, size, c"rkfd".as_char_ptr())
         })?;
-        // SAFETY: It was just made, and stays as it is until it is released.
+        // SAFETY: It was just made, and does not change until it is released.
         let (start, end) = unsafe { ((*resource).start, (*resource).end) };
         let release = || {
             // SAFETY: Requested above, and released once.
@@ -152,7 +169,8 @@ impl DeviceMemory {
         Arc::pin_init(
             try_pin_init!(Self {
                 pagemap <- Opaque::try_ffi_init(|raw: *mut ffi::dev_pagemap| {
-                    // SAFETY: There is room for it, which does not move; all zeroes is what the fields that are not set are to be.
+                    // SAFETY: The memory is valid for the structure, and does not move. Zero is the
+                    // right value of all fields that are not set.
                     let mapped = from_err_ptr(unsafe {
                         raw.write(ffi::dev_pagemap::default());
                         (*raw).type_ = ffi::memory_type_MEMORY_DEVICE_PRIVATE;
@@ -177,23 +195,24 @@ impl DeviceMemory {
         .inspect_err(|_| release())
     }
 
-    /// The memory that `pagemap` is of.
+    /// The device memory of `pagemap`.
     ///
     /// # Safety
     ///
-    /// It is one of these, and a page of it is in use meanwhile.
+    /// `pagemap` is that of a `DeviceMemory` of which a page is in use during `'a`.
     unsafe fn of<'a>(pagemap: *mut ffi::dev_pagemap) -> &'a Self {
-        // SAFETY: By this function's contract; the kernel's structure is at the start of it.
+        // SAFETY: By this function's contract; the kernel's structure is the first field.
         unsafe { &*pagemap.cast::<Self>() }
     }
 
-    /// The block that `page` is of.
+    /// The block of `page`.
     ///
     /// # Safety
     ///
-    /// It is a page of such memory, and somebody's meanwhile.
+    /// `page` is a page of such memory, and in use during `'a`.
     unsafe fn block_of<'a>(page: NonNull<ffi::page>) -> Option<&'a PageBlock> {
-        // SAFETY: By this function's contract: the page has begun its life, and as long as it has not ended it its block is in the list.
+        // SAFETY: By this function's contract: the page was initialized, and until it is freed its
+        // block stays in the list.
         unsafe {
             ffi::rkfd_device_page_data(page.as_ptr())
                 .cast::<PageBlock>()
@@ -201,14 +220,14 @@ impl DeviceMemory {
         }
     }
 
-    /// What tells its pages from those of others.
+    /// The tag that distinguishes its pages from others.
     pub(super) fn owner(&self) -> *mut core::ffi::c_void {
         self.pagemap.get().cast()
     }
 
-    /// Where in the device's memory `page` is, in bytes, if it is one of it.
+    /// The place of `page` in the device's memory in bytes, if it is a page of it.
     pub(super) fn place(&self, page: NonNull<ffi::page>) -> Option<u64> {
-        // SAFETY: The number of a page is found by its address alone.
+        // SAFETY: The frame number of a page follows from its address alone.
         let frame = unsafe { ffi::rkfd_page_to_pfn(page.as_ptr()) };
         let page = frame.checked_sub(self.first)?;
         (page < self.count).then(|| (page * PAGE_SIZE) as u64)
@@ -220,16 +239,20 @@ impl DeviceMemory {
         if page >= self.count {
             return Err(EINVAL);
         }
-        // SAFETY: There is a structure for each of the frames.
+        // SAFETY: Each of the frames has a page structure.
         NonNull::new(unsafe { ffi::rkfd_pfn_to_page(self.first + page) }).ok_or(EINVAL)
     }
 
-    /// Whether nobody has any of it.
+    /// Whether no page of it is in use.
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Something may be brought in as long as what is returned is there. ENODEV when the device is about to go.
+    /// Allows pages to move in as long as the returned guard lives.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is about to be removed.
     pub(super) fn open(&self) -> Result<MutexGuard<'_, bool>> {
         let open = self.open.lock();
         if *open {
@@ -239,7 +262,8 @@ impl DeviceMemory {
         }
     }
 
-    /// Moves what was brought in first to system memory, until `enough` is free or nothing is left that can move. Sleeps.
+    /// Moves pages out to system memory, oldest block first, until `enough` holds or no page is
+    /// left that can move. May sleep.
     pub(crate) fn evict(&self, enough: impl Fn() -> bool) {
         self.evict_all(enough, MigrationCause::Asked);
     }
@@ -251,14 +275,15 @@ impl DeviceMemory {
                 return;
             };
             next = block.number() + 1;
-            // What stays is somebody's for a moment.
+            // Pages that stay are referenced elsewhere for a moment.
             let _ = self.move_out_block(&block, why);
             self.release();
         }
     }
 
-    /// Nobody brings anything in any more, and all that there is comes to system memory; what cannot be copied comes as zeroes. Whether
-    /// that is all: otherwise it is kept for good, and with it the module. Bounded; sleeps.
+    /// Stops all moves in, and moves all pages out to system memory; pages that cannot be copied
+    /// become zeroes. Returns whether all pages have moved. If not, the memory is kept for good,
+    /// and with it the module. Takes a bounded time; may sleep.
     pub(crate) fn close(self: Arc<Self>) -> bool {
         *self.open.lock() = false;
         for _ in 0..TRIES {
@@ -275,37 +300,39 @@ impl DeviceMemory {
         false
     }
 
-    /// Gives memory back of which no page is left. Sleeps.
+    /// Frees the blocks of which no page is left. May sleep.
     fn release(&self) {
         while let Some(block) = self.blocks.take_free() {
             block.release();
         }
     }
 
-    /// A page of `block` is nobody's any more, or who has made the block is done with it. Any context.
+    /// Drops one count of `block`: that of a page that is freed, or that of the block's maker. Any
+    /// context.
     ///
     /// # Safety
     ///
-    /// The block is one of this memory's, and the page, or who has made it, was counted.
+    /// The block is one of this memory's, and the page or the maker was counted.
     unsafe fn put(&self, block: NonNull<PageBlock>) {
-        // SAFETY: As long as something is counted it is in the list.
+        // SAFETY: A block with a nonzero count is in the list.
         if unsafe { block.as_ref() }.put() {
             self.blocks.add_free(block);
-            // SAFETY: This is in an `Arc`, see `new`, of which somebody has a reference while there is a block; it is not given back here.
+            // SAFETY: This is in an `Arc`, see `new`, which has a reference as long as there is a
+            // block; the reference is not dropped here.
             let this = ManuallyDrop::new(unsafe { Arc::from_raw(core::ptr::from_ref(self)) });
             // If it is queued already, that run sees the block.
             let _ = workqueue::background().enqueue(Arc::clone(&this));
         }
     }
 
-    /// `dev_pagemap_ops::folio_free`: nobody has a page any more.
+    /// `dev_pagemap_ops::folio_free`: the last reference to a page is gone.
     ///
     /// # Safety
     ///
-    /// The kernel calls it once for each page that has begun its life.
+    /// The kernel calls it once for each page that was initialized.
     unsafe extern "C" fn freed(folio: *mut ffi::folio) {
-        // SAFETY: A folio begins with its first page. It is one of this memory's, which is kept until the kernel has put the page's
-        // reference to the map.
+        // SAFETY: A folio begins with its first page. It is a page of this memory, which is kept
+        // until the kernel has dropped the page's reference to the map.
         let (memory, block) = unsafe {
             let page = folio.cast::<ffi::page>();
             (
@@ -314,21 +341,22 @@ impl DeviceMemory {
             )
         };
         if let Some(block) = NonNull::new(block.cast()) {
-            // SAFETY: The page was counted when it began its life.
+            // SAFETY: The page was counted when it was initialized.
             unsafe { memory.put(block) };
         }
     }
 
-    /// `dev_pagemap_ops::migrate_to_ram`: the CPU has touched a page. With it comes what is in its window.
+    /// `dev_pagemap_ops::migrate_to_ram`: the CPU has touched a page. The other pages of its window
+    /// move with it.
     ///
     /// # Safety
     ///
-    /// The kernel calls it for a page that is locked and held, with the mmap lock.
+    /// The kernel calls it for a page that is locked and referenced, with the mmap lock held.
     unsafe extern "C" fn touched(fault: *mut ffi::vm_fault) -> ffi::vm_fault_t {
         // SAFETY: By this function's contract.
         let (page, raw, address) = unsafe {
-            let what = &(*fault).__bindgen_anon_1;
-            ((*fault).page, what.vma, what.address)
+            let access = &(*fault).__bindgen_anon_1;
+            ((*fault).page, access.vma, access.address)
         };
         let Some(page) = NonNull::new(page) else {
             return ffi::vm_fault_reason_VM_FAULT_SIGBUS;
@@ -342,29 +370,30 @@ impl DeviceMemory {
         };
         let window = address / WINDOW * WINDOW;
         let (start, end) = (vma.start().max(window), vma.end().min(window + WINDOW));
-        // SAFETY: The page is held.
+        // SAFETY: The page is referenced.
         let block = unsafe { Self::block_of(page) };
-        let witness = block.map(|block| block.origin().witness.clone());
-        if let Some(witness) = &witness {
-            witness.notify_leaving(&(start..end), MigrationCause::Touched);
+        let observer = block.map(|block| block.origin().observer.clone());
+        if let Some(observer) = &observer {
+            observer.notify_leaving(&(start..end), MigrationCause::Touched);
         }
         // SAFETY: As above; the addresses are the VMA's.
         let moved = unsafe { memory.move_out_of(raw, start, end, Some(page)) };
-        if let Some(witness) = &witness {
-            witness.left(&(start..end), MigrationCause::Touched, moved.map(drop));
+        if let Some(observer) = &observer {
+            observer.notify_left(&(start..end), MigrationCause::Touched, moved.map(drop));
         }
         match moved {
-            // If it has not moved, somebody else has it: the CPU comes again.
+            // If the page has not moved, it is in use elsewhere: the CPU faults again.
             Ok(_) => 0,
             Err(error) if error == ENOMEM => ffi::vm_fault_reason_VM_FAULT_OOM,
             Err(_) => ffi::vm_fault_reason_VM_FAULT_SIGBUS,
         }
     }
 
-    /// The device may go on using `page`, one of this memory that somebody has at this moment, whatever is done: nobody else ever gets that
-    /// memory. Any context.
+    /// Withholds the memory of `page` for good, because the device may go on using it whatever
+    /// happens: it is never allocated again. `page` is a page of this memory that is in use at this
+    /// moment. Any context.
     pub(super) fn leak(&self, page: NonNull<ffi::page>) {
-        // SAFETY: Somebody has the page.
+        // SAFETY: The page is in use.
         if let Some(block) = unsafe { Self::block_of(page) } {
             block.count();
         }
@@ -383,8 +412,8 @@ impl WorkItem for DeviceMemory {
 impl PinnedDrop for DeviceMemory {
     fn drop(self: Pin<&mut Self>) {
         let raw = self.pagemap.get();
-        // SAFETY: Mapped and requested by `new`. No page of it is in use, see `close`; of those that were the kernel waits for the last
-        // reference to the map.
+        // SAFETY: Mapped and requested by `new`. No page of it is in use, see `close`; for pages
+        // that were, the kernel waits for the last reference to the map.
         unsafe {
             let &ffi::range { start, end } = (*raw).__bindgen_anon_1.range.as_ref();
             ffi::memunmap_pages(raw);

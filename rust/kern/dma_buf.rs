@@ -19,13 +19,13 @@ use kernel::{
 
 use crate::{ffi, kern::device, kern::dma_map::DmaRun};
 
-/// How long an import waits for the exporter's own work on the memory, jiffies: some seconds.
+/// How long an import waits for the exporter's own work on the memory, in jiffies: ten seconds.
 const WAIT_JIFFIES: usize = 10 * ffi::HZ as usize;
-/// How long an exporter that moves memory waits for the importers' work on it, jiffies: some 20 milliseconds, which others wait with
-/// it.
+/// How long an exporter that moves memory waits for the importers' work on it, in jiffies: some 20
+/// milliseconds. Others wait during that time, too.
 const MOVE_JIFFIES: usize = (ffi::HZ as usize).div_ceil(50);
 
-/// A dma-buf, reference counted.
+/// A reference-counted dma-buf.
 ///
 /// # Invariants
 ///
@@ -33,7 +33,7 @@ const MOVE_JIFFIES: usize = (ffi::HZ as usize).div_ceil(50);
 #[repr(transparent)]
 pub(crate) struct DmaBuf(Opaque<ffi::dma_buf>);
 
-// SAFETY: The structure is made to be used from any thread.
+// SAFETY: The structure may be used from any thread.
 unsafe impl Send for DmaBuf {}
 // SAFETY: As above.
 unsafe impl Sync for DmaBuf {}
@@ -52,40 +52,44 @@ unsafe impl AlwaysRefCounted for DmaBuf {
 }
 
 impl DmaBuf {
-    /// The dma-buf behind the calling task's descriptor. EBADF if there is no such descriptor, EINVAL if it is no
-    /// dma-buf.
+    /// The dma-buf of the calling task's descriptor.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` if there is no such descriptor; `EINVAL` if it is not a dma-buf.
     pub(crate) fn from_fd(fd: u32) -> Result<ARef<Self>> {
         let fd = i32::try_from(fd).map_err(|_| EBADF)?;
-        // SAFETY: Any number may be asked for.
+        // SAFETY: Any number may be passed.
         let raw = from_err_ptr(unsafe { ffi::dma_buf_get(fd) })?;
         // SAFETY: It is a dma-buf, and the reference is ours.
         unsafe { Self::owned(raw) }
     }
 
-    /// The file of it, which a descriptor can be of.
+    /// The file of the dma-buf, which descriptors can refer to.
     pub(crate) fn into_file(this: ARef<Self>) -> Result<ARef<File>> {
         // SAFETY: Valid by the type invariant, and a dma-buf always has a file.
         let file = unsafe { (*this.as_raw()).file };
         let file = NonNull::new(file.cast::<File>()).ok_or(EINVAL)?;
-        // The dma-buf's reference is the file's.
+        // The dma-buf's reference becomes the file's.
         let _ = ARef::into_raw(this);
-        // SAFETY: As above. The positions of dma-bufs are not shared by `fdget_pos`: they are no regular files.
+        // SAFETY: As above. `fdget_pos` does not share the positions of dma-bufs: they are not
+        // regular files.
         Ok(unsafe { ARef::from_raw(file) })
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) fn size(&self) -> usize {
         // SAFETY: Valid by the type invariant, and the size does not change.
         unsafe { (*self.as_raw()).size }
     }
 
-    /// Whether who has a descriptor may write: it was exported for that.
+    /// Whether the holder of a descriptor may write: the exporter chose that.
     pub(crate) fn is_writable(&self) -> bool {
         // SAFETY: Valid by the type invariant, and so is its file, whose mode does not change.
         unsafe { ffi::rkfd_dma_buf_writable(self.as_raw()) }
     }
 
-    /// What a device may do that imports it: read, and write if it is exported for that.
+    /// The accesses that an importing device may make: read, and write if it was exported for that.
     fn direction(&self) -> ffi::dma_data_direction {
         if self.is_writable() {
             DataDirection::Bidirectional.into()
@@ -94,11 +98,15 @@ impl DmaBuf {
         }
     }
 
-    /// Has all importers that can be told give up what they have mapped, and waits some milliseconds until their work with it is done.
-    /// ETIMEDOUT if that goes on: they may still use the memory. The reservation's lock is held.
+    /// Makes all importers that support it drop their mappings, and waits some milliseconds for the
+    /// end of their work with it. The reservation's lock is held.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if that work goes on: the importers may still use the memory.
     pub(super) fn invalidate_locked(&self) -> Result {
         // SAFETY: The dma-buf and its reservation are valid, and the lock is held.
-        let left = unsafe {
+        let remaining = unsafe {
             ffi::dma_buf_invalidate_mappings(self.as_raw());
             ffi::dma_resv_wait_timeout(
                 (*self.as_raw()).resv,
@@ -107,7 +115,7 @@ impl DmaBuf {
                 MOVE_JIFFIES,
             )
         };
-        if left > 0 {
+        if remaining > 0 {
             Ok(())
         } else {
             Err(ETIMEDOUT)
@@ -119,6 +127,8 @@ impl DmaBuf {
         self.0.get()
     }
 
+    /// The `DmaBuf` of a C dma-buf.
+    ///
     /// # Safety
     ///
     /// `raw` must be a dma-buf that lives for `'a`.
@@ -127,7 +137,11 @@ impl DmaBuf {
         unsafe { &*raw.cast() }
     }
 
-    /// Takes over the reference that comes with `raw`. EINVAL for null.
+    /// Takes over the reference that comes with `raw`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `raw` is null.
     ///
     /// # Safety
     ///
@@ -142,7 +156,7 @@ impl DmaBuf {
     fn locked<R>(&self, f: impl FnOnce() -> R) -> R {
         // SAFETY: A dma-buf has a reservation as long as it lives.
         let resv = unsafe { (*self.as_raw()).resv };
-        // SAFETY: As above; there is no way to fail without a context.
+        // SAFETY: As above; without an acquire context the lock cannot fail.
         unsafe { ffi::rkfd_dma_resv_lock(resv) };
         let out = f();
         // SAFETY: It was just locked.
@@ -151,37 +165,39 @@ impl DmaBuf {
     }
 }
 
-/// Who has a dma-buf mapped for a device.
+/// A user of a dma-buf that is mapped for a device.
 pub(crate) trait DmaBufImporter: Send + Sync + 'static {
-    /// The exporter is about to move the memory: from the return on nothing on the device uses the addresses. Whoever wants to go on
-    /// maps it again later. The reservation's lock is held; bounded; sleeps.
+    /// The exporter is about to move the memory. When this returns, the device no longer uses the
+    /// addresses; the importer maps the dma-buf again later if it needs it. The reservation's lock
+    /// is held. Takes a bounded time; may sleep.
     fn invalidate(&self);
 }
 
-/// Where the memory is for the device, as long as it is mapped.
+/// The mapping of the memory for the device.
 struct MappedAttachment {
     table: NonNull<ffi::sg_table>,
     runs: KVVec<DmaRun>,
 }
 
-// SAFETY: The table is only named; who has taken the structure out of its place gives it back.
+// SAFETY: The table is only stored; the code that takes the structure out of its place unmaps it.
 unsafe impl Send for MappedAttachment {}
 // SAFETY: As above.
 unsafe impl Sync for MappedAttachment {}
 
-/// The DMA addresses of an [`DmaBufAttachment`]; they may lead nowhere by now, but who relies on them was asked before.
+/// The DMA addresses of a [`DmaBufAttachment`]. They may be stale by now, but then the importer was
+/// notified before.
 pub(crate) struct AttachmentRuns(Arc<MappedAttachment>);
 
 impl Deref for AttachmentRuns {
     type Target = [DmaRun];
 
-    /// Adjacent ones merged, in the order of the memory.
+    /// In the order of the memory; adjacent ones are merged.
     fn deref(&self) -> &[DmaRun] {
         &self.0.runs
     }
 }
 
-/// What the callback needs of an [`DmaBufAttachment`].
+/// The part of a [`DmaBufAttachment`] that the callback uses.
 #[pin_data]
 struct AttachmentInner<I> {
     #[pin]
@@ -189,16 +205,18 @@ struct AttachmentInner<I> {
     /// Changed under the reservation's lock only.
     #[pin]
     mapped: SpinLock<Option<Arc<MappedAttachment>>>,
-    /// The device must not be given any addresses any more.
+    /// Set when the device must not get any more addresses.
     closed: AtomicFlag,
 }
 
-/// Somebody else's memory, for a device. The GPU has no page faults to wait in, so its queues are quiesced when the memory moves, and go on when
-/// it has the new addresses: nothing is pinned. Dropping it gives the memory back.
+/// Memory of another exporter, attached to a device. Nothing is pinned: the GPU has no page faults
+/// to wait in, so its queues are quiesced when the memory moves, and resume when it has the new
+/// addresses. Dropping this detaches the memory.
 ///
 /// # Invariants
 ///
-/// `raw` is an attachment of `buf` with `inner` as its private data. What `inner` has mapped was mapped by `raw`.
+/// `raw` is an attachment of `buf` with `inner` as its private data. The mapping in `inner` was
+/// made by `raw`.
 pub(crate) struct DmaBufAttachment<I: DmaBufImporter> {
     raw: NonNull<ffi::dma_buf_attachment>,
     inner: Arc<AttachmentInner<I>>,
@@ -212,13 +230,17 @@ unsafe impl<I: DmaBufImporter> Send for DmaBufAttachment<I> {}
 unsafe impl<I: DmaBufImporter> Sync for DmaBufAttachment<I> {}
 
 impl<I: DmaBufImporter> DmaBufAttachment<I> {
-    /// It takes addresses without pages behind them: another device's memory.
+    /// The importer accepts addresses without pages behind them: another device's memory.
     const OPERATIONS: ffi::dma_buf_attach_ops = ffi::dma_buf_attach_ops {
         allow_peer2peer: true,
         invalidate_mappings: Some(Self::invalidate_callback),
     };
 
-    /// Attaches `dev`, which must be bound. Nothing is mapped. What the exporter says, ENOMEM.
+    /// Attaches `dev`, which must be bound. Nothing is mapped yet.
+    ///
+    /// # Errors
+    ///
+    /// The exporter's error; `ENOMEM` if there is no memory.
     pub(crate) fn new(
         dev: &ARef<kernel::device::Device>,
         buf: &DmaBuf,
@@ -232,7 +254,8 @@ impl<I: DmaBufImporter> DmaBufAttachment<I> {
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        // SAFETY: All are valid and are held; the operations are a constant that lives for good.
+        // SAFETY: All are valid and are referenced; the operations are a constant with static
+        // lifetime.
         let raw = from_err_ptr(unsafe {
             ffi::dma_buf_dynamic_attach(
                 buf.as_raw(),
@@ -253,19 +276,19 @@ impl<I: DmaBufImporter> DmaBufAttachment<I> {
     ///
     /// # Safety
     ///
-    /// The exporter calls it with an attachment of this type, and with the reservation's lock.
+    /// The exporter calls it with an attachment of this type, and with the reservation's lock held.
     unsafe extern "C" fn invalidate_callback(raw: *mut ffi::dma_buf_attachment) {
         // SAFETY: The private data is an `AttachmentInner`, which lives as long as the attachment.
         let inner = unsafe { &*(*raw).importer_priv.cast::<AttachmentInner<I>>() };
         let mapped = inner.mapped.lock().take();
         if let Some(mapped) = mapped {
             inner.importer.invalidate();
-            // SAFETY: It was mapped by this attachment and has been taken out; the lock is held.
+            // SAFETY: This attachment mapped it, and it was taken out; the lock is held.
             unsafe { unmap(raw, mapped.table) };
         }
     }
 
-    /// Who has it.
+    /// The importer.
     pub(crate) fn importer(&self) -> &I {
         &self.inner.importer
     }
@@ -285,13 +308,14 @@ impl<I: DmaBufImporter> DmaBufAttachment<I> {
         self.raw.as_ptr()
     }
 
-    /// With the reservation's lock: nobody moves the memory meanwhile. Sleeps.
+    /// Runs `f` with the reservation's lock held: the memory does not move during that time. May
+    /// sleep.
     pub(crate) fn locked<R>(&self, f: impl FnOnce(&LockedAttachment<'_, I>) -> R) -> R {
         self.buf.locked(|| f(&LockedAttachment(self)))
     }
 
-    /// Takes the memory away from the device for good. The caller has seen to it that nothing on the device uses it any more, and
-    /// that the device is still bound.
+    /// Takes the memory away from the device for good. The caller has ensured that nothing on the
+    /// device uses it any more, and that the device is still bound.
     pub(crate) fn close(&self) {
         self.inner.closed.store(true, Release);
         self.locked(|this| this.unmap());
@@ -301,7 +325,7 @@ impl<I: DmaBufImporter> DmaBufAttachment<I> {
 impl<I: DmaBufImporter> Drop for DmaBufAttachment<I> {
     fn drop(&mut self) {
         self.locked(|this| this.unmap());
-        // SAFETY: The attachment is that of the dma-buf, and nothing is mapped by it any more.
+        // SAFETY: The attachment is that of the dma-buf, and its mapping is gone.
         unsafe { ffi::dma_buf_detach(self.buf.as_raw(), self.raw.as_ptr()) };
     }
 }
@@ -310,10 +334,13 @@ impl<I: DmaBufImporter> Drop for DmaBufAttachment<I> {
 pub(crate) struct LockedAttachment<'a, I: DmaBufImporter>(&'a DmaBufAttachment<I>);
 
 impl<I: DmaBufImporter> LockedAttachment<'_, I> {
-    /// Maps it, if it is not.
+    /// Maps the memory, if it is not mapped.
     ///
-    /// What the exporter says, ETIMEDOUT if it does not come to an end with the memory, EINTR on a signal, EIO if
-    /// it gives something else than its pages, ENODEV after [`DmaBufAttachment::close`].
+    /// # Errors
+    ///
+    /// The exporter's error; `ETIMEDOUT` if the exporter's own work on the memory does not end;
+    /// `EINTR` on a signal; `EIO` if the exporter returns anything but the pages of the dma-buf;
+    /// `ENODEV` after [`DmaBufAttachment::close`].
     pub(crate) fn map(&self) -> Result {
         let Self(DmaBufAttachment {
             raw, inner, buf, ..
@@ -355,28 +382,29 @@ impl<I: DmaBufImporter> LockedAttachment<'_, I> {
                 Ok(())
             }
             Err(error) => {
-                // SAFETY: It was just mapped, and nobody knows it; the lock is held.
+                // SAFETY: It was just mapped, and has no other user; the lock is held.
                 unsafe { unmap(raw.as_ptr(), table) };
                 Err(error)
             }
         }
     }
 
-    /// Gives it back, if it is mapped. The caller has seen to it that nothing on the device uses it any more.
+    /// Unmaps the memory, if it is mapped. The caller has ensured that nothing on the device uses
+    /// it any more.
     pub(crate) fn unmap(&self) {
         let mapped = self.0.inner.mapped.lock().take();
         if let Some(mapped) = mapped {
-            // SAFETY: It was mapped by this attachment and has been taken out; the lock is held.
+            // SAFETY: This attachment mapped it, and it was taken out; the lock is held.
             unsafe { unmap(self.0.raw.as_ptr(), mapped.table) };
         }
     }
 }
 
-/// Gives back what is mapped.
+/// Unmaps `table`.
 ///
 /// # Safety
 ///
-/// `table` must have been mapped by `raw` and not be given back yet; the reservation's lock is held.
+/// `table` must have been mapped by `raw` and not be unmapped yet; the reservation's lock is held.
 unsafe fn unmap(raw: *mut ffi::dma_buf_attachment, table: NonNull<ffi::sg_table>) {
     // SAFETY: By this function's contract; an attachment holds its dma-buf.
     unsafe {

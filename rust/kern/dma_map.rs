@@ -22,18 +22,21 @@ const MAX_SEGMENT: u32 = 1 << 31;
 /// The most pages of a piece.
 pub(super) const MAX_PIECE: usize = MAX_SEGMENT as usize / PAGE_SIZE;
 
-/// A run of addresses that the device sees without a gap.
+/// A run of addresses that the device sees as contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DmaRun {
     /// The first DMA address.
     pub(crate) address: u64,
-    /// The bytes: a multiple of the page size.
+    /// The number of bytes: a multiple of the page size.
     pub(crate) size: u64,
 }
 
 impl DmaRun {
-    /// The addresses of a mapped table, adjacent ones merged. EIO unless they are `size` bytes of whole pages;
-    /// ENOMEM.
+    /// The addresses of a mapped table; adjacent ones are merged.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if they are not `size` bytes of whole pages; `ENOMEM` if there is no memory.
     ///
     /// # Safety
     ///
@@ -81,7 +84,7 @@ impl DmaRun {
     }
 }
 
-/// Owns the scatter list; its pages belong to somebody else.
+/// Owns the scatter list; its pages belong to the caller.
 struct ScatterTable(UnsafeCell<ffi::sg_table>);
 
 impl Drop for ScatterTable {
@@ -93,8 +96,8 @@ impl Drop for ScatterTable {
 
 /// Pages mapped for a device in both directions, coherent: neither side needs to synchronise.
 ///
-/// The addresses are whole pages, in the order of the pages. Unmapped when dropped, or before that by
-/// [`DmaMap::unmap`], which the unbinding of a device needs.
+/// The addresses are whole pages, in the order of the pages. The mapping ends when this is dropped,
+/// or before that by [`DmaMap::unmap`], which the unbinding of a device needs.
 pub(super) struct DmaMap {
     runs: KVVec<DmaRun>,
     mapped: AtomicFlag,
@@ -102,24 +105,27 @@ pub(super) struct DmaMap {
     dev: ARef<Device>,
 }
 
-// SAFETY: The DMA API may be called from any thread; the scatter list is touched again only by the one
-// caller that takes `mapped` down.
+// SAFETY: The DMA API may be called from any thread; only the one caller that clears `mapped` uses
+// the scatter list again.
 unsafe impl Send for DmaMap {}
-// SAFETY: As above; everything else is not changed once it is made.
+// SAFETY: As above; all else does not change once it is made.
 unsafe impl Sync for DmaMap {}
 
 impl DmaMap {
-    /// Maps pages for `dev`, which must be bound, by their pieces: of each the first page, and how many are in a row, [`MAX_PIECE`] at
-    /// most.
+    /// Maps pages for `dev`, which must be bound. Each piece is a first page and the number of
+    /// consecutive pages from there, at most [`MAX_PIECE`].
     ///
-    /// `EINVAL` without any, `ENOMEM` without memory or addresses, `EIO` or `EREMOTEIO` where the device cannot reach a page.
+    /// # Errors
+    ///
+    /// `EINVAL` without any pieces; `ENOMEM` without memory or addresses; `EIO` or `EREMOTEIO` if
+    /// the device cannot reach a page.
     pub(super) fn new(
         dev: &ARef<Device>,
         pieces: impl ExactSizeIterator<Item = (NonNull<ffi::page>, usize)>,
     ) -> Result<Self> {
         let count = u32::try_from(pieces.len()).map_err(|_| E2BIG)?;
         let mut table = ffi::sg_table::default();
-        // SAFETY: The table is a place to fill, and on failure nothing is left in it.
+        // SAFETY: The table may be filled, and on failure it stays empty.
         to_result(unsafe {
             ffi::sg_alloc_table(&mut table, count, ffi::GFP_KERNEL | ffi::__GFP_ACCOUNT)
         })?;
@@ -133,8 +139,8 @@ impl DmaMap {
             let bytes = pages.checked_mul(PAGE_SIZE).ok_or(E2BIG)?;
             let length = u32::try_from(bytes).map_err(|_| E2BIG)?;
             size = size.checked_add(bytes).ok_or(E2BIG)?;
-            // SAFETY: `entry` is one of the table's, of which there is one for each piece; the end of the list gives NULL. The
-            // caller owns the piece.
+            // SAFETY: `entry` is one of the table's entries, of which there is one for each piece;
+            // the end of the list gives NULL. The caller owns the piece.
             entry = unsafe {
                 ffi::rkfd_sg_set_page(entry, first.as_ptr(), length);
                 ffi::sg_next(entry)
@@ -143,7 +149,7 @@ impl DmaMap {
         Self::map(dev, table, size)
     }
 
-    /// Maps what `table` names, `size` bytes.
+    /// Maps the pages in `table`, `size` bytes.
     fn map(dev: &ARef<Device>, table: ScatterTable, size: usize) -> Result<Self> {
         let mut map = Self {
             runs: KVVec::new(),
@@ -151,7 +157,7 @@ impl DmaMap {
             table,
             dev: dev.clone(),
         };
-        // SAFETY: The device is a valid one, the table is filled, and nobody else knows it.
+        // SAFETY: The device is a valid one, and the table is filled and has no other user.
         to_result(unsafe {
             ffi::dma_map_sgtable(
                 device::as_raw(dev),
@@ -167,23 +173,25 @@ impl DmaMap {
         Ok(map)
     }
 
-    /// The addresses, adjacent ones merged, in the order of the pages.
+    /// The addresses, in the order of the pages; adjacent ones are merged.
     pub(super) fn runs(&self) -> &[DmaRun] {
         &self.runs
     }
 
-    /// Whether the addresses still lead to the pages.
+    /// Whether the addresses are still mapped.
     pub(super) fn is_mapped(&self) -> bool {
         self.mapped.load(kernel::sync::atomic::Relaxed)
     }
 
-    /// Calls `f` with the first of each run of pages whose structures are in a row, and how many those are, in the order of the pages.
+    /// Calls `f` for each run of pages whose structures are consecutive, in the order of the pages,
+    /// with the first page and the number of pages.
     pub(super) fn for_each_run(&self, mut f: impl FnMut(NonNull<ffi::page>, usize)) {
-        // SAFETY: The table was filled by `new`; the part that names the pages does not change.
+        // SAFETY: The table was filled by `new`; the part that holds the pages does not change.
         let (mut entry, count) =
             unsafe { ((*self.table.0.get()).sgl, (*self.table.0.get()).orig_nents) };
         for _ in 0..count {
-            // SAFETY: `entry` is one of the `orig_nents` entries that were filled; the end of the list gives NULL.
+            // SAFETY: `entry` is one of the `orig_nents` entries that were filled; the end of the
+            // list gives NULL.
             let (first, bytes, next) = unsafe {
                 let bytes = (*entry).length as usize;
                 (ffi::rkfd_sg_page(entry), bytes, ffi::sg_next(entry))
@@ -195,13 +203,14 @@ impl DmaMap {
         }
     }
 
-    /// Takes the pages away from the device, once; the caller has seen to it that nothing on the device
-    /// uses them any more, and that the device is still bound.
+    /// Takes the pages away from the device, once. The caller has ensured that nothing on the
+    /// device uses them any more, and that the device is still bound.
     pub(super) fn unmap(&self) {
         if !self.mapped.xchg(false, Full) {
             return;
         }
-        // SAFETY: The list was mapped by `map` with the same arguments; the exchange lets one caller through.
+        // SAFETY: The list was mapped by `map` with the same arguments; the exchange lets one
+        // caller through.
         unsafe {
             ffi::dma_unmap_sgtable(
                 device::as_raw(&self.dev),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Registers of a device as DMA reaches them: a part of a BAR, by its bus address.
+//! Registers of a device as a DMA target: a part of a BAR, by its bus address.
 
 use kernel::device::{Bound, Device};
 use kernel::dma::DataDirection;
@@ -11,25 +11,30 @@ use super::dma_map::DmaRun;
 use super::{device, pci_ext};
 use crate::ffi;
 
-/// A part of a BAR, mapped for a device. Unmapped when dropped, or before that by [`DmaResource::unmap`], which the
-/// unbinding of the device needs.
+/// A part of a BAR, mapped for a device. The mapping ends when this is dropped, or before that by
+/// [`DmaResource::unmap`], which the unbinding of the device needs.
 pub(crate) struct DmaResource {
     start: u64,
     run: DmaRun,
-    /// It is reached by its bus address, for which nothing was mapped.
+    /// Whether it is reached by its bus address through a switch, without a mapping.
     is_switched: bool,
     mapped: AtomicFlag,
     dev: ARef<Device>,
 }
 
 impl DmaResource {
-    /// Maps the `size` bytes at CPU address `start`, which are of a BAR, for `dev`. ENOMEM if `dev` cannot reach them.
+    /// Maps the `size` bytes at CPU address `start`, which are part of a BAR, for `dev`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if `dev` cannot reach them.
     pub(crate) fn new(dev: &Device<Bound>, start: u64, size: u64) -> Result<Self> {
         Self::mapped((&**dev).into(), start, size)
     }
 
-    /// The same where the BAR is that of `other`, which `dev` reaches ([`pci_ext::reaches`]): both must be bound, and the other
-    /// one stay so as long as `dev` uses this. What a switch passes on by itself has its bus address: an IOMMU never sees it.
+    /// Maps a part of a BAR of `other`, which `dev` reaches ([`pci_ext::reaches`]). Both must be
+    /// bound, and `other` must stay bound as long as `dev` uses this. Accesses that a switch
+    /// forwards by itself use the bus address: an IOMMU never sees them.
     pub(crate) fn of_peer(
         dev: &ARef<Device>,
         other: &Device,
@@ -49,7 +54,7 @@ impl DmaResource {
     }
 
     fn mapped(dev: ARef<Device>, start: u64, size: u64) -> Result<Self> {
-        // SAFETY: The device is bound, and a BAR is no memory.
+        // SAFETY: The device is bound, and a BAR is not memory.
         let address = unsafe {
             ffi::dma_map_resource(
                 device::as_raw(&dev),
@@ -59,7 +64,7 @@ impl DmaResource {
                 0,
             )
         };
-        // SAFETY: The device is bound, and the address is what mapping for it has given.
+        // SAFETY: The device is bound, and the address is the result of mapping for it.
         if unsafe { ffi::rkfd_dma_mapping_error(device::as_raw(&dev), address) } {
             return Err(ENOMEM);
         }
@@ -72,7 +77,7 @@ impl DmaResource {
         })
     }
 
-    /// Whether the addresses still lead there.
+    /// Whether the addresses are still mapped.
     pub(crate) fn is_mapped(&self) -> bool {
         self.mapped.load(Relaxed)
     }
@@ -82,12 +87,16 @@ impl DmaResource {
         self.run
     }
 
-    /// The CPU address of what is at DMA address `address`, which is among them.
+    /// The CPU address behind DMA address `address`, which must be one of these.
     pub(crate) fn cpu_address(&self, address: u64) -> u64 {
         self.start + (address - self.run.address)
     }
 
-    /// The addresses of `size` bytes from byte `offset` on. EINVAL for more than there is.
+    /// The addresses of `size` bytes from byte `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they are not all inside.
     pub(crate) fn part(&self, offset: u64, size: u64) -> Result<DmaRun> {
         let end = offset.checked_add(size).ok_or(EINVAL)?;
         if end > self.run.size {
@@ -99,11 +108,12 @@ impl DmaResource {
         })
     }
 
-    /// Takes it away from the device, once; the caller has seen to it that the device uses it no more, and that it is still
-    /// bound.
+    /// Takes it away from the device, once. The caller has ensured that the device no longer uses
+    /// it, and that it is still bound.
     pub(crate) fn unmap(&self) {
         if self.mapped.xchg(false, Full) && !self.is_switched {
-            // SAFETY: It was mapped by `mapped` with the same arguments; the exchange lets one caller through.
+            // SAFETY: It was mapped by `mapped` with the same arguments; the exchange lets one
+            // caller through.
             unsafe {
                 ffi::dma_unmap_resource(
                     device::as_raw(&self.dev),

@@ -8,7 +8,8 @@ use kernel::prelude::*;
 
 use super::series;
 
-/// Dwords that CPU and device share. After unbind they read as 0 and writes are dropped. Any context.
+/// Dwords that CPU and device share. After unbind, reads return 0 and writes are dropped. Any
+/// context.
 pub(crate) struct DmaWords {
     memory: Devres<Coherent<[u32]>>,
     address: u64,
@@ -16,7 +17,11 @@ pub(crate) struct DmaWords {
 }
 
 impl DmaWords {
-    /// `len` dwords, zero. ENOMEM.
+    /// `len` dwords, all zero.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn new(dev: &Device<Bound>, len: usize) -> Result<Self> {
         let memory = Coherent::<u32>::zeroed_slice(dev, len, GFP_KERNEL)?;
         let address = series::dma_address(&memory);
@@ -27,7 +32,7 @@ impl DmaWords {
         })
     }
 
-    /// Where the device finds the first dword: a bus address.
+    /// The bus address of the first dword.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
@@ -40,7 +45,8 @@ impl DmaWords {
         if index >= self.len {
             return 0;
         }
-        // SAFETY: `index` is inside the allocation; volatile, since the device may write it meanwhile.
+        // SAFETY: `index` is inside the allocation; volatile, since the device may write it at the
+        // same time.
         unsafe { memory.as_ptr().cast::<u32>().add(index).read_volatile() }
     }
 }

@@ -10,10 +10,10 @@ use kernel::sync::Arc;
 use super::dma_resource::DmaResource;
 use super::series::DevresBar;
 
-/// The BAR of the doorbells.
+/// The index of the doorbell BAR.
 const BAR: u32 = 2;
 
-/// The doorbells, mapped uncached. After unbind a doorbell that rings is dropped. Any context.
+/// The doorbells, mapped uncached. After unbind, writes to doorbells are dropped. Any context.
 pub(crate) struct DoorbellMap {
     bar: DevresBar,
     start: u64,
@@ -22,7 +22,11 @@ pub(crate) struct DoorbellMap {
 }
 
 impl DoorbellMap {
-    /// Maps the doorbells of `pdev`. EBUSY if another driver has the BAR, ENOMEM if it cannot be mapped.
+    /// Maps the doorbells of `pdev`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if another driver has the BAR; `ENOMEM` if it cannot be mapped.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let start = pdev.resource_start(BAR)?;
         let size = pdev.resource_len(BAR)?;
@@ -37,22 +41,27 @@ impl DoorbellMap {
         })
     }
 
-    /// Rings the doorbell at byte `offset` of the BAR with one 64-bit store. Earlier stores to memory are
-    /// visible to the device before it. An offset outside the BAR or not aligned to 8 rings nothing.
+    /// Rings the doorbell at byte `offset` of the BAR with one 64-bit store. Earlier stores to
+    /// memory are visible to the device before it. An offset that is outside the BAR or not aligned
+    /// to 8 is ignored.
     pub(crate) fn ring(&self, offset: u32, value: u64) {
         if let Some(bar) = self.bar.try_access() {
             let _ = bar.try_write64(value, offset as usize);
         }
     }
 
-    /// Rings the doorbell at byte `offset` with one 32-bit store, as the IH wants it.
+    /// Rings the doorbell at byte `offset` with one 32-bit store, as the IH requires.
     pub(crate) fn ring32(&self, offset: u32, value: u32) {
         if let Some(bar) = self.bar.try_access() {
             let _ = bar.try_write32(value, offset as usize);
         }
     }
 
-    /// The page frame at byte `offset`, for mapping it into user space; EINVAL outside the BAR.
+    /// The page frame at byte `offset`, for mapping into user space.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `offset` is outside the BAR.
     pub(crate) fn pfn(&self, offset: u32) -> Result<usize> {
         if u64::from(offset) >= self.size {
             return Err(EINVAL);
@@ -70,7 +79,7 @@ impl DoorbellMap {
         self.start
     }
 
-    /// Bytes of the BAR.
+    /// The size of the BAR in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! DRM devices, their open files, their buffer objects and their ioctls.
 //!
-//! `kernel::drm` exists only where DRM is built in, which it is not on Debian. This has its shape, with one
-//! difference: a device is generic over its private data alone, not over its driver, so that parts below the
-//! render node can name the device.
+//! `kernel::drm` exists only where DRM is built in, which is not the case on Debian. This module
+//! has the same shape with one difference: a device is generic over its private data alone, not
+//! over its driver, so that code below the render node can name the device type.
 
 pub(crate) mod device;
 pub(crate) mod exported;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! DMA fences, with the two sides apart: [`HwFence`] is the right to signal one, [`Fence`] is what others wait
-//! for.
+//! DMA fences, with the two sides separate: [`HwFence`] is the right to signal a fence, and
+//! [`Fence`] is the object to wait for.
 //!
-//! A fence of ours has neither a `release` nor a `wait` operation, so that once it is signalled the kernel
-//! needs nothing of this module for it: it may outlive the module.
+//! A fence of this module has neither a `release` nor a `wait` operation, so once it is signalled
+//! the kernel needs nothing of this module for it: it may outlive the module.
 
 use core::{mem::ManuallyDrop, ptr::NonNull};
 
@@ -17,15 +17,15 @@ use kernel::{
 
 use crate::ffi;
 
-/// Bytes of a timeline's name, with the zero at its end.
+/// The size of a timeline's name in bytes, with the terminating zero.
 const NAME: usize = 32;
 
-/// What a fence is allocated as.
+/// The allocation of a fence.
 #[repr(C)]
 struct FenceAllocation {
     // First: the kernel frees the address of the fence.
     fence: Opaque<ffi::dma_fence>,
-    // Its own copy, so that the name lives as long as the fence.
+    // A copy, so that the name lives as long as the fence.
     name: [u8; NAME],
 }
 
@@ -45,7 +45,7 @@ static OPERATIONS: FenceOps = FenceOps(ffi::dma_fence_ops {
 ///
 /// # Safety
 ///
-/// None: it looks at nothing.
+/// None: it accesses nothing.
 unsafe extern "C" fn driver_name(_fence: *mut ffi::dma_fence) -> *const c_char {
     c"rkfd".as_char_ptr()
 }
@@ -54,18 +54,18 @@ unsafe extern "C" fn driver_name(_fence: *mut ffi::dma_fence) -> *const c_char {
 ///
 /// # Safety
 ///
-/// `fence` must be one that `BlankFence::init_in` made, and stay as long as the name is used.
+/// `fence` must be one that `BlankFence::init_in` made, and stay valid as long as the name is used.
 unsafe extern "C" fn timeline_name(fence: *mut ffi::dma_fence) -> *const c_char {
     // SAFETY: Only fences that `BlankFence::init_in` made have this operation.
     unsafe { (&raw const (*fence.cast::<FenceAllocation>()).name).cast() }
 }
 
-/// `ECANCELED`: what was waited for was given up.
+/// `ECANCELED`: the awaited work was cancelled.
 pub(crate) fn canceled() -> Error {
     Error::from_errno(-(ffi::ECANCELED as c_int))
 }
 
-/// A timeline: fences that are signalled in the order they were made.
+/// A timeline: its fences are signalled in the order in which they were made.
 pub(crate) struct FenceContext {
     context: u64,
     seqno: Atomic<u64>,
@@ -88,30 +88,35 @@ impl FenceContext {
     }
 }
 
-/// A fence that is not signalled yet, and the one right to signal it. Dropping it signals it with `ECANCELED`,
-/// so that nobody waits for ever.
+/// A fence that is not signalled yet, and the exclusive right to signal it. Dropping it signals it
+/// with `ECANCELED`, so that no waiter waits for ever.
 ///
 /// # Invariants
 ///
-/// `0` is one reference to an initialized fence in an [`FenceAllocation`].
+/// `0` is one reference to an initialized fence in a [`FenceAllocation`].
 pub(crate) struct HwFence(NonNull<ffi::dma_fence>);
 
 // SAFETY: A fence may be signalled from any thread.
 unsafe impl Send for HwFence {}
 
-// SAFETY: Shared references only give references to the fence.
+// SAFETY: Shared references only hand out references to the fence.
 unsafe impl Sync for HwFence {}
 
-/// Memory for a fence. It is allocated before a job is given away: nothing on the way to a signal may allocate.
+/// Memory for a fence. It is allocated before a job is queued: no step towards a signal may
+/// allocate.
 pub(crate) struct BlankFence(KBox<FenceAllocation>);
 
-// SAFETY: It is memory that nobody else knows.
+// SAFETY: It is memory without other users.
 unsafe impl Send for BlankFence {}
-// SAFETY: Shared references give nothing.
+// SAFETY: Shared references allow no operation.
 unsafe impl Sync for BlankFence {}
 
 impl BlankFence {
-    /// `ENOMEM`.
+    /// Allocates the memory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is none.
     pub(crate) fn new() -> Result<Self> {
         let allocation = FenceAllocation {
             fence: Opaque::zeroed(),
@@ -120,15 +125,15 @@ impl BlankFence {
         Ok(Self(KBox::new(allocation, GFP_KERNEL_ACCOUNT)?))
     }
 
-    /// Makes it the next fence of `context`: those of a timeline are made in the order in which they are signalled. Any
-    /// context.
+    /// Initializes it as the next fence of `context`: fences of a timeline are made in the order in
+    /// which they are signalled. Any context.
     pub(crate) fn init_in(mut self, context: &FenceContext) -> HwFence {
         self.0.name = context.name;
         let fence = KBox::into_raw(self.0).cast::<ffi::dma_fence>();
         let seqno = context.seqno.fetch_add(1, Relaxed) + 1;
-        // SAFETY: The memory is ours, and from now on the fence's: it is freed by `kfree_rcu`, which fits a
-        // `KBox` of which the fence is the beginning. The operations are static, and not needed after the
-        // signal. Without a lock given, the fence uses its own.
+        // SAFETY: The memory is ours, and becomes the fence's: it is freed by `kfree_rcu`, which
+        // fits a `KBox` that begins with the fence. The operations are static, and not needed after
+        // the signal. As no lock is passed, the fence uses its own.
         unsafe {
             ffi::dma_fence_init64(
                 fence,
@@ -138,28 +143,32 @@ impl BlankFence {
                 seqno,
             )
         };
-        // INVARIANT: Initialized, with the count of one that is ours.
-        // SAFETY: `into_raw` gives no null.
+        // INVARIANT: Initialized, with a count of one, which is ours. SAFETY: `into_raw` never
+        // returns null.
         HwFence(unsafe { NonNull::new_unchecked(fence) })
     }
 }
 
 impl HwFence {
-    /// Makes the next fence of `context`; see [`BlankFence`]. `ENOMEM`.
+    /// Makes the next fence of `context`; see [`BlankFence`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn new(context: &FenceContext) -> Result<Self> {
         Ok(BlankFence::new()?.init_in(context))
     }
 
-    /// What to wait for.
+    /// The fence to wait for.
     pub(crate) fn fence(&self) -> ARef<Fence> {
         // SAFETY: The fence is valid by the type invariant, and `Fence` is a transparent wrapper.
         unsafe { self.0.cast::<Fence>().as_ref() }.into()
     }
 
-    /// Signals it. May be called from any context.
+    /// Signals the fence. Any context.
     pub(crate) fn signal(self, result: Result) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: Valid by the type invariant; the reference goes with it.
+        // SAFETY: Valid by the type invariant; the reference is dropped with it.
         unsafe {
             complete(this.0.as_ptr(), result);
             ffi::rkfd_dma_fence_put(this.0.as_ptr());
@@ -177,14 +186,14 @@ impl Drop for HwFence {
     }
 }
 
-/// Signals `fence` with `result`, unless it is signalled. When this returns, the callbacks of whoever signalled
-/// it have run.
+/// Signals `fence` with `result`, unless it is signalled already. When this returns, the callbacks
+/// of that signal have run, even if another thread signalled it.
 ///
 /// # Safety
 ///
 /// `fence` must be a fence to which the caller has a reference.
 pub(super) unsafe fn complete(fence: *mut ffi::dma_fence, result: Result) {
-    // SAFETY: By this function's contract; the flags are those that the lock gave.
+    // SAFETY: By this function's contract; the flags are those that the lock returned.
     unsafe {
         let flags = ffi::rkfd_dma_fence_lock_irqsave(fence);
         if !ffi::rkfd_dma_fence_test_signaled_flag(fence) {
@@ -197,24 +206,25 @@ pub(super) unsafe fn complete(fence: *mut ffi::dma_fence, result: Result) {
     }
 }
 
-/// Waits until the callbacks of whoever signalled `fence`, which is signalled, have run.
+/// Waits until the callbacks of `fence`, which is signalled, have run.
 ///
 /// # Safety
 ///
 /// `fence` must be a fence to which the caller has a reference.
 pub(super) unsafe fn wait_callbacks(fence: *mut ffi::dma_fence) {
-    // SAFETY: By this function's contract; the flags are those that the lock gave. Callbacks run under the lock.
+    // SAFETY: By this function's contract; the flags are those that the lock returned. Callbacks
+    // run under the lock.
     unsafe {
         let flags = ffi::rkfd_dma_fence_lock_irqsave(fence);
         ffi::rkfd_dma_fence_unlock_irqrestore(fence, flags);
     }
 }
 
-/// Something that will be signalled, once. Reference counted.
+/// A reference-counted event that is signalled once.
 #[repr(transparent)]
 pub(crate) struct Fence(Opaque<ffi::dma_fence>);
 
-// SAFETY: Fences are made to be used from any thread.
+// SAFETY: Fences may be used from any thread.
 unsafe impl Send for Fence {}
 
 // SAFETY: As above.
@@ -239,6 +249,8 @@ impl Fence {
         self.0.get()
     }
 
+    /// The `Fence` of a C fence.
+    ///
     /// # Safety
     ///
     /// `fence` must be valid for `'a`.
@@ -247,7 +259,7 @@ impl Fence {
         unsafe { &*fence.cast() }
     }
 
-    /// What it was signalled with; `None` while it is not.
+    /// The result that it was signalled with; `None` while it is not signalled.
     pub(crate) fn status(&self) -> Option<Result> {
         // SAFETY: A shared reference proves that the fence is valid.
         match unsafe { ffi::dma_fence_get_status(self.as_raw()) } {
@@ -257,7 +269,8 @@ impl Fence {
         }
     }
 
-    /// Waits at most `timeout`, whatever signals come: true if it is signalled.
+    /// Waits at most `timeout`, ignoring signals to the task; returns whether the fence is
+    /// signalled.
     pub(crate) fn wait_timeout(&self, timeout: Jiffies) -> bool {
         let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
         // SAFETY: A shared reference proves that the fence is valid.

@@ -11,7 +11,7 @@ use super::device::as_raw;
 use super::kobject::SysfsFiles;
 use crate::ffi;
 
-/// The files as the driver core wants them: a list of one group, which names them.
+/// The files in the form that the driver core takes: a list of one group, which contains them.
 struct HwmonGroups {
     list: [*const ffi::attribute_group; 2],
     group: ffi::attribute_group,
@@ -19,20 +19,27 @@ struct HwmonGroups {
     _files: SysfsFiles,
 }
 
-/// A hwmon device. It goes when this is dropped, after who reads its files.
+/// A hwmon device. Dropping it waits for readers of its files, and removes it.
 pub(crate) struct HwmonDevice {
     device: NonNull<ffi::device>,
     _groups: KBox<HwmonGroups>,
 }
 
-// SAFETY: The device is only given back, which any thread may do; the files may go anywhere.
+// SAFETY: The device is only unregistered, which any thread may do; the files may move between
+// threads.
 unsafe impl Send for HwmonDevice {}
-// SAFETY: Nothing can be done with a shared reference.
+// SAFETY: A shared reference allows no operation.
 unsafe impl Sync for HwmonDevice {}
 
 impl HwmonDevice {
-    /// A device below `parent`, which its driver makes, until it is unbound at the latest; `name` has no blanks and no `-`. Its files are
-    /// `files`, by the names that sensors have (Documentation/hwmon/sysfs-interface.rst of the kernel). None in a kernel without hwmon. ENOMEM.
+    /// Registers a device below `parent`. The parent's driver makes it, and drops it before the
+    /// unbind ends. `name` has no blanks and no `-`. `files` have the names of sensors
+    /// (Documentation/hwmon/sysfs-interface.rst of the kernel). Returns `None` in a kernel without
+    /// hwmon.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn new(
         parent: &Device<Bound>,
         name: &'static CStr,
@@ -51,8 +58,9 @@ impl HwmonDevice {
             GFP_KERNEL,
         )?;
         groups.list = [&raw const groups.group, core::ptr::null()];
-        // SAFETY: The parent is bound. List, group and attributes end in a null, are boxed, and stay until the device is gone, and so does
-        // the name. The attributes' functions want no data of the device.
+        // SAFETY: The parent is bound. List, group and attributes end in a null, are boxed, and
+        // stay until the device is gone, and so does the name. The attributes' functions need no
+        // data of the device.
         let device = from_err_ptr(unsafe {
             ffi::rkfd_hwmon_device_register(
                 as_raw(parent),

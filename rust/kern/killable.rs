@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A mutex for which a thread that is being killed does not wait: the kernel crate's has only the other kind.
+//! A mutex whose waiters can be killed; the kernel crate's mutex has only the uninterruptible wait.
 
 use core::{
     cell::UnsafeCell,
@@ -16,7 +16,7 @@ use kernel::{
 
 use crate::ffi;
 
-/// A mutex with what it guards.
+/// A mutex with the data that it guards.
 #[pin_data]
 pub(crate) struct KillableMutex<T> {
     #[pin]
@@ -24,13 +24,13 @@ pub(crate) struct KillableMutex<T> {
     data: UnsafeCell<T>,
 }
 
-// SAFETY: The mutex lets one thread at a time to the data, which may be sent to it.
+// SAFETY: The mutex gives one thread at a time access to the data, which may be sent to it.
 unsafe impl<T: Send> Send for KillableMutex<T> {}
 // SAFETY: As above.
 unsafe impl<T: Send> Sync for KillableMutex<T> {}
 
 impl<T> KillableMutex<T> {
-    /// A mutex that is free; lockdep knows it by `name` and `key`.
+    /// A free mutex; lockdep knows it by `name` and `key`.
     pub(crate) fn new(
         data: T,
         name: &'static CStr,
@@ -38,21 +38,25 @@ impl<T> KillableMutex<T> {
     ) -> impl PinInit<Self> {
         pin_init!(Self {
             raw <- Opaque::ffi_init(|slot| {
-                // SAFETY: `slot` is a place for a mutex, and name and key are there for good.
+                // SAFETY: `slot` is memory for a mutex, and name and key are static.
                 unsafe { ffi::__mutex_init(slot, name.as_char_ptr(), key.as_ptr()) }
             }),
             data: UnsafeCell::new(data),
         })
     }
 
-    /// Waits until the mutex is free, whatever comes. Sleeps.
+    /// Waits until the mutex is free, whatever signals come. May sleep.
     pub(crate) fn lock(&self) -> KillableGuard<'_, T> {
         // SAFETY: It was initialized, and is not moved.
         unsafe { ffi::mutex_lock(self.raw.get()) };
         KillableGuard(self, NotThreadSafe)
     }
 
-    /// Waits until the mutex is free. `EINTR` when the caller is killed first. Sleeps.
+    /// Waits until the mutex is free or the caller is killed. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if the caller is killed first.
     pub(crate) fn lock_killable(&self) -> Result<KillableGuard<'_, T>> {
         // SAFETY: It was initialized, and is not moved.
         to_result(unsafe { ffi::rkfd_mutex_lock_killable(self.raw.get()) })?;
@@ -60,21 +64,21 @@ impl<T> KillableMutex<T> {
     }
 }
 
-/// The mutex is held until this is dropped.
+/// Guard of a [`KillableMutex`]; unlocks it when dropped.
 pub(crate) struct KillableGuard<'a, T>(&'a KillableMutex<T>, NotThreadSafe);
 
 impl<T> Deref for KillableGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: The mutex is held, so nobody else has the data.
+        // SAFETY: The mutex is held, so this thread has the data alone.
         unsafe { &*self.0.data.get() }
     }
 }
 
 impl<T> DerefMut for KillableGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: As above, and this guard is borrowed alone.
+        // SAFETY: As above, and this guard is borrowed exclusively.
         unsafe { &mut *self.0.data.get() }
     }
 }

@@ -1,242 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Folders in sysfs, and files of text there: fixed, or made when it is read.
+//! Folders and links in sysfs, with the text files in them.
 
-use core::fmt::{self, Write};
+mod files;
+
 use core::ptr::NonNull;
 
 use kernel::device::{Bound, Device};
 use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::str::CString;
-use kernel::sync::Arc;
 use kernel::types::Opaque;
 
 use super::class::ClassDevice;
 use super::device::as_raw;
 use crate::ffi;
 
-/// Bytes that a file may have: sysfs reads a page.
-const PAGE: usize = 4096;
+use self::files::{create_files, display, remove_files, SysfsFile};
+pub(crate) use self::files::{SysfsFiles, SysfsName, SysfsPage, SysfsShow};
 
-/// The name of a file, or of all files of one kind. A static: it tells lockdep which files are alike.
-pub(crate) struct SysfsName {
-    name: &'static CStr,
-    #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
-    class: LockClass,
-}
-
-#[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
-struct LockClass(ffi::lock_class_key);
-
-#[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
-// SAFETY: Only its address is used.
-unsafe impl Sync for LockClass {}
-
-impl SysfsName {
-    /// The file name `name`.
-    pub(crate) const fn new(name: &'static CStr) -> Self {
-        Self {
-            name,
-            #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
-            class: LockClass(pin_init::zeroed()),
-        }
-    }
-}
-
-/// What a file says that is made when somebody reads it. No lock may be needed for it under which its file is removed: that
-/// waits for who reads.
-pub(crate) trait SysfsShow: Send + Sync {
-    /// Writes it to `page`. EFBIG where that is full; other errors are the reader's, too. Sleeps, if it likes.
-    fn show(&self, page: &mut SysfsPage<'_>) -> Result;
-}
-
-impl<T: fmt::Display + Send + Sync> SysfsShow for T {
-    fn show(&self, page: &mut SysfsPage<'_>) -> Result {
-        write!(page, "{self}").map_err(|_| EFBIG)
-    }
-}
-
-/// One of these, shared.
-pub(crate) type Live = Arc<dyn SysfsShow>;
-
-/// What a file says.
-enum FileContent {
-    Text(KVec<u8>),
-    /// In decimal, without the end of a line.
-    Number(u64),
-    Live(Live),
-}
-
-/// A file, which all may read, in a folder of ours or in that of a device. sysfs keeps the address of its attribute
-/// until it is removed.
-#[repr(C)]
-struct SysfsFile {
-    attribute: ffi::device_attribute,
-    content: FileContent,
-    /// The name, if it is not the kind's.
-    _name: Option<CString>,
-}
-
-impl SysfsFile {
-    fn new(kind: &'static SysfsName, name: Option<CString>, content: FileContent) -> Self {
-        let mut attribute: ffi::device_attribute = pin_init::zeroed();
-        attribute.attr.name = name.as_deref().unwrap_or(kind.name).as_char_ptr();
-        attribute.attr.mode = 0o444;
-        #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
-        {
-            attribute.attr.key = (&raw const kind.class.0).cast_mut();
-        }
-        attribute.__bindgen_anon_1.show = Some(show_of_device);
-        Self {
-            attribute,
-            content,
-            _name: name,
-        }
-    }
-
-    /// The attribute, by which all of the file is found again.
-    fn as_attribute(&self) -> *const ffi::attribute {
-        core::ptr::from_ref(self).cast()
-    }
-}
-
-/// What the kobject's memory is; the kobject owns it.
+/// The memory of a kobject, which owns it.
 #[repr(C)]
 struct KobjectInner {
     kobject: Opaque<ffi::kobject>,
     files: KVec<SysfsFile>,
 }
 
-/// Text that is being written to a file.
-struct SysfsText(KVec<u8>);
-
-impl Write for SysfsText {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
-        if self.0.len() + s.len() >= PAGE {
-            return Err(fmt::Error);
-        }
-        self.0
-            .extend_from_slice(s.as_bytes(), GFP_KERNEL)
-            .map_err(|_| fmt::Error)
-    }
-}
-
-/// The page that a reader gets, and how much of it is written.
-pub(crate) struct SysfsPage<'a>(&'a mut [u8], usize);
-
-impl SysfsPage<'_> {
-    /// Adds bytes, which need not be text. EFBIG if they do not fit.
-    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) -> Result {
-        let end = self.1.checked_add(bytes.len()).ok_or(EFBIG)?;
-        let place = self.0.get_mut(self.1..end).ok_or(EFBIG)?;
-        place.copy_from_slice(bytes);
-        self.1 = end;
-        Ok(())
-    }
-}
-
-impl Write for SysfsPage<'_> {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
-        self.write_bytes(s.as_bytes()).map_err(|_| fmt::Error)
-    }
-}
-
-/// The files that a folder will have.
-pub(crate) struct SysfsFiles(KVec<SysfsFile>);
-
-// SAFETY: Attributes are only read, by whoever; what is beside them may go anywhere.
-unsafe impl Send for SysfsFiles {}
-// SAFETY: As above.
-unsafe impl Sync for SysfsFiles {}
-
-impl SysfsFiles {
-    /// Their attributes, and a null behind them: what groups of attributes are made of. They are there as long as the files, if none is
-    /// added any more. ENOMEM.
-    pub(super) fn attributes(&self) -> Result<KVec<*mut ffi::attribute>> {
-        let mut attributes = KVec::with_capacity(self.0.len() + 1, GFP_KERNEL)?;
-        for file in &self.0 {
-            attributes.push(file.as_attribute().cast_mut(), GFP_KERNEL)?;
-        }
-        attributes.push(core::ptr::null_mut(), GFP_KERNEL)?;
-        Ok(attributes)
-    }
-
-    /// No files.
-    pub(crate) fn new() -> Self {
-        Self(KVec::new())
-    }
-
-    /// Room for `count` files, of which there are none yet. ENOMEM.
-    pub(crate) fn with_capacity(count: usize) -> Result<Self> {
-        Ok(Self(KVec::with_capacity(count, GFP_KERNEL)?))
-    }
-
-    /// Adds file `name` with what `content` displays as now. EFBIG if that does not stay below a page, ENOMEM.
-    pub(crate) fn with(self, name: &'static SysfsName, content: &dyn fmt::Display) -> Result<Self> {
-        let mut text = SysfsText(KVec::with_capacity(64, GFP_KERNEL)?);
-        write!(text, "{content}").map_err(|_| EFBIG)?;
-        self.and(SysfsFile::new(name, None, FileContent::Text(text.0)))
-    }
-
-    /// Adds file `name` with a number, without the end of a line. ENOMEM.
-    pub(crate) fn with_number(self, name: &'static SysfsName, number: u64) -> Result<Self> {
-        self.and(SysfsFile::new(name, None, FileContent::Number(number)))
-    }
-
-    /// Adds file `name` with what `content` shows when it is read. Who reads gets EFBIG if that does not stay below a page. ENOMEM.
-    pub(crate) fn with_live(self, name: &'static SysfsName, content: Live) -> Result<Self> {
-        self.and(SysfsFile::new(name, None, FileContent::Live(content)))
-    }
-
-    /// The same for a file that is called `name`, one of the kind `kind`. ENOMEM.
-    pub(crate) fn with_live_as(
-        self,
-        kind: &'static SysfsName,
-        name: CString,
-        content: Live,
-    ) -> Result<Self> {
-        self.and(SysfsFile::new(kind, Some(name), FileContent::Live(content)))
-    }
-
-    fn and(mut self, file: SysfsFile) -> Result<Self> {
-        self.0.push(file, GFP_KERNEL)?;
-        Ok(self)
-    }
-}
-
-/// Makes files in the folder of `kobject`, or none of them.
-///
-/// # Safety
-///
-/// `kobject` was added, and the files stay, and stay where they are, until they are removed, or its folder is.
-unsafe fn create_files(kobject: *mut ffi::kobject, files: &[SysfsFile]) -> Result {
-    for (index, file) in files.iter().enumerate() {
-        // SAFETY: By this function's contract.
-        let made = to_result(unsafe {
-            ffi::sysfs_create_file_ns(kobject, file.as_attribute(), core::ptr::null())
-        });
-        if made.is_err() {
-            // SAFETY: By this function's contract; those were made.
-            unsafe { remove_files(kobject, files.get(..index).unwrap_or(&[])) };
-            return made;
-        }
-    }
-    Ok(())
-}
-
-/// Removes files from the folder of `kobject`, after their readers.
-///
-/// # Safety
-///
-/// `kobject` was added, and they are files in it.
-unsafe fn remove_files(kobject: *mut ffi::kobject, files: &[SysfsFile]) {
-    for file in files {
-        // SAFETY: By this function's contract.
-        unsafe { ffi::sysfs_remove_file_ns(kobject, file.as_attribute(), core::ptr::null()) };
-    }
-}
-
-/// A folder. Those below it have to be dropped before it.
+/// A folder. Folders below it have to be dropped before it.
 pub(crate) struct SysfsFolder(NonNull<KobjectInner>);
 
 // SAFETY: The kobject is reference counted and its files never change.
@@ -249,7 +38,7 @@ static OPS: ffi::sysfs_ops = ffi::sysfs_ops {
     store: None,
 };
 
-/// Gives `kobj_type`s the `Sync` that a static needs.
+/// Makes a `kobj_type` `Sync`, as a static requires.
 #[repr(transparent)]
 struct KobjectType(ffi::kobj_type);
 
@@ -267,70 +56,31 @@ static TYPE: KobjectType = {
 ///
 /// # Safety
 ///
-/// sysfs calls it with a file of a [`SysfsFolder`], which is there meanwhile, and a page to write to.
+/// sysfs calls it with a file of a [`SysfsFolder`], which stays during the call, and a page to
+/// write to.
 unsafe extern "C" fn show(
     _kobject: *mut ffi::kobject,
     attribute: *mut ffi::attribute,
     page: *mut kernel::ffi::c_char,
 ) -> isize {
-    // SAFETY: Files of kobjects of `TYPE` are made by `create_files` alone, of attributes that are the first member of a
-    // `SysfsFile`, which is there until the file is removed.
+    // SAFETY: Files of kobjects of `TYPE` are made by `create_files` alone, of attributes that are
+    // the first member of a `SysfsFile`, which stays until the file is removed.
     unsafe { display(attribute.cast(), page) }
-}
-
-/// `device_attribute::show`.
-///
-/// # Safety
-///
-/// The driver core calls it with a file of [`AddedFiles::of_device`], which is there meanwhile, and a page to write to.
-unsafe extern "C" fn show_of_device(
-    _device: *mut ffi::device,
-    attribute: *mut ffi::device_attribute,
-    page: *mut kernel::ffi::c_char,
-) -> isize {
-    // SAFETY: Attributes with this function are the first member of a `SysfsFile`, which is there until the file is removed.
-    unsafe { display(attribute.cast(), page) }
-}
-
-/// Writes what a file says to `page`; the bytes, or the errno.
-///
-/// # Safety
-///
-/// The file is there meanwhile; `page` is one that nobody else has.
-unsafe fn display(file: *const SysfsFile, page: *mut kernel::ffi::c_char) -> isize {
-    // SAFETY: By this function's contract.
-    let (file, page) = unsafe {
-        (
-            &*file,
-            core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE),
-        )
-    };
-    let mut page = SysfsPage(page, 0);
-    let written = match &file.content {
-        FileContent::Text(text) => page.write_bytes(text),
-        FileContent::Number(number) => number.show(&mut page),
-        FileContent::Live(content) => content.show(&mut page),
-    };
-    match written {
-        // sysfs wants less than the whole page.
-        Ok(()) if page.1 < PAGE => page.1 as isize,
-        Ok(()) => EFBIG.to_errno() as isize,
-        Err(error) => error.to_errno() as isize,
-    }
 }
 
 /// `kobj_type::release`.
 ///
 /// # Safety
 ///
-/// The kernel calls it once, with the kobject of a [`SysfsFolder`] that nobody uses any more.
+/// The kernel calls it once, with the kobject of a [`SysfsFolder`] after its last use.
 unsafe extern "C" fn release(kobject: *mut ffi::kobject) {
-    // SAFETY: The kernel calls this once, with the last reference gone; `create` leaked the box to it.
+    // SAFETY: The kernel calls this once, with the last reference gone; `create` leaked the box to
+    // it.
     drop(unsafe { KBox::from_raw(kobject.cast::<KobjectInner>()) });
 }
 
 impl SysfsFolder {
-    /// A folder `name` under `device`.
+    /// Creates a folder `name` under `device`.
     pub(crate) fn under_device(
         device: &ClassDevice,
         name: &CStr,
@@ -339,26 +89,35 @@ impl SysfsFolder {
         Self::create(device.kobject(), core::ptr::null_mut(), name, files)
     }
 
-    /// A folder `name` under `self`.
+    /// Creates a folder `name` under `self`.
     pub(crate) fn folder(&self, name: &CStr, files: SysfsFiles) -> Result<Self> {
         Self::create(self.kobject(), core::ptr::null_mut(), name, files)
     }
 
-    /// More files in `self`. They have to be dropped before it. ENOMEM.
+    /// Adds more files to `self`. They have to be dropped before it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn add(&self, files: SysfsFiles) -> Result<AddedFiles> {
         // SAFETY: The folder was added.
         unsafe { AddedFiles::new(self.kobject(), files) }
     }
 
-    /// A link `name` in `self` to the folder of `device`. It has to be dropped before `self`. ENOMEM, EEXIST.
+    /// Creates a link `name` in `self` to the folder of `device`. It has to be dropped before
+    /// `self`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `EEXIST` if the name is in use.
     pub(crate) fn link(&self, device: &Device, name: &CStr) -> Result<SysfsLink> {
         let name = CString::try_from(name)?;
         let kobject = self.kobject();
-        // SAFETY: The folder was added, the device is there, and the name is copied.
+        // SAFETY: The folder was added, the device is valid, and the name is copied.
         to_result(unsafe {
             ffi::sysfs_create_link(kobject, &raw mut (*as_raw(device)).kobj, name.as_char_ptr())
         })?;
-        // SAFETY: The folder has a reference.
+        // SAFETY: `self` holds a reference to the folder.
         unsafe { ffi::kobject_get(kobject) };
         Ok(SysfsLink { kobject, name })
     }
@@ -368,7 +127,11 @@ impl SysfsFolder {
         unsafe { (*self.0.as_ptr()).kobject.get() }
     }
 
-    /// A folder `name` under `/sys/module`, beside that of `module`. EBUSY if a module of that name is loaded.
+    /// Creates a folder `name` under `/sys/module`, next to that of `module`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if a module of that name is loaded.
     pub(crate) fn under_module_set(
         module: &'static ThisModule,
         name: &CStr,
@@ -379,10 +142,11 @@ impl SysfsFolder {
         if set.is_null() {
             return Err(ENODEV);
         }
-        // SAFETY: The set and the name are valid; a reference is given where one is found.
+        // SAFETY: The set and the name are valid; the call returns a reference if it finds an
+        // object.
         let other = unsafe { ffi::kset_find_obj(set, name.as_char_ptr()) };
         if !other.is_null() {
-            // SAFETY: The reference was given to us.
+            // SAFETY: The call returned the reference to us.
             unsafe { ffi::kobject_put(other) };
             return Err(EBUSY);
         }
@@ -403,12 +167,12 @@ impl SysfsFolder {
             GFP_KERNEL,
         )?;
         let inner = NonNull::from(&mut *KBox::leak(inner));
-        // SAFETY: We own the memory just leaked, and nobody else knows it.
+        // SAFETY: We own the leaked memory, which has no other user.
         let kobject = unsafe { (*inner.as_ptr()).kobject.get() };
         // SAFETY: As above; the set outlives the module.
         unsafe { (*kobject).kset = set };
-        // SAFETY: The kobject is zeroed, of `TYPE` it is the first member, the parent is alive or null, and the
-        // format takes one string, which is copied.
+        // SAFETY: The kobject is zeroed, of `TYPE` it is the first member, the parent is alive or
+        // null, and the format takes one string, which is copied.
         let added = to_result(unsafe {
             ffi::kobject_init_and_add(
                 kobject,
@@ -418,16 +182,18 @@ impl SysfsFolder {
                 name.as_char_ptr(),
             )
         });
-        // From here on the kobject owns the memory, also when it could not be added.
+        // From here on the kobject owns the memory, also if it could not be added.
         if let Err(error) = added {
-            // SAFETY: The reference is ours. It has left its set by itself, so it must not be taken out once more.
+            // SAFETY: The reference is ours. The kobject has left its set by itself, so it must not
+            // be removed from it again.
             unsafe { ffi::kobject_put(kobject) };
             return Err(error);
         }
         let folder = Self(inner);
-        // SAFETY: The files live in memory of the kobject's own, and neither they nor their list are changed any more.
+        // SAFETY: The files live in the kobject's own memory, and neither they nor their list
+        // change any more.
         let files = unsafe { &(*inner.as_ptr()).files };
-        // SAFETY: The kobject was added, and goes before the files do.
+        // SAFETY: The kobject was added, and is removed before the files are freed.
         unsafe { create_files(kobject, files) }?;
         Ok(folder)
     }
@@ -435,8 +201,8 @@ impl SysfsFolder {
 
 impl Drop for SysfsFolder {
     fn drop(&mut self) {
-        // SAFETY: We hold a reference of the kobject. Only folders below hold others, and they are gone; the files
-        // go with it, after their readers.
+        // SAFETY: We hold a reference to the kobject. Only folders below hold others, and they are
+        // gone. The files are removed with it, after their readers.
         unsafe {
             let kobject = (*self.0.as_ptr()).kobject.get();
             ffi::kobject_del(kobject);
@@ -445,7 +211,8 @@ impl Drop for SysfsFolder {
     }
 }
 
-/// Files that were added to a folder later, or to that of a device; they have to be dropped before it.
+/// Files that were added later to a folder or to that of a device. They have to be dropped before
+/// it.
 pub(crate) struct AddedFiles {
     kobject: *mut ffi::kobject,
     files: KVec<SysfsFile>,
@@ -457,20 +224,28 @@ unsafe impl Send for AddedFiles {}
 unsafe impl Sync for AddedFiles {}
 
 impl AddedFiles {
-    /// Files in the folder of `device`, which its driver makes, until it is unbound at the latest. ENOMEM; EEXIST where there is a file of
-    /// that name.
+    /// Adds files to the folder of `device`. The device's driver makes them, and drops them before
+    /// the unbind ends.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `EEXIST` if there is a file of that name.
     pub(crate) fn of_device(device: &Device<Bound>, files: SysfsFiles) -> Result<Self> {
-        // SAFETY: A bound device is there, and its attributes are shown by `dev_attr_show`, for which they are made.
+        // SAFETY: A bound device has been added, and its attributes are shown by `dev_attr_show`,
+        // which they are made for.
         unsafe { Self::new(&raw mut (*as_raw(device)).kobj, files) }
     }
 
+    /// Adds files to the folder of `kobject`.
+    ///
     /// # Safety
     ///
     /// `kobject` was added, and shows attributes of `SysfsFile`s.
     unsafe fn new(kobject: *mut ffi::kobject, files: SysfsFiles) -> Result<Self> {
-        // SAFETY: By this function's contract; the answer keeps the files, in a list that is not changed any more.
+        // SAFETY: By this function's contract; the result keeps the files, in a list that no longer
+        // changes.
         unsafe { create_files(kobject, &files.0) }?;
-        // SAFETY: The kobject has a reference.
+        // SAFETY: The folder exists, so the kobject has a reference.
         unsafe { ffi::kobject_get(kobject) };
         Ok(Self {
             kobject,
@@ -481,7 +256,7 @@ impl AddedFiles {
 
 impl Drop for AddedFiles {
     fn drop(&mut self) {
-        // SAFETY: We hold a reference of the kobject, to whose folder the files were added.
+        // SAFETY: We hold a reference to the kobject, to whose folder the files were added.
         unsafe {
             remove_files(self.kobject, &self.files);
             ffi::kobject_put(self.kobject);
@@ -502,7 +277,7 @@ unsafe impl Sync for SysfsLink {}
 
 impl Drop for SysfsLink {
     fn drop(&mut self) {
-        // SAFETY: We hold a reference of the kobject, in whose folder the link was made.
+        // SAFETY: We hold a reference to the kobject, in whose folder the link was made.
         unsafe {
             ffi::sysfs_remove_link(self.kobject, self.name.as_char_ptr());
             ffi::kobject_put(self.kobject);

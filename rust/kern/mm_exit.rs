@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Address spaces: telling them apart, and hearing when one ends.
+//! Address spaces: their identity, and notification of their end.
 
 use core::ptr::NonNull;
 
@@ -12,13 +12,17 @@ use kernel::types::Opaque;
 
 use crate::ffi;
 
-/// An address space, compared by identity. It keeps the structure, not the memory, so that the identity is not
-/// used again while somebody holds one.
+/// An address space, compared by identity. It keeps the structure, not the memory, so that the
+/// identity is not reused while this exists.
 #[derive(Clone)]
 pub(crate) struct AddressSpace(ARef<Mm>);
 
 impl AddressSpace {
-    /// That of the calling process. ESRCH for a kernel thread, which has none.
+    /// The address space of the calling process.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` for a kernel thread, which has none.
     pub(crate) fn current() -> Result<Self> {
         let task = kernel::current!();
         let mm: &Mm = task.mm().ok_or(ESRCH)?;
@@ -32,42 +36,44 @@ impl AddressSpace {
             .is_some_and(|mm| mm.as_raw() == self.0.as_raw())
     }
 
-    /// Its memory, kept until what is returned is dropped; `None` when it is at its end. If that was the last user,
-    /// the end comes later, in a context of its own.
+    /// A reference that keeps its memory; `None` if the address space has ended. If this becomes
+    /// the last reference, the end comes later, in a context of its own.
     pub(super) fn user(&self) -> Option<ARef<MmWithUserAsync>> {
         self.0.mmget_not_zero().map(MmWithUser::into_mmput_async)
     }
 
-    /// What tells it from all others that exist.
+    /// A number that identifies it among all that exist.
     pub(crate) fn id(&self) -> usize {
         self.0.as_raw() as usize
     }
 }
 
-/// Who hears of the end of address spaces.
+/// A listener for the end of address spaces.
 pub(crate) trait MmExitListener: Send + Sync + 'static {
-    /// The address space of `id` ends: its last user is gone and its mappings are about to go. May sleep, for a
-    /// bounded time; runs in the context of the last user, inside an SRCU section of the kernel's.
+    /// The address space of `id` ends: its last user is gone and its mappings are about to be
+    /// removed. May sleep, for a bounded time; runs in the context of the last user, inside an SRCU
+    /// section of the kernel's.
     fn ended(&self, id: usize);
 }
 
-/// Memory of a subscription; freed by the kernel's SRCU callback.
+/// The memory of a subscription; freed by the kernel's SRCU callback.
 #[repr(C)]
 struct MmExitInner<T> {
     notifier: Opaque<ffi::mmu_notifier>,
     listener: Arc<T>,
 }
 
-/// A subscription to the end of one address space. Dropping it ends it, also from within [`MmExitListener::ended`]; the
-/// listener's reference is dropped later, in atomic context, so it must not be the last.
+/// A subscription to the end of one address space. It may also be dropped from within
+/// [`MmExitListener::ended`]. The listener's reference is dropped later, in atomic context, so it
+/// must not be the last.
 pub(crate) struct MmExitSubscription<T: MmExitListener>(NonNull<MmExitInner<T>>);
 
-// SAFETY: The listener is `Send` and `Sync`, the notifier has its own locks.
+// SAFETY: The listener is `Send` and `Sync`, and the notifier has its own locks.
 unsafe impl<T: MmExitListener> Send for MmExitSubscription<T> {}
 // SAFETY: As above.
 unsafe impl<T: MmExitListener> Sync for MmExitSubscription<T> {}
 
-/// Gives a static table of operations for each kind of listener.
+/// Provides a static table of operations for each type of listener.
 struct MmExitOps<T>(core::marker::PhantomData<T>);
 
 impl<T: MmExitListener> MmExitOps<T> {
@@ -82,9 +88,11 @@ impl<T: MmExitListener> MmExitOps<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it with the notifier of an `MmExitInner<T>`, which it keeps meanwhile.
+    /// The kernel calls it with the notifier of an `MmExitInner<T>`, which it keeps during the
+    /// call.
     unsafe extern "C" fn release(notifier: *mut ffi::mmu_notifier, mm: *mut ffi::mm_struct) {
-        // SAFETY: The notifier is the first member of an `MmExitInner<T>`, which SRCU keeps until we return.
+        // SAFETY: The notifier is the first member of an `MmExitInner<T>`, which SRCU keeps until
+        // this returns.
         let inner = unsafe { &*notifier.cast::<MmExitInner<T>>() };
         inner.listener.ended(mm as usize);
     }
@@ -93,16 +101,20 @@ impl<T: MmExitListener> MmExitOps<T> {
     ///
     /// # Safety
     ///
-    /// The kernel calls it once, with the notifier of an `MmExitInner<T>` that nobody uses any more.
+    /// The kernel calls it once, with the notifier of an `MmExitInner<T>` after its last use.
     unsafe extern "C" fn free(notifier: *mut ffi::mmu_notifier) {
-        // SAFETY: The kernel calls this once after the subscription's end; `new` leaked the box to it.
+        // SAFETY: The kernel calls this once after the subscription's end; `new` leaked the box to
+        // it.
         drop(unsafe { KBox::from_raw(notifier.cast::<MmExitInner<T>>()) });
     }
 }
 
 impl<T: MmExitListener> MmExitSubscription<T> {
-    /// Subscribes `listener` to the end of the calling process's address space. EINTR if a signal is pending,
-    /// ENOMEM, ESRCH for a kernel thread.
+    /// Subscribes `listener` to the end of the calling process's address space.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if a signal is pending; `ENOMEM` if there is no memory; `ESRCH` for a kernel thread.
     pub(crate) fn current(listener: Arc<T>) -> Result<Self> {
         let task = kernel::current!();
         let mm = task.mm().ok_or(ESRCH)?;
@@ -114,9 +126,10 @@ impl<T: MmExitListener> MmExitSubscription<T> {
             GFP_KERNEL,
         )?;
         let notifier = inner.notifier.get();
-        // SAFETY: Nobody else knows the notifier yet.
+        // SAFETY: The notifier has no other user yet.
         unsafe { (*notifier).ops = &MmExitOps::<T>::TABLE };
-        // SAFETY: The current process uses `mm`; the notifier stays in place until the kernel frees it.
+        // SAFETY: The current process uses `mm`; the notifier stays in place until the kernel frees
+        // it.
         to_result(unsafe { ffi::mmu_notifier_register(notifier, mm.as_raw()) })?;
         Ok(Self(NonNull::from(KBox::leak(inner))))
     }
@@ -124,13 +137,15 @@ impl<T: MmExitListener> MmExitSubscription<T> {
 
 impl<T: MmExitListener> Drop for MmExitSubscription<T> {
     fn drop(&mut self) {
-        // SAFETY: It was registered, and is put once. The memory is the kernel's from here on.
+        // SAFETY: It was registered, and is put once. From here on the memory belongs to the
+        // kernel.
         unsafe { ffi::mmu_notifier_put((*self.0.as_ptr()).notifier.get()) };
     }
 }
 
-/// Waits until no listener is being called and all ended subscriptions are freed: before the module may go.
+/// Waits until no listener is running and all ended subscriptions are freed. Required before the
+/// module is unloaded.
 pub(crate) fn synchronize() {
-    // SAFETY: It has no requirements but that the caller may sleep.
+    // SAFETY: The only requirement is that the caller may sleep.
     unsafe { ffi::mmu_notifier_synchronize() };
 }

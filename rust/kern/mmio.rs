@@ -9,24 +9,29 @@ use kernel::sync::atomic::{Acquire, AtomicFlag, Release};
 
 use super::series::DevresBar;
 
-/// The BAR of the registers.
+/// The index of the register BAR.
 const BAR: u32 = 5;
 
-/// What a register of a device that is gone reads as.
+/// The value that registers of a missing device read as.
 pub(crate) const GONE: u32 = u32::MAX;
 
-/// The registers, mapped uncached. After unbind or [`Mmio::cut_off`], and outside the BAR, reads give [`GONE`] and writes are
-/// dropped, as the bus does it for a device that was pulled out. Any context.
+/// The registers, mapped uncached. After unbind or [`Mmio::cut_off`], and outside the BAR, reads
+/// return [`GONE`] and writes are dropped, as the bus behaves when a device was pulled out. Any
+/// context.
 pub(crate) struct Mmio {
     bar: DevresBar,
     start: u64,
     size: u64,
-    /// The way to the device has failed.
+    /// Whether the connection to the device has failed.
     is_cut_off: AtomicFlag,
 }
 
 impl Mmio {
-    /// Maps the registers of `pdev`. EBUSY if another driver has the BAR, ENOMEM if it cannot be mapped.
+    /// Maps the registers of `pdev`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if another driver has the BAR; `ENOMEM` if it cannot be mapped.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let start = pdev.resource_start(BAR)?;
         let size = pdev.resource_len(BAR)?;
@@ -51,7 +56,8 @@ impl Mmio {
         bar.try_read32(byte(dword)).unwrap_or(GONE)
     }
 
-    /// Writes the register at `dword`. Earlier stores to memory are visible to the device before this one.
+    /// Writes the register at `dword`. Earlier stores to memory are visible to the device before
+    /// this one.
     pub(crate) fn write(&self, dword: u32, value: u32) {
         if self.is_cut_off.load(Acquire) {
             return;
@@ -62,12 +68,20 @@ impl Mmio {
         }
     }
 
-    /// The page frame of the registers' page at `byte`, for mapping it into user space; EINVAL outside.
+    /// The page frame of the registers' page at `byte`, for mapping into user space.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `byte` is outside the BAR.
     pub(crate) fn pfn(&self, byte: u64) -> Result<usize> {
         Ok((self.address(byte)? >> kernel::page::PAGE_SHIFT) as usize)
     }
 
-    /// The CPU address of the register at `byte`. EINVAL outside.
+    /// The CPU address of the register at `byte`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `byte` is outside the BAR.
     pub(crate) fn address(&self, byte: u64) -> Result<u64> {
         if byte >= self.size {
             return Err(EINVAL);
@@ -75,17 +89,17 @@ impl Mmio {
         Ok(self.start + byte)
     }
 
-    /// From now on it is as if the device had been pulled out, until [`Mmio::rejoin`].
+    /// From now on registers behave as if the device had been pulled out, until [`Mmio::rejoin`].
     pub(crate) fn cut_off(&self) {
         self.is_cut_off.store(true, Release);
     }
 
-    /// The device answers again.
+    /// Ends [`Mmio::cut_off`]: the device responds again.
     pub(crate) fn rejoin(&self) {
         self.is_cut_off.store(false, Release);
     }
 
-    /// Whether the device is still bound, and there.
+    /// Whether the device is still bound, and not cut off.
     pub(crate) fn is_present(&self) -> bool {
         !self.is_cut_off.load(Acquire) && self.bar.try_access().is_some()
     }

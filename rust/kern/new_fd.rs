@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A descriptor that the calling task is about to get.
+//! A descriptor number that is reserved for the calling task.
 
 use kernel::fs::file::FileDescriptorReservation;
 use kernel::fs::File;
@@ -8,15 +8,19 @@ use kernel::sync::aref::ARef;
 
 use crate::ffi;
 
-/// A number and the file that it will be of. The task has it from [`NewFd::install`] on, which cannot fail: when what
-/// comes before does, nothing is left behind.
+/// A reserved number and the file for it. The task gets the descriptor with [`NewFd::install`],
+/// which cannot fail: if an earlier step fails, dropping this undoes everything.
 pub(crate) struct NewFd {
     reservation: FileDescriptorReservation,
     file: ARef<File>,
 }
 
 impl NewFd {
-    /// A number for `file`, close-on-exec if `cloexec`. EMFILE, ENOMEM.
+    /// Reserves a number for `file`, close-on-exec if `cloexec`.
+    ///
+    /// # Errors
+    ///
+    /// `EMFILE` if the task has too many open files; `ENOMEM` if there is no memory.
     pub(crate) fn new(file: ARef<File>, cloexec: bool) -> Result<Self> {
         let flags = if cloexec { ffi::O_CLOEXEC } else { 0 };
         Ok(Self {
@@ -30,7 +34,7 @@ impl NewFd {
         self.reservation.reserved_fd()
     }
 
-    /// Gives it to the task.
+    /// Installs the descriptor in the task.
     pub(crate) fn install(self) {
         self.reservation.fd_install(self.file);
     }

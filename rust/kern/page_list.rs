@@ -5,22 +5,25 @@ use crate::ffi;
 use core::ptr::NonNull;
 use kernel::{page::PAGE_SIZE, prelude::*};
 
-/// Pages in the order of a buffer. They are shared with a device and maybe with user space, so each access
-/// is a single volatile load or store of its width, and what is read may have changed since.
+/// Pages in the order of a buffer. They are shared with a device and maybe with user space, so each
+/// access is a single volatile load or store of its width, and a value may have changed since it
+/// was read.
 ///
-/// Whoever makes the list keeps the pages allocated as long as the list exists.
+/// The maker of the list keeps the pages allocated as long as the list exists.
 pub(crate) struct PageList {
     pages: KVVec<NonNull<ffi::page>>,
     writable: bool,
 }
 
-// SAFETY: The list only points to pages that its maker keeps; their content is accessed as described above.
+// SAFETY: The list only points to pages that its maker keeps; their content is accessed as
+// described above.
 unsafe impl Send for PageList {}
 // SAFETY: As above.
 unsafe impl Sync for PageList {}
 
 impl PageList {
-    /// An empty list with room for `pages` pages; `writable` says whether the kernel may write to them.
+    /// An empty list with room for `pages` pages; `writable` tells whether the kernel may write to
+    /// them.
     pub(super) fn with_capacity(pages: usize, writable: bool) -> Result<Self> {
         Ok(Self {
             pages: KVVec::with_capacity(pages, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?,
@@ -32,22 +35,24 @@ impl PageList {
     ///
     /// # Safety
     ///
-    /// `page` must be a page with an address in the direct map, and stay allocated as long as the list.
+    /// `page` must be a page with an address in the direct map, and stay allocated as long as the
+    /// list.
     pub(super) unsafe fn push(&mut self, page: NonNull<ffi::page>) -> Result {
         Ok(self.pages.push(page, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Adds `count` pages in a row.
+    /// Adds `count` consecutive pages.
     ///
     /// # Safety
     ///
-    /// As for [`PageList::push`], of each page from `first` on, whose structures are in a row too.
+    /// As for [`PageList::push`], for each page from `first` on, whose structures are consecutive
+    /// too.
     pub(super) unsafe fn push_piece(&mut self, first: NonNull<ffi::page>, count: usize) -> Result {
         self.pages.reserve(count, GFP_KERNEL_ACCOUNT)?;
         for index in 0..count {
             // SAFETY: By this function's contract.
             let page = unsafe { first.add(index) };
-            // There is room for it.
+            // The reservation above made room for it.
             let _ = self.pages.push_within_capacity(page);
         }
         Ok(())
@@ -58,19 +63,24 @@ impl PageList {
         &self.pages
     }
 
-    /// The bytes.
+    /// The size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.pages.len() as u64 * PAGE_SIZE as u64
     }
 
-    /// The page frame number of the page at `index`, counted from the start; `EINVAL` past the end.
+    /// The page frame number of the page at `index`, counted from the start.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` past the end.
     pub(crate) fn pfn(&self, index: usize) -> Result<usize> {
         let page = self.pages.get(index).ok_or(EINVAL)?;
         // SAFETY: The list holds valid pages.
         Ok(unsafe { ffi::rkfd_page_to_pfn(page.as_ptr()) })
     }
 
-    /// The address of the byte at `offset`, when it is a multiple of `width`, a power of two up to a page.
+    /// The address of the byte at `offset`, if it is a multiple of `width`, a power of two up to a
+    /// page.
     fn at(&self, offset: u64, width: u64) -> Result<*mut u8> {
         if offset % width != 0 {
             return Err(EINVAL);
@@ -93,7 +103,8 @@ impl PageList {
         }
     }
 
-    /// Whether `count` dwords at byte `offset` are inside; the offset of the first byte after them.
+    /// Checks that `count` dwords at byte `offset` are inside; returns the offset of the first byte
+    /// after them.
     fn dwords_end(&self, offset: u64, count: usize) -> Result<u64> {
         let bytes = (count as u64).checked_mul(4).ok_or(EINVAL)?;
         let end = offset.checked_add(bytes).ok_or(EINVAL)?;
@@ -104,7 +115,11 @@ impl PageList {
         }
     }
 
-    /// Reads dwords from byte `offset`, a multiple of 4, on. `EINVAL` when they are not all inside.
+    /// Reads dwords from byte `offset` on, a multiple of 4.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they are not all inside.
     pub(crate) fn read32s(&self, offset: u64, to: &mut [u32]) -> Result {
         self.dwords_end(offset, to.len())?;
         let mut offset = offset;
@@ -123,8 +138,11 @@ impl PageList {
         Ok(())
     }
 
-    /// Writes dwords from byte `offset`, a multiple of 4, on. `EINVAL` when they are not all inside, `EPERM`
-    /// when the pages may only be read.
+    /// Writes dwords from byte `offset` on, a multiple of 4.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they are not all inside; `EPERM` if the pages are read-only.
     pub(crate) fn write32s(&self, offset: u64, from: &[u32]) -> Result {
         self.dwords_end(offset, from.len())?;
         let mut offset = offset;
@@ -150,8 +168,11 @@ impl PageList {
         Ok(unsafe { from.read_volatile() })
     }
 
-    /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one store. `EPERM` when the pages may
-    /// only be read.
+    /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one store.
+    ///
+    /// # Errors
+    ///
+    /// `EPERM` if the pages are read-only.
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         let to = self.at_writable(offset, 8)?.cast::<u64>();
         // SAFETY: The address is aligned and inside a page of the list.

@@ -17,7 +17,8 @@ use kernel::{
     },
 };
 
-/// Log2 of the pages in the largest piece asked of the page allocator: the GPU's large page.
+/// Log2 of the number of pages in the largest piece requested from the page allocator: the GPU's
+/// large page.
 const MAX_ORDER: u32 = 9;
 
 /// Pages from the page allocator, in pieces of `1 << order` pages; freed when dropped.
@@ -25,13 +26,14 @@ struct OwnedPages {
     list: PageList,
     /// The pieces in the order of the list: the first page, and the order.
     pieces: KVVec<(NonNull<ffi::page>, u8)>,
-    /// They are never freed.
-    kept: AtomicFlag,
+    /// If set, the pages are never freed.
+    leaked: AtomicFlag,
 }
 
-// SAFETY: The pieces are the list's pages, which it may share; they are freed by whoever has the last of it.
+// SAFETY: The pieces are the list's pages, which it may share; the last owner of the list frees
+// them.
 unsafe impl Send for OwnedPages {}
-// SAFETY: As above; the pieces do not change once all are there.
+// SAFETY: As above; the pieces do not change once all are allocated.
 unsafe impl Sync for OwnedPages {}
 
 impl OwnedPages {
@@ -39,28 +41,29 @@ impl OwnedPages {
         let mut owned = Self {
             list: PageList::with_capacity(pages, true)?,
             pieces: KVVec::new(),
-            kept: AtomicFlag::new(false),
+            leaked: AtomicFlag::new(false),
         };
         let mut limit = MAX_ORDER;
-        let mut left = pages;
-        while left > 0 {
+        let mut remaining = pages;
+        while remaining > 0 {
             if task::is_killed() {
                 return Err(EINTR);
             }
-            let order = limit.min(left.ilog2());
-            // The place for it first, so that a piece is never without an owner.
+            let order = limit.min(remaining.ilog2());
+            // Reserve the entry first, so that a piece is never without an owner.
             owned.pieces.reserve(1, GFP_KERNEL_ACCOUNT)?;
             match alloc(order, zeroed) {
                 Some(first) => {
                     owned
                         .pieces
                         .push((first, order as u8), GFP_KERNEL_ACCOUNT)?;
-                    // SAFETY: The piece has `1 << order` pages, which have addresses and are freed with
-                    // `owned`. There was room for all pages from the start, so this does not fail.
+                    // SAFETY: The piece has `1 << order` pages, which have addresses and are freed
+                    // with `owned`. There was room for all pages from the start, so this does not
+                    // fail.
                     unsafe { owned.list.push_piece(first, 1 << order)? };
-                    left -= 1 << order;
+                    remaining -= 1 << order;
                 }
-                // Memory is in pieces; larger ones will not come back while this goes on.
+                // Memory is fragmented; larger pieces will not become free while this goes on.
                 None => limit = order.checked_sub(1).ok_or(ENOMEM)?,
             }
         }
@@ -68,15 +71,17 @@ impl OwnedPages {
     }
 }
 
-/// `1 << order` pages in a row. A buffer is not worth another process's life: single pages are asked for
-/// with some insistence, but never by way of the OOM killer; larger ones only if they are to be had easily.
+/// Allocates `1 << order` consecutive pages. A buffer is not worth killing another process: single
+/// pages are requested with some effort, but never through the OOM killer, and larger ones only if
+/// they are easily available.
 fn alloc(order: u32, zeroed: bool) -> Option<NonNull<ffi::page>> {
     let effort = if order > 0 {
         ffi::__GFP_NORETRY
     } else {
         ffi::__GFP_RETRY_MAYFAIL
     };
-    // What is not zeroed is for what is moved, which may be another's than the caller's: a share was taken for that.
+    // Memory that is not zeroed is the destination of a move, whose data may belong to another
+    // process than the caller. It is not charged to the caller: a share was taken for it.
     let kind = if zeroed {
         ffi::__GFP_ZERO | ffi::__GFP_ACCOUNT
     } else {
@@ -89,12 +94,11 @@ fn alloc(order: u32, zeroed: bool) -> Option<NonNull<ffi::page>> {
 
 impl Drop for OwnedPages {
     fn drop(&mut self) {
-        if self.kept.load(Relaxed) {
+        if self.leaked.load(Relaxed) {
             return;
         }
         for &(first, order) in &self.pieces {
-            // SAFETY: The piece came from `alloc_pages` with this order, and nothing
-            // uses it any more.
+            // SAFETY: The piece came from `alloc_pages` with this order, and is no longer used.
             unsafe { ffi::__free_pages(first.as_ptr(), u32::from(order)) };
         }
     }
@@ -102,20 +106,25 @@ impl Drop for OwnedPages {
 
 /// System memory that a device reaches too. Its accessors are those of [`PageList`].
 pub(crate) struct SystemPages {
-    // The device loses the pages before they are freed.
+    // First: the device loses the pages before they are freed.
     dma: DmaMap,
     owned: Arc<OwnedPages>,
 }
 
 impl SystemPages {
-    /// Allocates `size` bytes, rounded up to pages and zeroed, for `dev`, which must be bound; 2 MiB pieces as far
-    /// as there are any. They count as the caller's cgroup's. `EINVAL` for nothing, `ENOMEM`, `EINTR` when the caller is killed; see [`DmaMap::new`] for the rest.
+    /// Allocates `size` bytes, rounded up to pages and zeroed, for `dev`, which must be bound; in 2
+    /// MiB pieces as far as there are any. They are charged to the caller's cgroup.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `size` is 0; `ENOMEM` if there is no memory; `EINTR` if the caller is killed;
+    /// the errors of [`DmaMap::new`].
     pub(crate) fn alloc(dev: &ARef<Device>, size: usize) -> Result<Self> {
         Self::make(dev, size, true)
     }
 
-    /// As [`SystemPages::alloc`], with whatever was in the memory before. The caller overwrites all of it before
-    /// anybody sees it.
+    /// As [`SystemPages::alloc`], but the memory keeps its previous content. The caller overwrites
+    /// all of it before it becomes visible to others.
     pub(crate) fn alloc_dirty(dev: &ARef<Device>, size: usize) -> Result<Self> {
         Self::make(dev, size, false)
     }
@@ -138,13 +147,17 @@ impl SystemPages {
         })
     }
 
-    /// The same memory as `dev` reaches it, another device, which must be bound. It is freed when neither has it any more. See
-    /// [`DmaMap::new`].
+    /// The same memory as another device `dev`, which must be bound, reaches it. The memory is
+    /// freed once both mappings are dropped.
+    ///
+    /// # Errors
+    ///
+    /// See [`DmaMap::new`].
     pub(crate) fn also_for(&self, dev: &ARef<Device>) -> Result<Self> {
         Self::mapped(dev, self.owned.clone())
     }
 
-    /// The DMA addresses, in the order of the pages, adjacent ones merged.
+    /// The DMA addresses, in the order of the pages; adjacent ones are merged.
     pub(crate) fn dma_runs(&self) -> &[DmaRun] {
         self.dma.runs()
     }
@@ -154,15 +167,16 @@ impl SystemPages {
         self.dma.is_mapped()
     }
 
-    /// Takes the pages away from the device while it is still bound; the CPU keeps them. No page table may
-    /// lead to them any more.
+    /// Takes the pages away from the device while it is still bound; the CPU keeps them. No page
+    /// table may point to them any more.
     pub(crate) fn unmap_dma(&self) {
         self.dma.unmap();
     }
 
-    /// The device may still use the pages, whatever is done: they are nobody's again, also when this is dropped.
+    /// Keeps the pages allocated for ever, also after the drop, because the device may still use
+    /// them whatever happens.
     pub(crate) fn leak(&self) {
-        self.owned.kept.store(true, Relaxed);
+        self.owned.leaked.store(true, Relaxed);
     }
 }
 

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Parameters of the module that are words.
+//! The module's parameters.
 
 use super::series;
 use crate::ffi;
 
-/// Whether new user queues of SDMA are scheduled: the parameter `sdma_sched`.
+/// Whether new SDMA user queues are scheduled: the parameter `sdma_sched`.
 pub(crate) fn is_sdma_scheduled() -> bool {
-    // The value on Linux 7.3, a reference to it on 7.2.
+    // `value()` returns the value on Linux 7.3, and a reference to it on 7.2.
     crate::module_parameters::sdma_sched.value().ne(&0)
 }
 
-/// How far a GPU is brought up: the parameter `probe_only`.
+/// How far a GPU is initialized: the parameter `probe_only`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeMode {
-    /// As far as it goes.
+    /// Completely.
     Whole,
-    /// It is only looked at.
+    /// It is only identified, without a change.
     Look,
-    /// Its firmware is loaded, and taken from it again.
+    /// Its firmware is loaded, and unloaded again.
     Load,
 }
 
 impl ProbeMode {
-    /// What the user has chosen.
+    /// The user's choice.
     pub(crate) fn get() -> Self {
         let value = crate::module_parameters::probe_only.value();
         if value.eq(&0) {
@@ -35,7 +35,7 @@ impl ProbeMode {
     }
 }
 
-/// Whether the SMU sets clocks, where it can: the parameter `clocks`.
+/// Whether the SMU sets clocks, if it can: the parameter `clocks`.
 pub(crate) fn are_clocks_set() -> bool {
     crate::module_parameters::clocks.value().ne(&0)
 }
@@ -45,12 +45,13 @@ pub(crate) fn is_svm_enabled() -> bool {
     crate::module_parameters::svm.value().ne(&0)
 }
 
-/// How often a GPU that hangs is reset, within ten minutes: the parameter `reset`.
+/// How often a hung GPU is reset within ten minutes: the parameter `reset`.
 pub(crate) fn resets() -> u8 {
     series::number(crate::module_parameters::reset.value())
 }
 
-/// Who schedules compute queues: the parameter `sched`. It does not change while the module is loaded.
+/// The scheduler of compute queues: the parameter `sched`. It does not change while the module is
+/// loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchedulerMode {
     /// The driver.
@@ -60,7 +61,7 @@ pub(crate) enum SchedulerMode {
 }
 
 impl SchedulerMode {
-    /// What the user has chosen.
+    /// The user's choice.
     pub(crate) fn get() -> Self {
         // SAFETY: Reads a variable that is set before the module starts.
         match unsafe { ffi::rkfd_param_sched() } {

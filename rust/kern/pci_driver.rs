@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the PCI core asks of a driver beside probe and unbind, for which the kernel crate's adapter has no place.
+//! The PCI core's callbacks beside probe and unbind, which the kernel crate's adapter does not
+//! offer.
 
 use core::marker::PhantomData;
 use core::mem::offset_of;
@@ -13,54 +14,62 @@ use kernel::types::Opaque;
 
 use crate::ffi;
 
-/// A PCI driver that is asked these things, too, for a device that it has bound: after probe has succeeded, before unbind, and never at the
-/// same time as either or as one another, since the device's lock is held. All may sleep.
+/// A PCI driver with these callbacks for the devices that it has bound. They run after a successful
+/// probe and before unbind. They never run at the same time as these or as one another, since the
+/// device's lock is held. All may sleep.
 pub(crate) trait PciDriver: pci::Driver {
-    /// The machine goes down, or another kernel is about to run: the device may not do anything by itself when this returns. Processes are
-    /// still there. What remains of the driver's data stays, and unbind may follow or not.
+    /// The machine is about to power off or reboot, or another kernel is about to start. When this
+    /// returns, the device must do nothing by itself. Processes still exist. The rest of the
+    /// driver's data stays; unbind may or may not follow.
     fn shutdown(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 
-    /// The machine is about to sleep, or to be written to disk, or what was is about to take the place of what runs: processes and freezable
-    /// workqueues are frozen, but no device is touched yet. An error keeps it awake.
+    /// The machine is about to sleep, or to be written to disk, or an image from disk is about to
+    /// replace the running system. Processes and freezable workqueues are frozen, but no device is
+    /// suspended yet. An error cancels the sleep.
     fn prepare_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
 
-    /// After that: the device does nothing by itself any more when this returns, and may lose all that it has. It is as if this had not been called
-    /// after an error, which keeps the machine awake.
+    /// Follows [`PciDriver::prepare_sleep`]. When this returns, the device does nothing by itself
+    /// any more, and may lose all of its state. After an error, which cancels the sleep, the state
+    /// is as if this had not been called.
     fn suspend(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
 
-    /// After a [`PciDriver::suspend`] that went well: the device answers, and its configuration space is as it was then. Whatever else there was
-    /// of it may be lost.
+    /// Follows a successful [`PciDriver::suspend`]. The device responds, and its configuration
+    /// space is restored. The rest of its state may be lost.
     fn resume(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
 
-    /// The same, where only an image of the machine has been made, or could not be: it is about to be written to disk, with processes frozen, and nothing that
-    /// changes from now on is in it.
+    /// As [`PciDriver::resume`], but after the image of the machine was made, or could not be made.
+    /// The image is about to be written to disk, with processes frozen, and no change from now on
+    /// is in it.
     fn thaw(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>) -> Result;
 
-    /// The end of what [`PciDriver::prepare_sleep`] began, whatever came of it; processes are still frozen.
+    /// Ends the section that [`PciDriver::prepare_sleep`] began, whatever its outcome; processes
+    /// are still frozen.
     fn complete_sleep(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 
-    /// Somebody is about to reset the device (`reset` in sysfs): it forgets what it was told. It answers now, and not any more when this has
-    /// returned.
+    /// The device is about to be reset (`reset` in sysfs) and loses its configuration. It responds
+    /// now, and no longer when this has returned.
     fn before_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 
-    /// That is over, and its configuration space is as it was.
+    /// The reset is over, and the configuration space is restored.
     fn after_reset(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 
-    /// The way to the device has failed (AER, DPC): it is not to be reached any more, also where a reset brings it back.
+    /// The connection to the device has failed (AER, DPC): it must not be accessed any more, even
+    /// if a reset brings it back.
     fn lost(pdev: &pci::Device<Core<'_>>, this: Pin<&Self::Data<'_>>);
 }
 
-/// The kernel crate's adapter, and the places that it leaves empty.
+/// The kernel crate's adapter with the additional callbacks.
 pub(crate) struct PciAdapter<T: PciDriver>(PhantomData<T>);
 
-// SAFETY: It is that of the kernel crate's adapter: its registration, probe and remove are what runs.
+// SAFETY: It is that of the kernel crate's adapter: its registration, probe and remove are what
+// runs.
 unsafe impl<T: PciDriver> DriverLayout for PciAdapter<T> {
     type DriverType = ffi::pci_driver;
     type DriverData<'bound> = T::Data<'bound>;
     const DEVICE_DRIVER_OFFSET: usize = offset_of!(Self::DriverType, driver);
 }
 
-// SAFETY: As for the kernel crate's adapter, which does either.
+// SAFETY: As for the kernel crate's adapter, which does both.
 unsafe impl<T: PciDriver> RegistrationOps for PciAdapter<T> {
     unsafe fn register(
         driver: &Opaque<Self::DriverType>,
@@ -68,13 +77,14 @@ unsafe impl<T: PciDriver> RegistrationOps for PciAdapter<T> {
         module: &'static ThisModule,
     ) -> Result {
         let raw = driver.get();
-        // SAFETY: Nobody else knows the driver before it is registered.
+        // SAFETY: The driver has no other user before it is registered.
         unsafe {
             (*raw).shutdown = Some(shutdown::<T>);
             (*raw).driver.pm = &PciOps::<T>::SLEEP;
             (*raw).err_handler = &PciOps::<T>::ERRORS;
         }
-        // SAFETY: The caller keeps the driver until `unregister`. What is filled in there are other fields.
+        // SAFETY: The caller keeps the driver until `unregister`. The adapter fills in other
+        // fields.
         unsafe { <pci::Adapter<T> as RegistrationOps>::register(driver, name, module) }
     }
 
@@ -84,15 +94,15 @@ unsafe impl<T: PciDriver> RegistrationOps for PciAdapter<T> {
     }
 }
 
-/// Gives static tables of operations for each driver.
+/// Provides static tables of operations for each driver.
 struct PciOps<T>(PhantomData<T>);
 
 impl<T: PciDriver> PciOps<T> {
     const SLEEP: ffi::dev_pm_ops = {
         let mut table: ffi::dev_pm_ops = pin_init::zeroed();
         table.prepare = Some(prepare::<T>);
-        // To disk: frozen and thawed while the image is made, and off when it is written. From disk: frozen before the image comes, and restored
-        // by what is in it.
+        // To disk: frozen and thawed while the image is made, and powered off when it is written.
+        // From disk: frozen before the image is loaded, and restored by the code in the image.
         table.suspend = Some(suspend::<T>);
         table.freeze = Some(suspend::<T>);
         table.poweroff = Some(suspend::<T>);
@@ -117,16 +127,19 @@ impl<T: PciDriver> PciOps<T> {
 ///
 /// # Safety
 ///
-/// The kernel calls it with a device that the driver of an [`PciAdapter`] of `T` has bound, its lock held.
+/// The kernel calls it with a device that the driver of a [`PciAdapter`] of `T` has bound, with its
+/// lock held.
 unsafe extern "C" fn shutdown<T: PciDriver>(pdev: *mut ffi::pci_dev) {
-    // SAFETY: The caller has the device, its lock is held, and `pci::DrmDevice` is a transparent wrapper of it.
+    // SAFETY: The caller holds the device and its lock, and `pci::Device` is a transparent wrapper
+    // of it.
     let pdev = unsafe { &*pdev.cast::<pci::Device<CoreInternal<'_>>>() };
-    // SAFETY: The device has this driver only after its probe has succeeded, which the adapter's has done with such data, and until remove.
+    // SAFETY: The device has this driver only after a successful probe of the adapter, which has
+    // set such data, and until remove.
     let data = unsafe { pdev.as_ref().drvdata_borrow::<T::Data<'_>>() };
     T::shutdown(pdev, data);
 }
 
-/// Calls `hook` with the device of `dev`, and with the driver's data of it.
+/// Calls `hook` with the device of `dev` and the driver's data of it.
 ///
 /// # Safety
 ///
@@ -154,27 +167,27 @@ fn errno(result: Result) -> kernel::ffi::c_int {
 ///
 /// The kernel calls it with the `dev` of a device as for [`shutdown`].
 unsafe extern "C" fn prepare<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
-    // SAFETY: The caller's.
+    // SAFETY: By this function's contract.
     errno(unsafe { with_device::<T, _>(dev, T::prepare_sleep) })
 }
 
-/// `dev_pm_ops::suspend`, and others that come to the same.
+/// `dev_pm_ops::suspend`, and others with the same effect.
 ///
 /// # Safety
 ///
-/// As [`prepare`].
+/// As for [`prepare`].
 unsafe extern "C" fn suspend<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
-    // SAFETY: The caller's.
+    // SAFETY: By this function's contract.
     errno(unsafe { with_device::<T, _>(dev, T::suspend) })
 }
 
-/// `dev_pm_ops::resume`, and others that come to the same.
+/// `dev_pm_ops::resume`, and others with the same effect.
 ///
 /// # Safety
 ///
-/// As [`prepare`].
+/// As for [`prepare`].
 unsafe extern "C" fn resume<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
-    // SAFETY: The caller's.
+    // SAFETY: By this function's contract.
     errno(unsafe { with_device::<T, _>(dev, T::resume) })
 }
 
@@ -182,9 +195,9 @@ unsafe extern "C" fn resume<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi:
 ///
 /// # Safety
 ///
-/// As [`prepare`].
+/// As for [`prepare`].
 unsafe extern "C" fn thaw<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi::c_int {
-    // SAFETY: The caller's.
+    // SAFETY: By this function's contract.
     errno(unsafe { with_device::<T, _>(dev, T::thaw) })
 }
 
@@ -192,9 +205,9 @@ unsafe extern "C" fn thaw<T: PciDriver>(dev: *mut ffi::device) -> kernel::ffi::c
 ///
 /// # Safety
 ///
-/// As [`prepare`].
+/// As for [`prepare`].
 unsafe extern "C" fn complete<T: PciDriver>(dev: *mut ffi::device) {
-    // SAFETY: The caller's.
+    // SAFETY: By this function's contract.
     unsafe { with_device::<T, _>(dev, T::complete_sleep) }
 }
 
@@ -207,7 +220,7 @@ unsafe extern "C" fn error_detected<T: PciDriver>(
     pdev: *mut ffi::pci_dev,
     state: ffi::pci_channel_state_t,
 ) -> ffi::pci_ers_result_t {
-    // One transaction has failed, perhaps another device's: the way is there.
+    // One transaction has failed, perhaps of another device: the connection works.
     if state == ffi::pci_channel_io_normal {
         return ffi::pci_ers_result_PCI_ERS_RESULT_CAN_RECOVER;
     }
@@ -245,7 +258,8 @@ unsafe extern "C" fn reset_done<T: PciDriver>(pdev: *mut ffi::pci_dev) {
     T::after_reset(pdev, data);
 }
 
-/// `pci_error_handlers::slot_reset`: what is there after the reset of the link is another device, as far as the driver is concerned.
+/// `pci_error_handlers::slot_reset`: to the driver, the device after a reset of the link is a
+/// different device.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The machine's sleep: hearing of it before it begins, and keeping the machine from it.
+//! System sleep: notification before it begins, with a veto.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -10,21 +10,22 @@ use kernel::types::Opaque;
 
 use crate::ffi;
 
-/// What the machine is about to do.
+/// The transition that the machine is about to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SleepPhase {
     /// To RAM, or with only its processors idle.
     Suspend,
     /// To disk.
     Hibernation,
-    /// From disk: what was saved takes the place of what runs.
+    /// From disk: the saved image replaces the running system.
     Restore,
-    /// One of them, and nobody has said which.
+    /// One of these, without an announcement of which.
     Unannounced,
 }
 
 impl SleepPhase {
-    /// What an event of the kernel's list of listeners announces; `None` for those that come after.
+    /// The transition that an event of the kernel's notifier chain announces; `None` for events
+    /// after a transition.
     fn announced_by(event: kernel::ffi::c_ulong) -> Option<Self> {
         match event {
             ffi::PM_SUSPEND_PREPARE => Some(Self::Suspend),
@@ -46,33 +47,39 @@ impl fmt::Display for SleepPhase {
     }
 }
 
-/// Who hears of the machine's sleep.
+/// A listener for system sleep.
 pub(crate) trait PowerListener: Send + Sync + 'static {
-    /// The machine is about to `sleep`, and no process is frozen yet. An error keeps it from that, and is what who asked for it is
-    /// told. May sleep; runs with the kernel's lock of the list of listeners held, so no subscription is made or dropped here.
+    /// The machine is about to `sleep`, and no process is frozen yet. An error cancels it, and goes
+    /// to the process that requested the sleep. May sleep. Runs with the lock of the kernel's
+    /// notifier chain held, so no subscription is made or dropped here.
     fn announced(&self, sleep: SleepPhase) -> Result;
 
-    /// What was announced, to this listener or to others, is over, or does not come. As there; processes run.
+    /// An announced transition, to this listener or to others, is over, or was cancelled. The same
+    /// context; processes run.
     fn over(&self);
 }
 
-/// Memory of a subscription.
+/// The memory of a subscription.
 #[repr(C)]
 struct PowerInner<T> {
     block: Opaque<ffi::notifier_block>,
     listener: T,
 }
 
-/// A listener that hears. It does not any more when this has been dropped, which sleeps.
+/// A registered listener. Dropping this unregisters it; the drop may sleep.
 pub(crate) struct PowerSubscription<T: PowerListener>(NonNull<PowerInner<T>>);
 
-// SAFETY: The listener is `Send` and `Sync`, the block is the kernel's, under its lock.
+// SAFETY: The listener is `Send` and `Sync`; the block belongs to the kernel, under its lock.
 unsafe impl<T: PowerListener> Send for PowerSubscription<T> {}
-// SAFETY: Nothing can be done with a shared reference.
+// SAFETY: A shared reference allows no operation.
 unsafe impl<T: PowerListener> Sync for PowerSubscription<T> {}
 
 impl<T: PowerListener> PowerSubscription<T> {
-    /// Has `listener` hear, in a kernel whose machine can sleep. Sleeps. ENOMEM.
+    /// Registers `listener`; without effect in a kernel without sleep support. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn new(listener: T) -> Result<Self> {
         let block = ffi::notifier_block {
             notifier_call: Some(call::<T>),
@@ -85,8 +92,8 @@ impl<T: PowerListener> PowerSubscription<T> {
             },
             GFP_KERNEL,
         )?;
-        // SAFETY: The block stays where it is until the box is dropped: on an error here, when it is in no list, or in `drop`, after it
-        // was taken out.
+        // SAFETY: The block stays in place until the box is dropped: on an error here, when it is
+        // in no list, or in `drop`, after its removal.
         to_result(unsafe { ffi::rkfd_register_pm_notifier(inner.block.get()) })?;
         Ok(Self(NonNull::from(KBox::leak(inner))))
     }
@@ -94,8 +101,9 @@ impl<T: PowerListener> PowerSubscription<T> {
 
 impl<T: PowerListener> Drop for PowerSubscription<T> {
     fn drop(&mut self) {
-        // SAFETY: `new` has put it into the list, and has leaked the box. When the call returns the list has it no more, and nobody
-        // calls it, as callers hold the list's lock.
+        // SAFETY: `new` has added it to the chain, and has leaked the box. When the call returns,
+        // it is no longer in the chain and no call is running, as callers hold the lock of the
+        // chain.
         unsafe {
             ffi::rkfd_unregister_pm_notifier(self.0.as_ref().block.get());
             drop(KBox::from_raw(self.0.as_ptr()));
@@ -107,23 +115,24 @@ impl<T: PowerListener> Drop for PowerSubscription<T> {
 ///
 /// # Safety
 ///
-/// The kernel calls it with the block of an `PowerInner<T>`, which is in its list meanwhile.
+/// The kernel calls it with the block of a `PowerInner<T>`, which is in its chain during the call.
 unsafe extern "C" fn call<T: PowerListener>(
     block: *mut ffi::notifier_block,
     event: kernel::ffi::c_ulong,
     _data: *mut kernel::ffi::c_void,
 ) -> kernel::ffi::c_int {
-    // SAFETY: The block is the first member of an `PowerInner<T>`, which stays as long as the block is in the list.
+    // SAFETY: The block is the first member of a `PowerInner<T>`, which stays as long as the block
+    // is in the chain.
     let inner = unsafe { &*block.cast::<PowerInner<T>>() };
-    let answer = match SleepPhase::announced_by(event) {
+    let result = match SleepPhase::announced_by(event) {
         Some(sleep) => inner.listener.announced(sleep),
-        // There is one of these for each of the others.
+        // Each transition ends with one such event.
         None => {
             inner.listener.over();
             Ok(())
         }
     };
-    let errno = answer.err().map_or(0, |error| error.to_errno());
+    let errno = result.err().map_or(0, |error| error.to_errno());
     // SAFETY: It only computes.
     unsafe { ffi::rkfd_notifier_from_errno(errno) }
 }

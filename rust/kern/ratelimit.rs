@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Lines of the log that processes can cause as often as they like: at most ten in a second, whoever causes them.
+//! Rate limit for log lines that processes can cause at will: at most ten in a second, for all
+//! processes together.
 
 use crate::ffi;
 
-/// Whether one more such line may go to the log. Any context.
+/// Whether one more such line may be logged. Any context.
 pub(crate) fn may_log() -> bool {
     // SAFETY: It has no requirements.
     unsafe { ffi::rkfd_ratelimit() }
 }
 
-/// As the kernel's `dev_warn_ratelimited`, but for the limit, which is one for all.
+/// Like the kernel's `dev_warn_ratelimited`, but with one limit for all call sites.
 macro_rules! dev_warn_ratelimited {
     ($($arguments:tt)*) => {
         if $crate::kern::ratelimit::may_log() {
@@ -18,7 +19,7 @@ macro_rules! dev_warn_ratelimited {
     };
 }
 
-/// As the kernel's `dev_err_ratelimited`, but for the limit, which is one for all.
+/// Like the kernel's `dev_err_ratelimited`, but with one limit for all call sites.
 macro_rules! dev_err_ratelimited {
     ($($arguments:tt)*) => {
         if $crate::kern::ratelimit::may_log() {

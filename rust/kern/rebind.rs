@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A device and the driver core: which driver it has.
+//! The binding between a device and its driver.
 
 use kernel::device::Device;
 
 use super::device;
 use crate::ffi;
 
-/// Takes its driver from `dev`, which is as unbinding it in sysfs, if it still has the one that the caller means: whether it had. Nobody binds or unbinds it
-/// while `is_meant` is asked. Sleeps; not for who is called by that driver, or holds what unbinding waits for.
+/// Detaches `dev` from its driver, like unbind in sysfs, if `is_meant` confirms that it still has
+/// the intended driver. Returns whether it did. The device is neither bound nor unbound during
+/// `is_meant`. May sleep. Must not be called from a callback of that driver, or with a lock that
+/// unbinding waits for.
 ///
-/// The kernel has no such function: between the answer and the release the lock is free. Who takes it then to unbind the device has done so when the
-/// release, which is next in line, gets it, and finds no driver.
+/// The kernel has no such function: the lock is free between the check and the release. If another
+/// task takes the lock then to unbind the device, it is finished when the release, which is next in
+/// line, gets the lock and finds no driver.
 pub(crate) fn release(dev: &Device, is_meant: impl FnOnce() -> bool) -> bool {
     let held = DeviceLock::new(dev);
     let meant = is_meant();
@@ -22,7 +25,7 @@ pub(crate) fn release(dev: &Device, is_meant: impl FnOnce() -> bool) -> bool {
     meant
 }
 
-/// The lock of a device, under which it gets drivers and loses them.
+/// Guard of the lock of a device, under which drivers are attached and detached.
 struct DeviceLock<'a>(&'a Device);
 
 impl<'a> DeviceLock<'a> {
@@ -35,12 +38,13 @@ impl<'a> DeviceLock<'a> {
 
 impl Drop for DeviceLock<'_> {
     fn drop(&mut self) {
-        // SAFETY: It was taken by this task, see `new`.
+        // SAFETY: This task took it, see `new`.
         unsafe { ffi::rkfd_device_unlock(device::as_raw(self.0)) };
     }
 }
 
-/// Looks for a driver for `dev`, as when it had just been found: whether it has one then. Sleeps.
+/// Looks for a driver for `dev`, as for a newly found device. Returns whether it has one then. May
+/// sleep.
 pub(crate) fn attach(dev: &Device) -> bool {
     // SAFETY: As above.
     unsafe { ffi::device_attach(device::as_raw(dev)) > 0 }

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `drm_gpu_scheduler`: jobs that run when what they depend on is done and the hardware has room.
+//! `drm_gpu_scheduler`: jobs that run when their dependencies are done and the hardware has room.
 //!
-//! The lifetimes that C leaves to its callers, and how they are kept here:
-//! - An [`SchedEntity`] holds its [`DrmScheduler`], and a [`SchedJob`] that is not pushed borrows its entity.
-//! - Jobs that are pushed belong to the scheduler. It goes only when the last of them is freed: killed ones
-//!   are freed by the system's workqueue, some time after their entity is gone.
-//! - Its name is read by fences until a grace period after they are signalled, so its memory is freed by RCU.
-//! - Running jobs is one work item, which never runs twice at a time; freeing them another. A scheduler with a timeout has an
-//!   ordered workqueue of its own, so that the timeout does not meet a job that is being run. Without one, many schedulers
-//!   share [`SharedWorkQueue`]: a job is freed only when it has ended, which is after it was run.
+//! The lifetimes that C leaves to its callers are ensured here as follows:
+//!
+//! - A [`SchedEntity`] holds its [`DrmScheduler`], and a [`SchedJob`] that is not pushed borrows
+//!   its entity.
+//! - Jobs that are pushed belong to the scheduler. The scheduler is freed only after the last of
+//!   them. Killed ones are freed by the system's workqueue, some time after their entity is gone.
+//! - Fences read the scheduler's name until a grace period after they are signalled, so its memory
+//!   is freed by RCU.
+//! - One work item runs jobs, never twice at a time; another one frees them. A scheduler with a
+//!   timeout has an ordered workqueue of its own, so that the timeout handler does not run at the
+//!   same time as a job is started. Without a timeout, many schedulers share a [`SharedWorkQueue`]:
+//!   a job is freed only after its end, which is after its start.
 //!
 //! A job's payload must not own its scheduler or entity: it is dropped in the scheduler's own work.
 
@@ -36,7 +40,7 @@ use crate::{
 
 pub(crate) use self::{entity::SchedEntity, job::SchedJob};
 
-// The generated structures are as long as C's.
+// The generated structures have the same size as those in C.
 const _: () = {
     assert!(size_of::<ffi::drm_gpu_scheduler>() == ffi::SIZEOF_DRM_GPU_SCHEDULER);
     assert!(size_of::<ffi::drm_sched_entity>() == ffi::SIZEOF_DRM_SCHED_ENTITY);
@@ -44,35 +48,37 @@ const _: () = {
     assert!(size_of::<ffi::drm_sched_job>() == ffi::SIZEOF_DRM_SCHED_JOB);
 };
 
-/// What runs the jobs of a scheduler.
+/// The hardware side of a scheduler.
 pub(crate) trait SchedBackend: 'static {
-    /// What a job carries.
+    /// The payload of a job.
     type Job: Send + 'static;
 
-    /// Gives the job to the hardware. The fence is signalled when the hardware is done; without one the job is
-    /// done when this returns. May sleep, but allocates nothing: a reclaim of memory may wait for the job.
+    /// Submits the job to the hardware. The hardware signals the returned fence when it is done;
+    /// without one the job is done when this returns. May sleep, but allocates nothing: memory
+    /// reclaim may wait for the job.
     fn run(job: &mut Self::Job) -> Result<Option<ARef<Fence>>>;
 
-    /// The job has been on the hardware for longer than the scheduler's timeout. It stays there until its
-    /// fence is signalled, which this may do; otherwise this is called again after the same time.
+    /// The job has been on the hardware for longer than the scheduler's timeout. It stays there
+    /// until its fence is signalled, which this may do; otherwise this is called again after the
+    /// same time.
     fn timed_out(job: &mut Self::Job);
 
-    /// The scheduler goes away, and with it the job, which is on the hardware. Its fence is signalled with
-    /// `ECANCELED` after this if it is not yet.
+    /// The scheduler is being dropped while the job is on the hardware. After this, the job's fence
+    /// is signalled with `ECANCELED` if it is not signalled yet.
     fn cancelled(_job: &mut Self::Job) {}
 }
 
-/// Bytes of a scheduler's name, with the zero at its end.
+/// The size of a scheduler's name in bytes, with the terminating zero.
 const NAME: usize = 48;
 
-/// The part of a scheduler that fences look at.
+/// The part of a scheduler that fences access.
 #[repr(C)]
 struct SchedMemory {
     sched: Opaque<ffi::drm_gpu_scheduler>,
     name: [u8; NAME],
 }
 
-/// Counts the jobs of a scheduler that exist.
+/// The number of a scheduler's jobs that exist.
 #[pin_data]
 struct LiveJobs {
     #[pin]
@@ -120,7 +126,8 @@ impl Drop for CountedJob {
     }
 }
 
-/// A workqueue for schedulers; waits for what is queued when dropped. It has a thread for when memory is short.
+/// A workqueue for schedulers; waits for queued items when dropped. It has a rescuer thread for use
+/// under memory pressure.
 struct SchedWorkQueue(NonNull<ffi::workqueue_struct>);
 
 // SAFETY: A workqueue may be used and destroyed from any thread.
@@ -130,14 +137,14 @@ unsafe impl Send for SchedWorkQueue {}
 unsafe impl Sync for SchedWorkQueue {}
 
 impl SchedWorkQueue {
-    /// One that runs one item at a time.
+    /// A workqueue that runs one item at a time.
     fn ordered(name: &CStr) -> Result<Self> {
         // SAFETY: The name is copied.
         let raw = unsafe { ffi::rkfd_alloc_ordered_workqueue(name.as_char_ptr()) };
         Ok(Self(NonNull::new(raw).ok_or(ENOMEM)?))
     }
 
-    /// One that runs items side by side.
+    /// A workqueue that runs items in parallel.
     fn unordered(name: &'static CStr) -> Result<Self> {
         let flags =
             ffi::wq_flags_WQ_UNBOUND | ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
@@ -149,16 +156,20 @@ impl SchedWorkQueue {
 
 impl Drop for SchedWorkQueue {
     fn drop(&mut self) {
-        // SAFETY: Nobody queues on it any more. This waits for what is queued.
+        // SAFETY: No item is queued on it any more. The call waits for the queued ones.
         unsafe { ffi::destroy_workqueue(self.0.as_ptr()) };
     }
 }
 
-/// A workqueue that schedulers share, so that one more costs no thread.
+/// A workqueue that schedulers share, so that one more scheduler costs no thread.
 pub(crate) struct SharedWorkQueue(SchedWorkQueue);
 
 impl SharedWorkQueue {
-    /// A workqueue of this name. ENOMEM.
+    /// A workqueue of this name.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn new(name: &'static CStr) -> Result<Arc<Self>> {
         Ok(Arc::new(
             Self(SchedWorkQueue::unordered(name)?),
@@ -167,12 +178,12 @@ impl SharedWorkQueue {
     }
 }
 
-/// What runs a scheduler's work items.
+/// The workqueue of a scheduler.
 pub(crate) enum SchedRunner {
-    /// A workqueue of its own, with a thread: a job that takes longer than the timeout is reported to
-    /// [`SchedBackend::timed_out`].
+    /// A workqueue of its own, with a thread: a job that takes longer than the timeout is reported
+    /// to [`SchedBackend::timed_out`].
     Own(Option<Jiffies>),
-    /// That of others, too. Jobs may take as long as they like.
+    /// A workqueue that is shared with other schedulers. Jobs may take any time.
     Shared(Arc<SharedWorkQueue>),
 }
 
@@ -201,7 +212,7 @@ pub(crate) struct DrmScheduler<B: SchedBackend> {
     credit_limit: u32,
     live: Arc<LiveJobs>,
     running: Option<ActiveRunner>,
-    // The scheduler names it in its messages.
+    // The scheduler's messages use it.
     _dev: ARef<device::Device>,
     _backend: PhantomData<fn(B)>,
 }
@@ -221,8 +232,12 @@ impl<B: SchedBackend> DrmScheduler<B> {
         cancel_job: Some(job::cancel_callback::<B>),
     };
 
-    /// Makes a scheduler: jobs run as long as those on the hardware have at most `credit_limit` credits
-    /// together. The name, cut to 47 bytes, is the ring's in trace events. EINVAL for no credits, ENOMEM.
+    /// Makes a scheduler. It submits jobs as long as those on the hardware have at most
+    /// `credit_limit` credits together. The name, cut to 47 bytes, is the ring's in trace events.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `credit_limit` is 0; `ENOMEM` if there is no memory.
     pub(crate) fn new(
         name: &CStr,
         credit_limit: u32,
@@ -266,11 +281,12 @@ impl<B: SchedBackend> DrmScheduler<B> {
             name: (&raw const memory.name).cast(),
             dev: kern::device::as_raw(dev),
         };
-        // SAFETY: The memory is zeroed and does not move; what `args` points to lives as long as it, and the
-        // workqueue and the device longer than the scheduler is used.
+        // SAFETY: The memory is zeroed and does not move. The targets of the pointers in `args`
+        // live as long as it, and the workqueue and the device live longer than the scheduler is
+        // used.
         to_result(unsafe { ffi::drm_sched_init(memory.sched.get(), &args) })?;
 
-        // SAFETY: `into_raw` gives no null.
+        // SAFETY: `into_raw` never returns null.
         let memory = unsafe { NonNull::new_unchecked(KBox::into_raw(memory)) };
         // INVARIANT: Just initialized. From here on the destructor undoes it.
         let this = Self {
@@ -292,20 +308,21 @@ impl<B: SchedBackend> DrmScheduler<B> {
 
 impl<B: SchedBackend> Drop for DrmScheduler<B> {
     fn drop(&mut self) {
-        // Entities hold the scheduler, so there are none: no new jobs come.
-        // SAFETY: Initialized, and finished once.
+        // Entities hold the scheduler, so there are none: no new jobs come. SAFETY: Initialized,
+        // and finished once.
         unsafe { ffi::drm_sched_fini(self.as_raw()) };
-        // Those that were killed wait for those that were on the hardware, which are cancelled by now.
+        // Killed jobs wait for those that were on the hardware, which are cancelled by now.
         self.live.wait();
-        // Who signalled a job's fence may have seen the scheduler go on, just before it stopped, and have asked for jobs to be
-        // freed after that: see `free_callback`. All are freed, so nobody asks any more.
-        // SAFETY: The work items are initialized; they find nothing to do.
+        // A thread that signalled a job's fence may have seen the scheduler still running, just
+        // before it stopped, and have requested the freeing of jobs after that: see
+        // `free_callback`. All jobs are freed by now, so there are no further requests. SAFETY: The
+        // work items are initialized; they find nothing to do.
         unsafe {
             ffi::cancel_work_sync(&raw mut (*self.as_raw()).work_free_job);
             ffi::cancel_work_sync(&raw mut (*self.as_raw()).work_run_job);
         }
         drop(self.running.take());
-        // SAFETY: Nobody uses it but fences, which look at the name in an RCU section.
+        // SAFETY: Its only users are fences, which read the name in an RCU section.
         unsafe { ffi::rkfd_kfree_rcu_mightsleep(self.memory.as_ptr().cast()) };
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the kernel crates of the supported series spell differently: the same names for each, from a file of its own.
-//! `rust/Kbuild` says which kernel it is. The older series goes with its file.
+//! The differences between the kernel crates of the supported series: the same names for each, from
+//! a file of its own. `rust/Kbuild` selects the kernel's file. The support of the older series ends
+//! with the removal of its file.
 
 #[cfg(linux_7_2)]
 mod linux_7_2;
@@ -12,8 +13,9 @@ mod linux_7_3;
 #[cfg(not(linux_7_2))]
 pub(crate) use linux_7_3::*;
 
-/// Who takes a device's interrupts.
+/// The handler of a device's interrupts.
 pub(crate) trait IrqHandler: Send + Sync + 'static {
-    /// An interrupt has come. Runs in a thread and may sleep; the line is masked until it returns.
+    /// An interrupt has arrived. Runs in a thread and may sleep; the line is masked until it
+    /// returns.
     fn handle(&self);
 }

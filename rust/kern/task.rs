@@ -12,28 +12,29 @@ use kernel::ffi::c_char;
 
 use crate::ffi;
 
-/// Whether the calling thread is being killed, so that what it asked for is in vain.
+/// Whether the calling thread is being killed, so that its request is in vain.
 pub(crate) fn is_killed() -> bool {
-    // SAFETY: A thread may ask this of itself.
+    // SAFETY: A thread may query this about itself.
     unsafe { ffi::rkfd_fatal_signal_pending() }
 }
 
-/// Whether the calling thread is freeing memory for the kernel: whatever process it is of, it should not be held up.
+/// Whether the calling thread is reclaiming memory: it should not be delayed, whichever process it
+/// belongs to.
 pub(crate) fn is_reclaiming() -> bool {
-    // SAFETY: A thread may ask this of itself.
+    // SAFETY: A thread may query this about itself.
     unsafe { ffi::rkfd_current_is_reclaiming() }
 }
 
 /// Whether the calling thread has CAP_SYS_ADMIN.
 pub(crate) fn is_admin() -> bool {
-    // SAFETY: A thread may ask this of itself.
+    // SAFETY: A thread may query this about itself.
     unsafe { ffi::capable(ffi::CAP_SYS_ADMIN as i32) }
 }
 
-/// Bytes of a process's name: `TASK_COMM_LEN`.
+/// The size of a process's name in bytes: `TASK_COMM_LEN`.
 const NAME: usize = 16;
 
-/// A process, for messages.
+/// The identity of a process, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskIdentity {
     /// Its number, in the initial PID namespace.
@@ -47,45 +48,45 @@ pub(crate) struct TaskIdentity {
 pub(crate) struct TaskName([u8; NAME]);
 
 impl TaskName {
-    /// That of the calling process.
+    /// The name of the calling process.
     pub(crate) fn of_current() -> Self {
         let mut name = [0; NAME];
-        // SAFETY: There is room for the name and its end.
+        // SAFETY: There is room for the name and its terminating zero.
         unsafe { ffi::rkfd_get_process_name(name.as_mut_ptr().cast(), NAME) };
         Self(name)
     }
 
-    /// As the kernel's structures have it: with a zero at the end.
-    pub(super) fn letters(self) -> [c_char; NAME] {
+    /// In the form of the kernel's structures: with a zero at the end.
+    pub(super) fn bytes(self) -> [c_char; NAME] {
         self.0
     }
 }
 
-/// On one line: the process chooses the name, so what is neither a letter nor a blank is shown as its number, as the
-/// kernel does it in `/proc`.
+/// On one line. The process chooses the name, so bytes outside printable ASCII are shown as
+/// numbers, as the kernel does in `/proc`.
 impl fmt::Display for TaskName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut letters = self.0.iter().take_while(|&&letter| letter != 0);
-        letters.try_for_each(|&letter| match letter {
+        let mut bytes = self.0.iter().take_while(|&&byte| byte != 0);
+        bytes.try_for_each(|&byte| match byte {
             b'\\' => f.write_str("\\134"),
-            b' '..=b'~' => fmt::Write::write_char(f, char::from(letter)),
-            _ => write!(f, "\\{letter:03o}"),
+            b' '..=b'~' => fmt::Write::write_char(f, char::from(byte)),
+            _ => write!(f, "\\{byte:03o}"),
         })
     }
 }
 
-/// Something that a thread of the kernel's does, and that others can have it give up.
+/// A task of a kernel thread that others can cancel.
 #[pin_data]
 pub(crate) struct CancelScope {
     #[pin]
     state: Mutex<CancelState>,
 }
 
-/// What [`CancelScope`] knows.
+/// The state of a [`CancelScope`].
 struct CancelState {
-    /// The thread that is at it, or none.
+    /// The thread that runs the task, or null.
     thread: *mut ffi::task_struct,
-    /// It is to be given up, if it has not ended.
+    /// Whether the task is cancelled, unless it has already ended.
     killed: bool,
 }
 
@@ -93,43 +94,43 @@ struct CancelState {
 unsafe impl Send for CancelState {}
 
 impl CancelScope {
-    /// Not begun.
+    /// A task that has not begun.
     pub(crate) fn new() -> impl PinInit<Self> {
-        let life = CancelState {
+        let state = CancelState {
             thread: ptr::null_mut(),
             killed: false,
         };
         pin_init!(Self {
-            state <- new_mutex!(life, "Mortal::state"),
+            state <- new_mutex!(state, "Mortal::state"),
         })
     }
 
-    /// Does `act`, unless it was given up before. What in it can be killed ([`is_killed`], and what waits killably) is when it is given up
-    /// meanwhile. Called by a thread of the kernel's.
+    /// Runs `act`, unless it was cancelled before. A cancellation during `act` kills the parts of
+    /// it that can be killed ([`is_killed`], and killable waits). Called by a kernel thread.
     pub(crate) fn run(&self, act: impl FnOnce()) {
         {
-            let mut life = self.state.lock();
-            if life.killed {
+            let mut state = self.state.lock();
+            if state.killed {
                 return;
             }
-            // SAFETY: A thread of the kernel's may have itself sent signals.
+            // SAFETY: A kernel thread may allow signals to itself.
             unsafe { ffi::rkfd_allow_kill() };
             // SAFETY: It has no requirements.
-            life.thread = unsafe { ffi::rkfd_current() };
+            state.thread = unsafe { ffi::rkfd_current() };
         }
         act();
         self.state.lock().thread = ptr::null_mut();
-        // SAFETY: As above; nobody sends any more.
+        // SAFETY: As above; no signal is sent any more.
         unsafe { ffi::rkfd_disallow_kill() };
     }
 
-    /// Has it given up. It may go on for a moment. Sleeps.
+    /// Cancels the task, which may continue for a moment. May sleep.
     pub(crate) fn kill(&self) {
-        let mut life = self.state.lock();
-        life.killed = true;
-        if !life.thread.is_null() {
+        let mut state = self.state.lock();
+        state.killed = true;
+        if !state.thread.is_null() {
             // SAFETY: The thread is in `run`, which it does not leave without the lock.
-            unsafe { ffi::rkfd_kill(life.thread) };
+            unsafe { ffi::rkfd_kill(state.thread) };
         }
     }
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Trace events: group `rkfd`, and `gpu_scheduler:drm_run_job`. Each costs next to nothing while it is off.
+//! Trace events: group `rkfd`, and `gpu_scheduler:drm_run_job`. Each costs next to nothing while it
+//! is disabled.
 
 use crate::ffi;
 
-/// A job is given to the hardware: what `gpu_scheduler:drm_run_job` told up to Linux 6.16.
+/// A job is submitted to the hardware: the information of `gpu_scheduler:drm_run_job` up to Linux
+/// 6.16.
 ///
 /// # Safety
 ///
-/// `job` must be armed, and `entity` be the line that it came from, both valid.
+/// `job` must be armed, and `entity` be the queue that it came from, both valid.
 pub(super) unsafe fn drm_run_job(
     job: *mut ffi::drm_sched_job,
     entity: *mut ffi::drm_sched_entity,
@@ -17,13 +19,13 @@ pub(super) unsafe fn drm_run_job(
     unsafe { ffi::rkfd_trace_drm_run_job(job, entity, id) };
 }
 
-/// An ioctl of /dev/kfd was answered with an error.
+/// An ioctl of /dev/kfd failed with an error.
 pub(crate) fn ioctl(pid: u32, nr: u32, errno: i32) {
     // SAFETY: Values only.
     unsafe { ffi::rkfd_trace_ioctl(pid, nr, errno) };
 }
 
-/// A user queue was made: its ring's GPU address and size (bytes).
+/// A user queue was created: its ring's GPU address and size (bytes).
 pub(crate) fn queue_create(pid: u32, queue: u32, engine: u32, ring: u64, size: u64) {
     // SAFETY: Values only.
     unsafe { ffi::rkfd_trace_queue_create(pid, queue, engine, ring, size) };
@@ -35,13 +37,13 @@ pub(crate) fn queue_destroy(pid: u32, queue: u32) {
     unsafe { ffi::rkfd_trace_queue_destroy(pid, queue) };
 }
 
-/// A process's queues on a GPU are taken off the hardware, for one of `KFD_QUEUE_EVICTION_TRIGGERS`.
+/// A process's queues on a GPU are evicted, for one of `KFD_QUEUE_EVICTION_TRIGGERS`.
 pub(crate) fn queue_evict(pid: u32, pasid: u32, gpu: u32, reason: u32) {
     // SAFETY: Values only.
     unsafe { ffi::rkfd_trace_queue_evict(pid, pasid, gpu, reason) };
 }
 
-/// A process's queues on a GPU may run again; `reason` is why they could not until now.
+/// A process's queues on a GPU are restored; `reason` is that of their eviction.
 pub(crate) fn queue_restore(pid: u32, pasid: u32, gpu: u32, reason: u32) {
     // SAFETY: Values only.
     unsafe { ffi::rkfd_trace_queue_restore(pid, pasid, gpu, reason) };
@@ -90,8 +92,9 @@ pub(crate) fn interrupt(client: u32, source: u32, ring: u32, vmid: u32, pasid: u
     unsafe { ffi::rkfd_trace_interrupt(client, source, ring, vmid, pasid, data0) };
 }
 
-/// A shader engine interrupted for a wave: its message (24 bits), whether the wave was in a trap handler, whether it has an
-/// error, and its place as [`ShaderMessage::place`](hw::ih::ShaderMessage::place).
+/// A shader engine interrupted for a wave: its message (24 bits), whether the wave was in a trap
+/// handler, whether it has an error, and its place as
+/// [`ShaderMessage::place`](hw::ih::ShaderMessage::place).
 pub(crate) fn shader_interrupt(
     pasid: u16,
     vmid: u8,
@@ -105,26 +108,27 @@ pub(crate) fn shader_interrupt(
     unsafe { ffi::rkfd_trace_shader_interrupt(pasid, vmid, data, privileged, error, place) };
 }
 
-/// Whether anybody listens to [`wave_save`].
+/// Whether [`wave_save`] is enabled.
 pub(crate) fn is_wave_save_on() -> bool {
     // SAFETY: No arguments.
     unsafe { ffi::rkfd_trace_wave_save_enabled() }
 }
 
-/// A queue has left the hardware with waves, or with groups of a dispatch that are still to be launched: bytes of the saved
-/// waves and of the control stack.
+/// A queue was removed from the hardware with waves, or with groups of a dispatch that are still to
+/// be launched: the sizes of the saved waves and of the control stack in bytes.
 pub(crate) fn wave_save(pid: u32, queue: u32, waves: u32, stack: u32) {
     // SAFETY: Values only.
     unsafe { ffi::rkfd_trace_wave_save(pid, queue, waves, stack) };
 }
 
-/// A queue comes to the hardware with saved waves, as [`wave_save`].
+/// A queue with saved waves is loaded into the hardware; values as for [`wave_save`].
 pub(crate) fn wave_restore(pid: u32, queue: u32, waves: u32, stack: u32) {
     // SAFETY: Values only.
     unsafe { ffi::rkfd_trace_wave_restore(pid, queue, waves, stack) };
 }
 
-/// A GPU access of a process had no mapping that allows it. `status` is VM_L2_PROTECTION_FAULT_STATUS.
+/// A GPU access of a process had no mapping that allows it. `status` is
+/// VM_L2_PROTECTION_FAULT_STATUS.
 pub(crate) fn vm_fault(pasid: u32, pid: u32, addr: u64, status: u32) {
     // SAFETY: Values only.
     unsafe { ffi::rkfd_trace_vm_fault(pasid, pid, addr, status) };

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Structures in user memory of which the caller may know fewer or more fields than we do.
+//! Structures in user memory of which the caller may know fewer or more fields than the driver.
 
 use kernel::prelude::*;
 use kernel::transmute::{AsBytes, FromBytes};
 use kernel::uaccess::{UserPtr, UserSlice};
 
-/// Reads a `T` of which the caller has `size` bytes: what the caller lacks is zero, what we lack is not read.
-/// EFAULT.
+/// Reads a `T` of which the caller has `size` bytes. Fields that the caller lacks are zero; fields
+/// that the driver lacks are not read.
+///
+/// # Errors
+///
+/// `EFAULT` if the memory cannot be read.
 pub(crate) fn read_sized<T>(address: usize, size: usize) -> Result<T>
 where
     T: AsBytes + FromBytes + pin_init::Zeroable,
@@ -22,7 +26,12 @@ where
     Ok(value)
 }
 
-/// Writes as much of `value` as the caller's `size` bytes hold; what lies behind stays. EFAULT.
+/// Writes as much of `value` as fits into the caller's `size` bytes; bytes beyond `value` stay as
+/// they are.
+///
+/// # Errors
+///
+/// `EFAULT` if the memory cannot be written.
 pub(crate) fn write_sized<T: AsBytes>(address: usize, size: usize, value: &T) -> Result {
     let bytes = value.as_bytes();
     let known = size.min(bytes.len());
@@ -31,7 +40,11 @@ pub(crate) fn write_sized<T: AsBytes>(address: usize, size: usize, value: &T) ->
         .write_slice(bytes.get(..known).unwrap_or(bytes))
 }
 
-/// Reads element `index` of the caller's array of `T` at `address`. EFAULT.
+/// Reads element `index` of the caller's array of `T` at `address`.
+///
+/// # Errors
+///
+/// `EFAULT` if the memory cannot be read.
 pub(crate) fn read_element<T: FromBytes>(address: u64, index: u32) -> Result<T> {
     let size = core::mem::size_of::<T>();
     let element = element_address(address, index, size)?;
@@ -40,7 +53,11 @@ pub(crate) fn read_element<T: FromBytes>(address: u64, index: u32) -> Result<T> 
         .read()
 }
 
-/// Writes element `index` of the caller's array of `T` at `address`. EFAULT.
+/// Writes element `index` of the caller's array of `T` at `address`.
+///
+/// # Errors
+///
+/// `EFAULT` if the memory cannot be written.
 pub(crate) fn write_element<T: AsBytes>(address: u64, index: u32, value: &T) -> Result {
     let size = core::mem::size_of::<T>();
     let element = element_address(address, index, size)?;
@@ -49,14 +66,22 @@ pub(crate) fn write_element<T: AsBytes>(address: u64, index: u32, value: &T) -> 
         .write(value)
 }
 
-/// Writes `value` to the beginning of element `index` of the caller's array of `E` at `address`. EFAULT.
+/// Writes `value` to the beginning of element `index` of the caller's array of `E` at `address`.
+///
+/// # Errors
+///
+/// `EFAULT` if the memory cannot be written.
 pub(crate) fn write_head<E, T: AsBytes>(address: u64, index: u32, value: &T) -> Result {
     const { assert!(core::mem::size_of::<T>() <= core::mem::size_of::<E>()) };
     let element = element_address(address, index, core::mem::size_of::<E>())?;
     write_sized(element, core::mem::size_of::<T>(), value)
 }
 
-/// Writes the first `bytes` bytes of `dwords` to the caller's memory at `address`. EFAULT.
+/// Writes the first `bytes` bytes of `dwords` to the caller's memory at `address`.
+///
+/// # Errors
+///
+/// `EFAULT` if the memory cannot be written.
 pub(crate) fn write_dwords(address: u64, dwords: &[u32], bytes: u32) -> Result {
     let address = usize::try_from(address).map_err(|_| EFAULT)?;
     let data = AsBytes::as_bytes(dwords);

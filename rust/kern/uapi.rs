@@ -14,7 +14,7 @@ macro_rules! arguments {
             $(#[$meta])*
             pub(crate) type $name = ffi::$raw;
 
-            // The fields fill the structure (the header names its padding), or it would have another size.
+            // The size shows that the fields leave no gaps: the header declares its padding.
             const _: () = assert!(size_of::<$name>() == $size);
             // SAFETY: Integers and arrays of them: any bytes are a value.
             unsafe impl FromBytes for $name {}
@@ -51,11 +51,11 @@ arguments! {
     ResetEvent = kfd_ioctl_reset_event_args, 8;
     /// WAIT_EVENTS.
     WaitEvents = kfd_ioctl_wait_events_args, 24;
-    /// An event of WAIT_EVENTS; what is told of it begins at its beginning.
+    /// An event of WAIT_EVENTS; the data about the event are at its beginning.
     EventData = kfd_event_data, 48;
-    /// What is told of an event about a GPU access.
+    /// The data about a GPU memory access.
     MemoryException = kfd_hsa_memory_exception_data, 32;
-    /// What is told of an event about a queue or GPU that was stopped.
+    /// The data about a queue or GPU that was stopped.
     HwException = kfd_hsa_hw_exception_data, 16;
     /// SET_CU_MASK.
     SetCuMask = kfd_ioctl_set_cu_mask_args, 16;
@@ -101,7 +101,7 @@ arguments! {
     AvailableMemory = kfd_ioctl_get_available_memory_args, 16;
 }
 
-/// `flags` of ALLOC_MEMORY_OF_GPU: what memory it is (one of them), and how it is used.
+/// `flags` of ALLOC_MEMORY_OF_GPU: the kind of memory (one of them), and its use.
 pub(crate) mod alloc_flag {
     pub(crate) use crate::ffi::{
         KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM as AQL_QUEUE_MEM,
@@ -118,7 +118,7 @@ pub(crate) mod alloc_flag {
     };
 }
 
-/// The age at which the caller has last seen an event.
+/// The age of an event as the caller last saw it.
 pub(crate) fn last_event_age(data: &EventData) -> u64 {
     // The first word of the union.
     data.__bindgen_anon_1.bindgen_union_field[0]
@@ -140,7 +140,7 @@ pub(crate) mod smi_event {
     };
 }
 
-/// Why memory migrates: `KFD_MIGRATE_TRIGGERS`.
+/// The causes of migrations: `KFD_MIGRATE_TRIGGERS`.
 pub(crate) mod migrate_trigger {
     pub(crate) use crate::ffi::{
         KFD_MIGRATE_TRIGGERS_KFD_MIGRATE_TRIGGER_PAGEFAULT_CPU as PAGEFAULT_CPU,
@@ -150,7 +150,7 @@ pub(crate) mod migrate_trigger {
     };
 }
 
-/// Why a GPU loses memory of a process: `KFD_SVM_UNMAP_TRIGGERS`.
+/// The causes of a GPU losing memory of a process: `KFD_SVM_UNMAP_TRIGGERS`.
 pub(crate) mod unmap_trigger {
     pub(crate) use crate::ffi::{
         KFD_SVM_UNMAP_TRIGGERS_KFD_SVM_UNMAP_TRIGGER_MMU_NOTIFY as MMU_NOTIFY,

@@ -6,7 +6,7 @@ use crate::ffi;
 use core::{ops::Deref, ptr::NonNull};
 use kernel::{mm::Mm, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
 
-/// Pages that are pinned in one go: a kill is noticed in between.
+/// The number of pages that are pinned together: the caller can be killed between two batches.
 const BATCH: usize = 512;
 
 /// Pages that count as pinned by a process (`VmPin` of its status), until dropped.
@@ -16,23 +16,27 @@ struct LockedPages {
 }
 
 impl LockedPages {
-    /// `pages` more of the calling process. `ENOMEM` beyond its limit of locked memory, which does not bind who has
-    /// CAP_IPC_LOCK; `ESRCH` for a thread of the kernel's.
+    /// Adds `pages` to the count of the calling process.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` beyond its limit of locked memory, which does not apply with CAP_IPC_LOCK; `ESRCH`
+    /// for a kernel thread.
     fn new(pages: usize) -> Result<Self> {
         let task = kernel::current!();
         let mm: &Mm = task.mm().ok_or(ESRCH)?;
         let pages = i64::try_from(pages).map_err(|_| ENOMEM)?;
         // SAFETY: The process is the caller.
         let limit = unsafe { ffi::rkfd_rlimit_memlock() } / PAGE_SIZE;
-        // From here on they are given back when this is dropped.
+        // From here on the drop of `locked` subtracts them again.
         let locked = Self {
             mm: mm.into(),
             pages,
         };
-        // SAFETY: The process's memory is referenced.
+        // SAFETY: The address space is referenced.
         let all = unsafe { ffi::rkfd_pinned_vm_add_return(mm.as_raw().cast(), pages) };
         let within = u64::try_from(all).is_ok_and(|all| all <= limit as u64);
-        // SAFETY: Asks for the caller.
+        // SAFETY: Queries the caller's capability.
         if !within && !unsafe { ffi::rkfd_capable_ipc_lock() } {
             return Err(ENOMEM);
         }
@@ -47,7 +51,7 @@ impl Drop for LockedPages {
     }
 }
 
-/// Pinned pages; unpinned when dropped, dirty when they may have been written.
+/// Pinned pages; unpinned when dropped, and marked dirty if they may have been written.
 struct PinnedPages {
     list: PageList,
     writable: bool,
@@ -76,7 +80,8 @@ impl PinnedPages {
                 .checked_mul(PAGE_SIZE)
                 .and_then(|offset| start.checked_add(offset))
                 .ok_or(EFAULT)?;
-            // SAFETY: `batch` has room for `wanted` pointers; this is a process's context, without locks.
+            // SAFETY: `batch` has room for `wanted` pointers; this is process context, without
+            // locks.
             let got = unsafe {
                 ffi::pin_user_pages_fast(address, wanted as i32, flags, batch.as_mut_ptr())
             };
@@ -87,8 +92,9 @@ impl PinnedPages {
             };
             for page in batch.iter().take(got) {
                 if let Some(page) = NonNull::new(*page) {
-                    // SAFETY: The page is pinned until `pinned` is dropped; x86-64 has all memory in the direct
-                    // map. There was room for all pages from the start, so this does not fail.
+                    // SAFETY: The page is pinned until `pinned` is dropped; x86-64 has all memory
+                    // in the direct map. There was room for all pages from the start, so this does
+                    // not fail.
                     unsafe { pinned.list.push(page)? };
                 }
             }
@@ -101,7 +107,8 @@ impl PinnedPages {
 impl Drop for PinnedPages {
     fn drop(&mut self) {
         let pages = self.list.pages();
-        // SAFETY: The list holds the pages that were pinned, each once; the function only reads the array.
+        // SAFETY: The list holds the pages that were pinned, each once; the function only reads the
+        // array.
         unsafe {
             ffi::unpin_user_pages_dirty_lock(
                 pages.as_ptr().cast::<*mut ffi::page>().cast_mut(),
@@ -112,16 +119,20 @@ impl Drop for PinnedPages {
     }
 }
 
-/// Memory of a process that the driver's CPU accesses go to, whatever the process does with its mapping meanwhile. Its
-/// accessors are those of [`PageList`]: writes are refused (`EPERM`) where it was not pinned for writing.
+/// Memory of a process for the driver's CPU accesses, whatever the process does with its mapping.
+/// Its accessors are those of [`PageList`]: writes fail with `EPERM` if it was not pinned for
+/// writing.
 pub(crate) struct UserPages(PinnedPages);
 
 impl UserPages {
     /// Pins the `size` bytes at `start` of the calling process.
     ///
-    /// Both are multiples of the page size (`EINVAL`). `EFAULT` where nothing is mapped, where `writable` is
-    /// asked of memory that is not, and for mappings that cannot be pinned for long (devices, files that
-    /// track writes); `EINTR` when the caller is killed; `ENOMEM`, also beyond the limit of locked memory.
+    /// # Errors
+    ///
+    /// `EINVAL` if either is not a multiple of the page size; `EFAULT` if nothing is mapped, if the
+    /// memory is not writable but `writable` is set, and for mappings that cannot be pinned for
+    /// long (devices, files that track writes); `EINTR` if the caller is killed; `ENOMEM`, also
+    /// beyond the limit of locked memory.
     pub(crate) fn pin(start: u64, size: usize, writable: bool) -> Result<Self> {
         let start = usize::try_from(start).map_err(|_| EFAULT)?;
         if size == 0 || start % PAGE_SIZE != 0 || size % PAGE_SIZE != 0 {

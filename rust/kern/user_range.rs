@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A range of a process's memory that a device uses without pinning it: which pages it has, and word when they are
-//! about to go or to change (MMU interval notifiers, HMM).
+//! A range of a process's memory that a device uses without pinning it: its pages, and notification
+//! before they are removed or change (MMU interval notifiers, HMM).
 
 mod extent;
 mod fault;
@@ -20,16 +20,18 @@ pub(crate) use pages::DevicePages;
 use pin_init::PinInit;
 pub(crate) use slow::{is_changing, wait_for_pages, with_lock_soon, FetchRequest, LockWait};
 
-/// Who uses the pages of a range.
+/// A user of the pages of a range.
 pub(crate) trait RangeWatcher: Send + Sync + 'static {
-    /// Pages of the range are about to go or to change; they are not used any more at the return. Calls
-    /// [`RangeChange::set_seq`] with its lock held, and with that lock held asks [`RangeWatch::is_stale`].
+    /// Pages of the range are about to be removed or to change. When this returns, they are no
+    /// longer used. Calls [`RangeChange::set_seq`] under a lock of the watcher, which also protects
+    /// [`RangeWatch::is_stale`].
     ///
-    /// Runs in whatever context changes the memory, maybe under reclaim: sleeps for a bounded time, allocates nothing,
-    /// and takes no lock under which memory is allocated or the mmap lock is taken.
+    /// Runs in the context that changes the memory, maybe under reclaim: sleeps for a bounded time
+    /// only, allocates nothing, and takes no lock under which memory is allocated or the mmap lock
+    /// is taken.
     fn invalidate(&self, change: &RangeChange);
 
-    /// Whether it matters that pages go or change which stay where they are for the process: those that it unmaps always do.
+    /// Whether the watcher needs all changes, or only those that unmap memory of the process.
     const ALL_CHANGES: bool = true;
 }
 
@@ -42,47 +44,49 @@ pub(crate) struct RangeChange {
     kind: ChangeKind,
 }
 
-/// What happens to pages.
+/// The kind of change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeKind {
-    /// The process gives its memory up, or moves it to other addresses.
+    /// The process unmaps its memory, or moves it to other addresses.
     Unmapped,
-    /// They are copied to others.
+    /// The pages are migrated: copied to others.
     Moves,
-    /// Anything else.
+    /// Any other change.
     Other,
 }
 
 impl RangeChange {
-    /// Makes every [`RangeStamp`] of the range that was taken before stale.
+    /// Makes every earlier [`RangeStamp`] of the range stale.
     pub(crate) fn set_seq(&self) {
-        // SAFETY: The notifier and its sequence number are those of the callback that this was made in.
+        // SAFETY: The notifier and its sequence number are those of the callback that this was made
+        // in.
         unsafe { ffi::rkfd_mmu_interval_set_seq(self.notifier, self.sequence) };
     }
 
-    /// The addresses at which the process gives its memory up, or moves it away from; not only of the range that is watched.
+    /// The addresses that the process unmaps, or moves memory away from; not limited to the watched
+    /// range.
     pub(crate) fn unmapped(&self) -> Option<Range<usize>> {
         (self.kind == ChangeKind::Unmapped).then(|| self.range.clone())
     }
 
-    /// The addresses whose pages change; not only of the range that is watched.
+    /// The addresses whose pages change; not limited to the watched range.
     pub(crate) fn range(&self) -> &Range<usize> {
         &self.range
     }
 
-    /// What happens to them.
+    /// The kind of change.
     pub(crate) fn kind(&self) -> ChangeKind {
         self.kind
     }
 
-    /// Whether the process makes the change itself, and not to free memory: nobody else is held up then by what takes
-    /// longer than it must.
+    /// Whether the process makes the change itself, and not to reclaim memory: then a delay does
+    /// not affect others.
     pub(crate) fn may_be_delayed(&self) -> bool {
         self.own && !task::is_reclaiming()
     }
 }
 
-/// A moment in the life of a range.
+/// A point in the history of a range.
 #[derive(Clone, Copy)]
 pub(crate) struct RangeStamp(usize);
 
@@ -94,8 +98,8 @@ struct RangeInner<T> {
     watcher: T,
 }
 
-/// A range that is watched until this is dropped. Dropping it waits for [`RangeWatcher::invalidate`], so none of the locks
-/// that are taken there may be held.
+/// A watched range. Dropping it ends the watch. The drop waits for [`RangeWatcher::invalidate`], so
+/// no lock that the callback takes may be held.
 pub(crate) struct RangeWatch<T: RangeWatcher> {
     inner: Pin<KBox<RangeInner<T>>>,
     space: AddressSpace,
@@ -103,12 +107,12 @@ pub(crate) struct RangeWatch<T: RangeWatcher> {
     size: usize,
 }
 
-// SAFETY: The watcher is `Send` and `Sync`, the notifier has its own locks.
+// SAFETY: The watcher is `Send` and `Sync`, and the notifier has its own locks.
 unsafe impl<T: RangeWatcher> Send for RangeWatch<T> {}
 // SAFETY: As above.
 unsafe impl<T: RangeWatcher> Sync for RangeWatch<T> {}
 
-/// Gives a static table of operations for each kind of watcher.
+/// Provides a static table of operations for each type of watcher.
 struct RangeOps<T>(core::marker::PhantomData<T>);
 
 impl<T: RangeWatcher> RangeOps<T> {
@@ -118,11 +122,11 @@ impl<T: RangeWatcher> RangeOps<T> {
         table
     };
 
-    /// `mmu_interval_notifier_ops::invalidate`: false where waiting is not allowed.
+    /// `mmu_interval_notifier_ops::invalidate`: returns false if waiting is not allowed.
     ///
     /// # Safety
     ///
-    /// The kernel calls it with the notifier of an `RangeInner<T>`, which it keeps meanwhile.
+    /// The kernel calls it with the notifier of a `RangeInner<T>`, which it keeps during the call.
     unsafe extern "C" fn invalidate(
         notifier: *mut ffi::mmu_interval_notifier,
         range: *const ffi::mmu_notifier_range,
@@ -142,7 +146,8 @@ impl<T: RangeWatcher> RangeOps<T> {
         if unsafe { (*range).flags } & ffi::MMU_NOTIFIER_RANGE_BLOCKABLE == 0 {
             return false;
         }
-        // SAFETY: The notifier is the first member of an `RangeInner<T>`, which stays until the notifier is removed.
+        // SAFETY: The notifier is the first member of a `RangeInner<T>`, which stays until the
+        // notifier is removed.
         let inner = unsafe { &*notifier.cast::<RangeInner<T>>() };
         // SAFETY: The range is valid during the call.
         let mm = unsafe { (*range).mm };
@@ -161,8 +166,13 @@ impl<T: RangeWatcher> RangeOps<T> {
 }
 
 impl<T: RangeWatcher> RangeWatch<T> {
-    /// Watches the `size` bytes at `start` of `space`, for `watcher`. ENOMEM, EOVERFLOW for a range that wraps, ESRCH
-    /// when the address space is at its end. Takes the mmap lock unless there was one before: see [`prepare`].
+    /// Watches the `size` bytes at `start` of `space`, for `watcher`. Takes the mmap lock unless
+    /// the address space had a watch before: see [`prepare`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `EOVERFLOW` if the range wraps; `ESRCH` if the address space
+    /// has ended.
     pub(crate) fn new(
         space: &AddressSpace,
         start: usize,
@@ -177,8 +187,8 @@ impl<T: RangeWatcher> RangeWatch<T> {
             GFP_KERNEL_ACCOUNT,
         )?;
         let user = space.user().ok_or(ESRCH)?;
-        // SAFETY: The address space has a user; the notifier stays in place until it is removed, which happens when
-        // `Self` is dropped.
+        // SAFETY: The address space has a user; the notifier stays in place until it is removed,
+        // which happens when `Self` is dropped.
         to_result(unsafe {
             ffi::mmu_interval_notifier_insert(
                 inner.notifier.get(),
@@ -196,20 +206,22 @@ impl<T: RangeWatcher> RangeWatch<T> {
         })
     }
 
-    /// The moment from which on changes count; waits for one that is under way. Sleeps.
+    /// A stamp of the present state; later changes make it stale. Waits for the end of a change
+    /// that is in progress. May sleep.
     pub(crate) fn read_begin(&self) -> RangeStamp {
         // SAFETY: The notifier is inserted.
         RangeStamp(unsafe { ffi::mmu_interval_read_begin(self.inner.notifier.get()) })
     }
 
-    /// Whether the range has changed since. The lock is held under which [`RangeChange::set_seq`] is called.
+    /// Whether the range has changed since `stamp`. The caller holds the lock under which
+    /// [`RangeChange::set_seq`] is called.
     pub(crate) fn is_stale(&self, stamp: RangeStamp) -> bool {
         // SAFETY: The notifier is inserted.
         unsafe { ffi::rkfd_mmu_interval_read_retry(self.inner.notifier.get(), stamp.0) }
     }
 }
 
-/// Nobody who uses pages.
+/// A watcher without pages.
 struct NoWatcher;
 
 impl RangeWatcher for NoWatcher {
@@ -218,8 +230,13 @@ impl RangeWatcher for NoWatcher {
     const ALL_CHANGES: bool = false;
 }
 
-/// Sees to it that [`RangeWatch::new`] of `space` need not take the mmap lock, which the kernel does for the first one. EINTR if a signal is
-/// pending, ENOMEM, ESRCH.
+/// Ensures that [`RangeWatch::new`] of `space` need not take the mmap lock, which the kernel does
+/// for the first one.
+///
+/// # Errors
+///
+/// `EINTR` if a signal is pending; `ENOMEM` if there is no memory; `ESRCH` if the address space has
+/// ended.
 pub(crate) fn prepare(space: &AddressSpace) -> Result {
     RangeWatch::new(space, 0, PAGE_SIZE, NoWatcher).map(drop)
 }

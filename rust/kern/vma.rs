@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Mappings into user space whose pages come one by one as they are touched, and can be taken away again.
+//! Mappings into user space whose pages are inserted one by one on access, and can be removed
+//! again.
 
 use crate::ffi;
 use core::marker::PhantomData;
@@ -10,36 +11,42 @@ use kernel::prelude::*;
 use kernel::sync::{Arc, ArcBorrow, SetOnce};
 use kernel::types::ForeignOwnable;
 
-/// What is behind a page of a mapping.
+/// The backing of a page of a mapping.
 pub(crate) enum VmaPage {
     /// A page of a device's BAR, mapped uncached.
     Io {
-        /// Its page frame number.
+        /// The page frame number.
         pfn: usize,
     },
     /// A page of memory.
     Ram {
-        /// Its page frame number.
+        /// The page frame number.
         pfn: usize,
     },
-    /// Nothing: the access gives SIGBUS.
+    /// None: the access is a SIGBUS.
     Nothing,
 }
 
-/// What can be mapped page by page.
+/// An object that can be mapped page by page.
 pub(crate) trait Mappable: Send + Sync + 'static {
-    /// What is behind page `index` of the mapping. It must stay as long as the object exists, or until the page
-    /// was taken away by [`VmaZapper::zap`] while this already answers otherwise.
+    /// The backing of page `index` of the mapping. It must stay valid as long as the object exists,
+    /// or until [`VmaZapper::zap`] has removed the page, during which this already returns the new
+    /// backing.
     fn page(&self, index: usize) -> VmaPage;
 
-    /// Page `index` is mapped: from now on accesses are not seen. Called after the page was inserted, with the
-    /// mapping's lock held: no user memory may be touched.
+    /// Page `index` is mapped: from now on accesses are not noticed. Called after the page was
+    /// inserted, with the mapping's lock held: must not access user memory.
     fn mapped(this: ArcBorrow<'_, Self>, index: usize);
 }
 
-/// Maps `object` at `vma`, which must be shared, and have `pages` pages. The mapping cannot be split, grown, or
-/// inherited by a child process. From `pgoff` on, in pages, its offsets in the file's address space must
-/// be the object's own, so that [`VmaZapper::zap`] meets it alone. EINVAL for a mapping of another shape.
+/// Maps `object` at `vma`, which must be shared, and have `pages` pages. The mapping cannot be
+/// split, grown, or inherited by a child process. `pgoff` is its offset in the file's address space
+/// in pages. The offsets from there on must belong to the object alone, so that [`VmaZapper::zap`]
+/// affects only it.
+///
+/// # Errors
+///
+/// `EINVAL` if the mapping has another shape.
 pub(crate) fn map<T: Mappable>(vma: &VmaNew, object: Arc<T>, pages: usize, pgoff: usize) -> Result {
     let raw = vma.as_ptr();
     if vma.end() - vma.start() != pages * PAGE_SIZE {
@@ -53,8 +60,8 @@ pub(crate) fn map<T: Mappable>(vma: &VmaNew, object: Arc<T>, pages: usize, pgoff
     vma.set_dontexpand();
     vma.set_dontcopy();
     vma.set_dontdump();
-    // SAFETY: The mapping is being set up by this thread alone. Frames of any kind are inserted only with
-    // VM_PFNMAP. The reference that is given away is taken back by `close`.
+    // SAFETY: The mapping is being set up by this thread alone. VM_PFNMAP allows frames of any kind
+    // to be inserted. `close` takes back the reference that is handed over here.
     unsafe {
         ffi::rkfd_vm_flags_set(raw, ffi::VM_PFNMAP);
         (*raw).vm_pgoff = pgoff;
@@ -75,6 +82,8 @@ impl<T: Mappable> VmaOps<T> {
         ..pin_init::zeroed()
     };
 
+    /// The object of a mapping.
+    ///
     /// # Safety
     ///
     /// `vma` must be a mapping made by [`map`] for `T`.
@@ -89,7 +98,8 @@ impl<T: Mappable> VmaOps<T> {
     ///
     /// `vma` must be a fresh copy of a mapping made by [`map`] for `T`.
     unsafe extern "C" fn open(vma: *mut ffi::vm_area_struct) {
-        // SAFETY: Called for a copy of a mapping made by `map`: the copied pointer gets a reference of its own.
+        // SAFETY: The kernel calls this for a copy of a mapping made by `map`: the copied pointer
+        // gets a reference of its own.
         let object = Arc::from(unsafe { Self::object(vma) });
         let _ = object.into_foreign();
     }
@@ -98,9 +108,10 @@ impl<T: Mappable> VmaOps<T> {
     ///
     /// # Safety
     ///
-    /// `vma` must be a mapping made by [`map`] for `T`, or a copy that `open` was called for, which is going.
+    /// `vma` must be a mapping made by [`map`] for `T`, or a copy that `open` was called for, and
+    /// be about to end.
     unsafe extern "C" fn close(vma: *mut ffi::vm_area_struct) {
-        // SAFETY: The mapping's reference, which nobody uses after this.
+        // SAFETY: It is the mapping's reference, which is not used after this.
         drop(unsafe { Arc::<T>::from_foreign((*vma).vm_private_data.cast()) });
     }
 
@@ -108,7 +119,7 @@ impl<T: Mappable> VmaOps<T> {
     ///
     /// # Safety
     ///
-    /// None: it looks at nothing.
+    /// None: it accesses nothing.
     unsafe extern "C" fn may_split(
         _vma: *mut ffi::vm_area_struct,
         _address: kernel::ffi::c_ulong,
@@ -122,14 +133,14 @@ impl<T: Mappable> VmaOps<T> {
     ///
     /// `vmf` must be a fault, being handled, of a mapping made by [`map`] for `T`.
     unsafe extern "C" fn fault(vmf: *mut ffi::vm_fault) -> ffi::vm_fault_t {
-        // SAFETY: The kernel gives a fault of a mapping that stays during the call; `start` is its first address
-        // and `address` inside it.
+        // SAFETY: The kernel passes a fault of a mapping that stays during the call; `start` is its
+        // first address and `address` is inside it.
         let (vma, address, start, prot) = unsafe {
-            let place = &(*vmf).__bindgen_anon_1;
-            let vma = place.vma;
+            let access = &(*vmf).__bindgen_anon_1;
+            let vma = access.vma;
             (
                 vma,
-                place.address,
+                access.address,
                 (*vma).__bindgen_anon_1.__bindgen_anon_1.vm_start,
                 (*vma).vm_page_prot,
             )
@@ -138,20 +149,21 @@ impl<T: Mappable> VmaOps<T> {
         let object = unsafe { Self::object(vma) };
         let index = (address - start) / PAGE_SIZE;
         let (pfn, prot) = match object.page(index) {
-            // SAFETY: Makes a value from a value.
+            // SAFETY: Computes a value from a value.
             VmaPage::Io { pfn } => (pfn, unsafe { ffi::rkfd_pgprot_noncached(prot) }),
             VmaPage::Ram { pfn } => (pfn, prot),
             VmaPage::Nothing => return ffi::vm_fault_reason_VM_FAULT_SIGBUS,
         };
-        // SAFETY: The frame stays as `Mappable::page` promises; the mapping has VM_PFNMAP.
+        // SAFETY: The frame stays valid as `Mappable::page` promises; the mapping has VM_PFNMAP.
         let result = unsafe { ffi::vmf_insert_pfn_prot(vma, address, pfn, prot) };
-        // After the insertion: what happens later to the page may happen unseen.
+        // After the insertion: from then on accesses to the page are not noticed.
         T::mapped(object, index);
         result
     }
 }
 
-/// The address space of a file through which an object is mapped: takes pages of it away from everybody.
+/// The address space of a file through which an object is mapped. It removes pages of the object
+/// from all mappings.
 pub(crate) struct VmaZapper {
     inode: NonNull<ffi::inode>,
     pgoff: usize,
@@ -163,12 +175,16 @@ unsafe impl Send for VmaZapper {}
 unsafe impl Sync for VmaZapper {}
 
 impl VmaZapper {
-    /// Notes in `slot` that its object is mapped through `vma`'s file, from page `pgoff` on. All files through which it is
-    /// mapped have one address space, see [`AnonInode`](super::anon_file::AnonInode), so that one zapper meets all of its
-    /// mappings. ENODEV for a mapping without file.
+    /// Stores in `slot` that its object is mapped through `vma`'s file, from page `pgoff` on. All
+    /// files through which it is mapped have one address space, see
+    /// [`AnonInode`](super::anon_file::AnonInode), so one zapper reaches all of its mappings.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the mapping has no file.
     pub(crate) fn claim(slot: &SetOnce<Self>, vma: &VmaNew, pgoff: usize) -> Result {
         if slot.as_ref().is_none() {
-            // It stays empty-handed when another comes this moment.
+            // If another thread fills the slot first, this one is dropped.
             slot.populate(Self::new(vma, pgoff)?);
         }
         Ok(())
@@ -187,10 +203,10 @@ impl VmaZapper {
         }
     }
 
-    /// Takes `count` pages from `first` on out of every mapping; the next access to them faults. Stores that were
-    /// made before are visible to the caller, all later ones fault. Sleeps.
+    /// Removes `count` pages from `first` on from every mapping; the next access to them faults.
+    /// Earlier stores are visible to the caller, and all later ones fault. May sleep.
     pub(crate) fn zap(&self, first: usize, count: usize) {
-        // SAFETY: The inode and so its address space is referenced.
+        // SAFETY: The inode is referenced, and with it its address space.
         unsafe {
             ffi::unmap_mapping_pages(
                 (*self.inode.as_ptr()).i_mapping,
@@ -209,8 +225,8 @@ impl Drop for VmaZapper {
     }
 }
 
-/// A zeroed page of memory whose content is shared with user space, so that each access is one volatile load or
-/// store.
+/// A zeroed page of memory whose content is shared with user space, so that each access is one
+/// volatile load or store.
 pub(crate) struct SharedPage(NonNull<u64>);
 
 // SAFETY: The page is only accessed as the type says.
@@ -219,7 +235,11 @@ unsafe impl Send for SharedPage {}
 unsafe impl Sync for SharedPage {}
 
 impl SharedPage {
-    /// ENOMEM.
+    /// Allocates the page.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: May be called wherever sleeping is allowed.
         let page = unsafe { ffi::get_zeroed_page_noprof(ffi::GFP_KERNEL | ffi::__GFP_ACCOUNT) };
@@ -232,15 +252,15 @@ impl SharedPage {
         unsafe { ffi::rkfd_virt_to_pfn(self.0.as_ptr().cast()) }
     }
 
-    /// The 64-bit value at byte `offset`, cut to a multiple of 8 within the page.
+    /// The 64-bit value at byte `offset`, rounded down to a multiple of 8 within the page.
     pub(crate) fn read64(&self, offset: usize) -> u64 {
-        // SAFETY: The index is below the values of a page.
+        // SAFETY: The index is below the number of values in a page.
         unsafe { self.0.add(offset % PAGE_SIZE / 8).read_volatile() }
     }
 
-    /// Writes the 64-bit value at byte `offset`, cut to a multiple of 8 within the page.
+    /// Writes the 64-bit value at byte `offset`, rounded down to a multiple of 8 within the page.
     pub(crate) fn write64(&self, offset: usize, value: u64) {
-        // SAFETY: The index is below the values of a page.
+        // SAFETY: The index is below the number of values in a page.
         unsafe { self.0.add(offset % PAGE_SIZE / 8).write_volatile(value) };
     }
 }

@@ -10,15 +10,18 @@ use kernel::prelude::*;
 
 use crate::ffi;
 
-/// The BAR of VRAM.
+/// The index of the VRAM BAR.
 const BAR: u32 = 0;
 
-/// The most that one access to the mapping moves: unbind waits for it, and it holds off an RCU grace period.
+/// The most bytes that one access to the mapping moves: unbind waits for its end, and it delays an
+/// RCU grace period.
 const CHUNK: usize = 64 << 10;
 
-/// VRAM as the CPU sees it. Stores are combined: before the GPU may rely on them, the HDP has to be flushed
-/// (`ip::hdp::Hdp::flush`). After unbind every access is ENODEV; outside the BAR, or not aligned to its
-/// size, EINVAL. Any context, but long copies take their time.
+/// VRAM through the CPU's mapping. Stores are combined: before the GPU may rely on them, the HDP
+/// has to be flushed (`ip::hdp::Hdp::flush`). Any context, but long copies take their time.
+///
+/// Every access fails with `ENODEV` after unbind, and with `EINVAL` if it is outside the BAR or not
+/// aligned to its size.
 pub(crate) struct VramMap {
     mapping: Devres<BarMapping>,
     start: u64,
@@ -31,9 +34,9 @@ struct BarMapping {
     base: *mut u8,
 }
 
-// SAFETY: the mapping is global; its address is valid in every context.
+// SAFETY: The mapping is global; its address is valid in every context.
 unsafe impl Send for BarMapping {}
-// SAFETY: as above; what is behind it is only accessed by the I/O accessors, which allow races.
+// SAFETY: As above; the memory behind it is only accessed by the I/O accessors, which allow races.
 unsafe impl Sync for BarMapping {}
 
 impl BarMapping {
@@ -44,10 +47,10 @@ impl BarMapping {
         if busy != 0 {
             return Err(EBUSY);
         }
-        // SAFETY: the range is the device's BAR, requested above.
+        // SAFETY: The range is the device's BAR, requested above.
         let base = unsafe { ffi::ioremap_wc(start, size as usize) }.cast::<u8>();
         if base.is_null() {
-            // SAFETY: requested above.
+            // SAFETY: Requested above.
             unsafe { ffi::pci_release_region(raw, BAR as i32) };
             return Err(ENOMEM);
         }
@@ -61,7 +64,7 @@ impl BarMapping {
 
 impl Drop for BarMapping {
     fn drop(&mut self) {
-        // SAFETY: mapped and requested in `new`; `Devres` has ended all accesses.
+        // SAFETY: Mapped and requested in `new`; `Devres` has ended all accesses.
         unsafe {
             ffi::iounmap(self.base.cast::<c_void>());
             ffi::pci_release_region(raw(&self.pdev), BAR as i32);
@@ -70,13 +73,17 @@ impl Drop for BarMapping {
 }
 
 fn raw<C: kernel::device::DeviceContext>(pdev: &pci::Device<C>) -> *mut ffi::pci_dev {
-    // `pci::DrmDevice` is a transparent wrapper of `struct pci_dev`.
+    // `pci::Device` is a transparent wrapper of `struct pci_dev`.
     core::ptr::from_ref(pdev).cast_mut().cast()
 }
 
 impl VramMap {
-    /// Maps all of BAR0 of `pdev`. EBUSY if another driver has it, ENOMEM if it cannot be mapped, ENODEV if
-    /// firmware has assigned it no address.
+    /// Maps all of BAR0 of `pdev`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if another driver has it; `ENOMEM` if it cannot be mapped; `ENODEV` if firmware has
+    /// assigned no address to it.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let start = pdev.resource_start(BAR)?;
         let size = pdev.resource_len(BAR)?;
@@ -92,23 +99,32 @@ impl VramMap {
         })
     }
 
-    /// Bytes that the CPU can reach.
+    /// The size of the VRAM that the CPU can reach, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The page frame at VRAM offset `offset`, for mapping it into user space; EINVAL outside.
+    /// The page frame at VRAM offset `offset`, for mapping into user space.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `offset` is outside the BAR.
     pub(crate) fn pfn(&self, offset: u64) -> Result<usize> {
         Ok((self.cpu_address(offset)? >> kernel::page::PAGE_SHIFT) as usize)
     }
 
-    /// The CPU's address of VRAM offset `offset`; EINVAL outside.
+    /// The CPU address of VRAM offset `offset`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `offset` is outside the BAR.
     pub(crate) fn cpu_address(&self, offset: u64) -> Result<u64> {
         self.check(offset, 1, 1)?;
         Ok(self.start + offset)
     }
 
-    /// Whether `bytes` bytes from `offset` on are in the BAR, and `offset` a multiple of `align`.
+    /// Checks that `bytes` bytes from `offset` on are in the BAR, and that `offset` is a multiple
+    /// of `align`; returns `offset`.
     fn check(&self, offset: u64, bytes: usize, align: u64) -> Result<usize> {
         let end = offset.checked_add(bytes as u64).ok_or(EINVAL)?;
         if end > self.size || offset % align != 0 {
@@ -117,7 +133,8 @@ impl VramMap {
         Ok(offset as usize)
     }
 
-    /// Calls `access` with the address of each piece of the range and its first byte in the range.
+    /// Calls `access` for each piece of the range, with its address and its byte positions in the
+    /// range.
     fn pieces(
         &self,
         offset: u64,
@@ -140,7 +157,7 @@ impl VramMap {
     pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
         let at = self.check(offset, 8, 8)?;
         let mapping = self.mapping.try_access().ok_or(ENODEV)?;
-        // SAFETY: checked to be in the mapping, which lives as long as the guard.
+        // SAFETY: Checked to be in the mapping, which lives as long as the guard.
         Ok(unsafe { ffi::readq(mapping.base.wrapping_add(at).cast()) })
     }
 
@@ -148,7 +165,7 @@ impl VramMap {
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         let at = self.check(offset, 8, 8)?;
         let mapping = self.mapping.try_access().ok_or(ENODEV)?;
-        // SAFETY: checked to be in the mapping, which lives as long as the guard.
+        // SAFETY: Checked to be in the mapping, which lives as long as the guard.
         unsafe { ffi::writeq(value, mapping.base.wrapping_add(at).cast()) };
         Ok(())
     }
@@ -157,7 +174,7 @@ impl VramMap {
     pub(crate) fn write64s(&self, offset: u64, values: &[u64]) -> Result {
         self.pieces(offset, size_of_val(values), 8, |at, range| {
             for (n, value) in values[range.start / 8..range.end / 8].iter().enumerate() {
-                // SAFETY: `pieces` gives addresses in the mapping, for the length of the range.
+                // SAFETY: `pieces` passes addresses in the mapping, for the length of the range.
                 unsafe { ffi::writeq(*value, at.wrapping_add(n * 8).cast()) };
             }
         })
@@ -168,7 +185,7 @@ impl VramMap {
         let bytes = count.checked_mul(8).ok_or(EINVAL)?;
         self.pieces(offset, bytes, 8, |at, range| {
             for n in 0..range.len() / 8 {
-                // SAFETY: `pieces` gives addresses in the mapping, for the length of the range.
+                // SAFETY: `pieces` passes addresses in the mapping, for the length of the range.
                 unsafe { ffi::writeq(value, at.wrapping_add(n * 8).cast()) };
             }
         })
@@ -178,7 +195,7 @@ impl VramMap {
     pub(crate) fn write_bytes(&self, offset: u64, bytes: &[u8]) -> Result {
         self.pieces(offset, bytes.len(), 1, |at, range| {
             let piece = &bytes[range];
-            // SAFETY: The piece of the mapping has the length of the range, as has this.
+            // SAFETY: The piece of the mapping and `piece` both have the length of the range.
             unsafe { ffi::memcpy_toio(at.cast(), piece.as_ptr().cast(), piece.len()) };
         })
     }
@@ -202,7 +219,8 @@ impl VramMap {
     pub(crate) fn read32s(&self, offset: u64, out: &mut [u32]) -> Result {
         let to = out.as_mut_ptr().cast::<u8>();
         self.pieces(offset, size_of_val(out), 4, |at, range| {
-            // SAFETY: the piece is in the mapping, and its range in `out`, whose bytes may all be written.
+            // SAFETY: The piece is in the mapping, and its range in `out`, whose bytes may all be
+            // written.
             unsafe {
                 ffi::memcpy_fromio(to.wrapping_add(range.start).cast(), at.cast(), range.len())
             };

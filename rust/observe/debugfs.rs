@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `/sys/kernel/debug/rkfd/<PCI name>/`: a GPU's objects, counted and listed: a file for each of [`tables`].
+//! `/sys/kernel/debug/rkfd/<PCI name>/`: a GPU's objects, counted and listed, with a file for each
+//! of [`tables`].
 
 use super::tables::{self, Table};
 use crate::gpu::Gpu;
@@ -15,13 +16,17 @@ static ROOT: ArcSlot<DebugfsRoot> = ArcSlot::new();
 
 struct DebugfsRoot(Dir);
 
-/// `/sys/kernel/debug/rkfd`, as long as the module is loaded.
+/// `/sys/kernel/debug/rkfd`, while the module is loaded.
 pub(crate) struct DebugfsRegistration {
     _filled: FilledSlot<DebugfsRoot>,
 }
 
 impl DebugfsRegistration {
-    /// Makes the folder. ENOMEM; EBUSY if there is one.
+    /// Creates the folder.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EBUSY` if it exists.
     pub(crate) fn new() -> Result<Self> {
         let root = Arc::new(DebugfsRoot(Dir::new(c"rkfd")), GFP_KERNEL)?;
         Ok(Self {
@@ -45,18 +50,23 @@ const FILES: [(&CStr, Table); 11] = [
     (c"ih", tables::ih),
 ];
 
-/// A GPU, and what of it a file has.
+/// A file of a GPU, and the table that it shows.
 struct DebugfsFile(Arc<Gpu>, Table);
 
 type Text = Pin<KBox<File<DebugfsFile>>>;
 
-/// The folder of a GPU, until dropped. It holds the GPU, so it must be dropped when the device goes.
+/// The folder of a GPU, until dropped. It holds the GPU, so it must be dropped when the device
+/// goes.
 pub(crate) struct GpuDebugfs {
     _files: KVec<Text>,
 }
 
 impl GpuDebugfs {
-    /// Makes the folder of `gpu`, which is `pdev`. ENOMEM.
+    /// Creates the folder of `gpu`, which is `pdev`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(gpu: &Arc<Gpu>, pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let name = pdev.as_ref().name();
         let root = ROOT.get().ok_or(ENODEV)?;

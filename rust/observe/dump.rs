@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is to be known of a GPU that has hung: a core dump of its device, as text. Sections begin with their name in brackets.
+//! A core dump of a GPU that has hung, as text. Each section begins with its name in brackets.
 
 use core::fmt::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::ip::dump;
 use crate::kern::coredump::DumpText;
 use crate::kern::host;
 
-/// Bytes of a dump. A line of a queue has about a hundred.
+/// Bytes of a dump. A line of a queue takes about a hundred.
 const LARGEST: usize = 256 << 10;
 
 const SECTIONS: [(&str, Table); 8] = [
@@ -35,10 +35,14 @@ impl fmt::Display for DumpSection<'_> {
     }
 }
 
-/// Shows what `gpu` was at, which `cause` has wedged. ENOMEM. Sleeps.
+/// Creates the dump of `gpu`, which `cause` has wedged. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`.
 pub(crate) fn show(gpu: &Gpu, cause: &WedgeReport) -> Result {
     let mut text = DumpText::new(LARGEST)?;
-    // What does not fit is left out.
+    // Text that does not fit is cut off.
     let _ = write!(
         text,
         "rkfd\ncause: {cause}\nboot_ns: {}\ngpu: {}, gpu_id {}\n",

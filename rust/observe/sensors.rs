@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the SMU measures, by amdgpu's names: a hwmon device below the PCI device, and `gpu_metrics` in that one's folder; there also the
-//! board's number, `unique_id`, where it tells one.
+//! The SMU's sensors under amdgpu's names: a hwmon device below the PCI device, and `gpu_metrics`
+//! in the PCI device's own folder, with the board's number, `unique_id`, if the SMU reports one.
 
 use core::fmt::Write;
 
@@ -14,13 +14,13 @@ use crate::firmware::sensors::SmuSensors;
 use crate::kern::hwmon::HwmonDevice;
 use crate::kern::kobject::{AddedFiles, SysfsFiles, SysfsName, SysfsPage, SysfsShow};
 
-/// By this name tools find a GPU's sensors.
+/// Tools find a GPU's sensors by this name.
 const NAME: &CStr = c"amdgpu";
 
 static GPU_METRICS: SysfsName = SysfsName::new(c"gpu_metrics");
 static UNIQUE_ID: SysfsName = SysfsName::new(c"unique_id");
 
-/// A sensor: its files, what it is called, and what it reads.
+/// A sensor: its files, its label, and how it is read.
 struct SensorFiles {
     input: SysfsName,
     label: Option<(SysfsName, &'static str)>,
@@ -67,7 +67,7 @@ static SENSORS: [SensorFiles; 8] = [
         let [_, memory] = sensors.clocks()?;
         Ok(u64::from(memory) * 1_000_000)
     }),
-    // amdgpu has it in gpu_metrics alone.
+    // amdgpu has this one only in gpu_metrics.
     SensorFiles {
         input: SysfsName::new(c"energy1_input"),
         label: None,
@@ -90,7 +90,7 @@ impl SysfsShow for SensorValue {
     }
 }
 
-/// What tools read at once.
+/// The table of all measurements that tools read at once.
 struct GpuMetrics(Arc<SmuSensors>);
 
 impl SysfsShow for GpuMetrics {
@@ -99,13 +99,18 @@ impl SysfsShow for GpuMetrics {
     }
 }
 
-/// Where the sensors are shown; they are not any more when this has been dropped, which waits for who reads.
+/// The files of the sensors. Dropping this removes them and waits for readers.
 pub(crate) struct SensorRegistration {
     _hwmon: Option<HwmonDevice>,
     _files: AddedFiles,
 }
 
-/// Shows `sensors` of the GPU that is the device `device`, until dropped: before its registers are gone. ENOMEM.
+/// Creates the files of `sensors` for the device `device`. They must be dropped before the
+/// registers go.
+///
+/// # Errors
+///
+/// `ENOMEM`.
 pub(crate) fn show(
     sensors: &Arc<SmuSensors>,
     device: &Device<Bound>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Files in the PCI device's folder, by amdgpu's names: how much memory there is and in use, and how busy the GPU is. What only the
-//! SMU knows is in [`super::sensors`].
+//! Files in the PCI device's folder under amdgpu's names: total and used memory, and how busy the
+//! GPU is. [`super::sensors`] has the values that only the SMU knows.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ static GTT_TOTAL: SysfsName = SysfsName::new(c"mem_info_gtt_total");
 static GTT_USED: SysfsName = SysfsName::new(c"mem_info_gtt_used");
 static BUSY: SysfsName = SysfsName::new(c"gpu_busy_percent");
 
-/// A figure of memory, bytes.
+/// An amount of memory, bytes.
 struct MemoryFigure(Arc<GpuMemory>, fn(&GpuMemory) -> u64);
 
 impl fmt::Display for MemoryFigure {
@@ -37,10 +37,15 @@ impl fmt::Display for BusyPercent {
     }
 }
 
-/// The files of a GPU, which is the device `device`, until dropped: before its registers are gone. ENOMEM.
+/// Creates the files of a GPU, which is the device `device`. They must be dropped before the
+/// registers go.
+///
+/// # Errors
+///
+/// `ENOMEM`.
 pub(crate) fn show(gpu: &Arc<GpuMemory>, device: &Device<Bound>) -> Result<AddedFiles> {
     let figure = |of| Arc::new(MemoryFigure(gpu.clone(), of), GFP_KERNEL);
-    // The CPU reaches all of VRAM.
+    // The CPU reaches all of VRAM, so visible and total VRAM are equal.
     let files = SysfsFiles::new()
         .with_live(&VRAM_TOTAL, figure(|gpu| gpu.vram.total())?)?
         .with_live(&VRAM_USED, figure(|gpu| gpu.vram.used())?)?

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A GPU's objects, counted and listed, as text. Tables have a header line. What they show is not of one moment: no lock is held while a
-//! line is written, but for that of the list of compute queues.
+//! A GPU's objects, counted and listed, as text. Tables have a header line. They are not a snapshot
+//! of one moment: no lock is held while a line is written, apart from that of the list of compute
+//! queues.
 
 use crate::gpu::Gpu;
 use crate::ip::vmid::Vmid;
@@ -10,10 +11,10 @@ use crate::queue::compute::{self, SchedulerPlace};
 use crate::queue::slots::{QueueView, SdmaSeat};
 use kernel::fmt;
 
-/// What writes a table of a GPU.
+/// Writes a table of a GPU.
 pub(super) type Table = fn(&Gpu, &mut fmt::Formatter<'_>) -> fmt::Result;
 
-/// How many there are of each kind.
+/// The number of objects of each kind.
 pub(super) fn objects(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let counts = gpu.hw.ledger.snapshot();
     counts
@@ -21,7 +22,7 @@ pub(super) fn objects(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         .try_for_each(|(kind, count)| writeln!(f, "{} {count}", kind.name()))
 }
 
-/// Bytes of VRAM.
+/// VRAM in bytes.
 pub(super) fn vram(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (total, used) = (gpu.memory.vram.total(), gpu.memory.vram.used());
     writeln!(
@@ -31,7 +32,8 @@ pub(super) fn vram(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     )
 }
 
-/// A process has a slice of doorbells as soon as it has a queue or maps its doorbells.
+/// The processes. A process has a slice of doorbells once it has a queue or has mapped its
+/// doorbells.
 pub(super) fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "pid pasid slice queues")?;
     gpu.queues.slices.states(|slice, pid, pasid| {
@@ -48,7 +50,8 @@ pub(super) fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// The memory of each address space that a process has acquired, in bytes. Its queues are quiesced while it is away.
+/// The memory of each acquired address space, in bytes. Its queues are evicted while its buffers
+/// are moved out.
 pub(super) fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "pid vram evicted pinned gtt userptr state")?;
     gpu.memory.evictor.states(|member| {
@@ -106,8 +109,9 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         .states(&mut |queue| compute_queue(queue, f))
 }
 
-/// Like [`queues`]; the slot is pipe and queue of MEC1, and what the hardware's pointers are only the hardware knows. Bytes of
-/// saved waves are those of a queue that is out.
+/// Like [`queues`], for a compute queue. The slot is pipe and queue of MEC1. The hardware read and
+/// write pointers are not available here. The bytes of saved waves are those of a queue that is off
+/// the hardware.
 fn compute_queue(queue: &compute::QueuePlacement<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let owner = queue.owner();
     let format = if queue.is_aql() { "aql" } else { "pm4" };
@@ -169,7 +173,8 @@ pub(super) fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// The VMIDs that the firmware has given to processes, and how many queues of each are on its list.
+/// The VMIDs that the firmware has given to processes, and how many queues of each are on its
+/// runlist.
 fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for vmid in Vmid::of_firmware(&gpu.hw.asic.vmids) {
         let Some(pasid) = gpu.hw.gmc.process(vmid) else {
@@ -188,7 +193,7 @@ fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Who has which slice of doorbells.
+/// The slices of doorbells and their owners.
 pub(super) fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "slice byte pid pasid\n0 0 kernel -\n1 8192 scheduled -")?;
     gpu.queues.slices.states(|slice, pid, pasid| {
@@ -229,7 +234,8 @@ pub(super) fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// The runlists of the hardware's scheduler: how many there were, and for how long none ran as one was put in another's place.
+/// The runlists of the hardware's scheduler: their number, and how long none ran while one replaced
+/// another.
 pub(super) fn runlists(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(lists) = gpu.queues.compute.lists() else {
         return Ok(());
@@ -238,7 +244,8 @@ pub(super) fn runlists(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "lists {}\nbetween_us {between}", lists.count)
 }
 
-/// The interrupt ring. What an overflow has lost, the watchdogs of rings and queues find.
+/// The interrupt ring. The watchdogs of rings and queues find the entries that an overflow has
+/// lost.
 pub(super) fn ih(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "overflows {}", gpu.hw.ih.overflows())
 }

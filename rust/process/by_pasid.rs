@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The events of each process by PASID: the way from an interrupt to who is told.
+//! The events of each process by PASID: the way from an interrupt to its process.
 
 use hw::ih::VmFault;
 use hw::topology::gpu_id::GpuId;
@@ -14,15 +14,15 @@ use crate::ip::ih::FaultPolicy;
 use crate::kern::task::TaskIdentity;
 use crate::queue::interrupts::ProcessSink;
 
-/// The processes that GPUs can name. The interrupt thread holds an entry a little longer than it is in here; its
-/// process has ended it before that, so that there is nothing left to free.
+/// The processes that GPUs can name. The interrupt thread may hold an entry slightly longer than it
+/// is listed. The process has ended the events before that, so that there is nothing left to free.
 #[pin_data]
 pub(super) struct PasidMap {
     #[pin]
     entries: XArray<Arc<PasidEntry>>,
 }
 
-/// What is known of a process.
+/// A process by its PASID.
 struct PasidEntry {
     who: TaskIdentity,
     events: Arc<ProcessEvents>,
@@ -30,7 +30,11 @@ struct PasidEntry {
 }
 
 impl PasidMap {
-    /// None. ENOMEM.
+    /// An empty map.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -40,7 +44,11 @@ impl PasidMap {
         )
     }
 
-    /// Lets GPUs name the process `who` by PASID `pasid`, which nobody else has. ENOMEM.
+    /// Adds the process `who` under PASID `pasid`, which no other process has.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn insert(&self, pasid: u16, who: TaskIdentity, process: &Process) -> Result {
         let (events, svm) = (process.events.clone(), process.svm.clone());
         let known = Arc::new(PasidEntry { who, events, svm }, GFP_KERNEL)?;
@@ -52,7 +60,7 @@ impl PasidMap {
         stored.map_err(|error| error.error)
     }
 
-    /// The process of PASID `pasid` has ended.
+    /// Removes PASID `pasid`, whose process has ended.
     pub(super) fn remove(&self, pasid: u16) {
         let gone = self.entries.lock().remove(pasid.into());
         drop(gone);
@@ -104,7 +112,7 @@ impl ProcessSink for PasidMap {
     }
 }
 
-/// What a process is told of a fault.
+/// The payload of a memory event for a fault.
 fn memory_fault(gpu: GpuId, fault: &VmFault) -> MemoryFault {
     MemoryFault {
         gpu,

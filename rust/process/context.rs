@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a process has of one GPU: its address space, its buffers, its doorbells.
+//! The state of a process on one GPU: address space, buffers, doorbells.
 
 use hw::trap::SecondLevelTrap;
 use hw::va::PAGE_SIZE;
@@ -22,40 +22,47 @@ use crate::queue::compute::TrapPage;
 use crate::queue::doorbell::{DoorbellSlice, SliceTable};
 use crate::render::file::RenderFile;
 
-/// A process's part of a GPU.
+/// A process's context on a GPU.
 #[pin_data]
 pub(crate) struct GpuContext {
     gpu: Arc<Gpu>,
     pid: i32,
     pasid: u16,
     space: AddressSpace,
-    /// Nothing may be mapped on the GPU any more: as `memory` says, for who has another context's.
+    /// No further mappings on the GPU are allowed: a copy of the flag in `memory`, for code that
+    /// holds another context's memory.
     closed: AtomicFlag,
-    /// Held while buffers are made and mapped; outside the mmap lock.
+    /// Held while buffers are created and mapped; outside the mmap lock.
     #[pin]
     memory: KillableMutex<ProcessBuffers>,
-    /// What is counted of the acquired address space: for who only looks, and need not wait until memory was found for a buffer.
+    /// The counters of the acquired address space, for readers that must not wait for a search for
+    /// buffer space.
     client: SetOnce<Arc<MemoryClient>>,
-    /// Inside the mmap lock: mmap needs it.
+    /// Inside the mmap lock, since mmap takes it.
     #[pin]
     doorbells: Mutex<LazyState<Arc<DoorbellSlice>>>,
-    /// The trap handler of its shaders. Held while it is made and changed; outside `Vm::state`.
+    /// The trap handler of its shaders. Held while that is created and changed; outside
+    /// `Vm::state`.
     #[pin]
     trap: Mutex<LazyState<Arc<TrapPage>>>,
     registers: Arc<RegisterPage>,
 }
 
-/// What a process gets when it first needs it.
+/// A value that is made on first use.
 enum LazyState<T> {
-    /// It has not yet.
+    /// Not made yet.
     Not,
     Has(T),
-    /// It ended.
+    /// The process ended.
     Ended,
 }
 
 impl<T: Clone> LazyState<T> {
-    /// What it needs, made by `make` if it is the first time. ENODEV at the end; errors of `make`.
+    /// The value, made by `make` on first use.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` at the end; errors of `make`.
     fn get(&mut self, make: impl FnOnce() -> Result<T>) -> Result<T> {
         match self {
             Self::Has(has) => Ok(has.clone()),
@@ -68,7 +75,7 @@ impl<T: Clone> LazyState<T> {
         }
     }
 
-    /// The process ended: it needs nothing any more.
+    /// Ends the value's use, and returns it if it was made.
     fn end(&mut self) -> Option<T> {
         match core::mem::replace(self, Self::Ended) {
             Self::Has(has) => Some(has),
@@ -78,7 +85,11 @@ impl<T: Clone> LazyState<T> {
 }
 
 impl GpuContext {
-    /// A context of `gpu`, of the process `pid`, `pasid`, of `space`, with nothing in it. ENOMEM.
+    /// An empty context on `gpu` of the process `pid`, `pasid`, of `space`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(
         gpu: &Arc<Gpu>,
         pid: i32,
@@ -112,13 +123,17 @@ impl GpuContext {
         &self.gpu
     }
 
-    /// Whether it is `gpu`'s.
+    /// Whether this is a context on `gpu`.
     pub(super) fn is_on(&self, gpu: &Arc<Gpu>) -> bool {
         Arc::ptr_eq(&self.gpu, gpu)
     }
 
-    /// Runs `f` on the memory. ENODEV when the process or the GPU is at its end, EINTR when the caller is killed while another thread has it: that
-    /// may take as long as room for a buffer takes to find.
+    /// Runs `f` on the memory.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the process or the GPU is at its end; `EINTR` when the caller is killed while
+    /// another thread holds the memory: that may take as long as a search for buffer space.
     pub(crate) fn with_memory<T>(
         &self,
         f: impl FnOnce(&mut ProcessBuffers) -> Result<T>,
@@ -130,22 +145,31 @@ impl GpuContext {
         f(&mut memory)
     }
 
-    /// Maps a buffer of this GPU's to that of `on`, of the same process. ENODEV before ACQUIRE_VM of either, or at the end; see
-    /// [`ProcessBuffers::map`] and [`ProcessBuffers::map_peer`].
+    /// Maps a buffer of this GPU to the GPU of `on`, of the same process.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` before ACQUIRE_VM of either, or at the end; see [`ProcessBuffers::map`] and
+    /// [`ProcessBuffers::map_peer`].
     pub(crate) fn map(&self, handle: u32, on: &Self) -> Result {
         if core::ptr::eq(self, on) {
             return self.with_memory(|memory| memory.map(handle, &|| self.check_alive()));
         }
         let vm = on.vm()?;
         self.with_memory(|memory| {
-            // Who closes it looks after that for what is mapped on it, here too: until then the GPU stays.
+            // The thread that closes `on` looks for its mappings after that, here too: until then
+            // the GPU stays.
             let go_on = || self.check_alive().and(on.check_alive());
             go_on()?;
             memory.map_peer(handle, &vm, &go_on)
         })
     }
 
-    /// Unmaps a buffer of this GPU's from that of `on`, of the same process. ENODEV as [`GpuContext::map`]; see [`ProcessBuffers::unmap`].
+    /// Unmaps a buffer of this GPU from the GPU of `on`, of the same process.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` as [`GpuContext::map`]; see [`ProcessBuffers::unmap`].
     pub(crate) fn unmap(&self, handle: u32, on: &Self) -> Result {
         if core::ptr::eq(self, on) {
             return self.with_memory(|memory| memory.unmap(handle));
@@ -154,7 +178,11 @@ impl GpuContext {
         self.with_memory(|memory| memory.unmap_peer(handle, &vm))
     }
 
-    /// ACQUIRE_VM: see [`ProcessBuffers::acquire`]. What is counted of it is shown in `folder` from then on. EINVAL for a file of another GPU.
+    /// ACQUIRE_VM: see [`ProcessBuffers::acquire`]. From then on `folder` shows its counters.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a file of another GPU.
     pub(super) fn acquire(
         &self,
         file: DrmFileRef<RenderFile>,
@@ -166,42 +194,58 @@ impl GpuContext {
         let vm = file.data().vm().clone();
         self.with_memory(|memory| {
             memory.acquire(file)?;
-            // While the GPU stays: files of the same name may be those of its next time.
+            // While the GPU stays: after it went and came back, files of the same name may exist.
             if let Some(folder) = folder {
                 folder.acquired(self.gpu.hw.id, &vm);
             }
             Ok(())
         })?;
-        // The same for each call that gets here.
+        // Each call that gets here would set the same value.
         let _ = self.client.populate(vm.client().clone());
         vm.client().belongs_to(self.pasid);
         vm.group().belongs_to(self.pid, self.pasid, &self.space);
         Ok(())
     }
 
-    /// What is counted of the address space, if one was acquired.
+    /// The counters of the address space, if one was acquired.
     pub(crate) fn client(&self) -> Option<&MemoryClient> {
         self.client.as_ref().map(|client| &**client)
     }
 
-    /// The address space. ENODEV before ACQUIRE_VM.
+    /// The address space.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` before ACQUIRE_VM.
     pub(crate) fn vm(&self) -> Result<Arc<Vm>> {
         self.with_memory(|memory| memory.vm().cloned())
     }
 
-    /// The process's doorbells, made with the first call. ENODEV at the end, ENOMEM.
+    /// The process's doorbells, created by the first call.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` at the end; `ENOMEM`.
     pub(crate) fn slice(&self) -> Result<Arc<DoorbellSlice>> {
         let open = || SliceTable::open(&self.gpu.queues, self.pid, self.pasid);
         self.doorbells.lock().get(open)
     }
 
-    /// The trap handler of the process's shaders, made with the first call. ENODEV before ACQUIRE_VM and at the end, ENOMEM.
+    /// The trap handler of the process's shaders, created by the first call.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` before ACQUIRE_VM and at the end; `ENOMEM`.
     pub(crate) fn trap(&self) -> Result<Arc<TrapPage>> {
         let vm = self.vm()?;
         self.trap.lock().get(|| TrapPage::new(&vm))
     }
 
-    /// SET_TRAP_HANDLER: where the process's own handler is. ENODEV before ACQUIRE_VM and at the end, ENOMEM.
+    /// SET_TRAP_HANDLER: sets the address of the process's own handler.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` before ACQUIRE_VM and at the end; `ENOMEM`.
     pub(crate) fn set_trap_handler(&self, second: SecondLevelTrap) -> Result {
         let vm = self.vm()?;
         let mut trap = self.trap.lock();
@@ -223,7 +267,7 @@ impl GpuContext {
         self.registers.mmap(vma)
     }
 
-    /// Refuses new use; what is there stays until [`GpuContext::release`].
+    /// Refuses new use. Existing state stays until [`GpuContext::release`].
     pub(super) fn close(&self) {
         self.closed.store(true, Release);
         self.memory.lock().close();
@@ -234,7 +278,12 @@ impl GpuContext {
         self.closed.load(Acquire)
     }
 
-    /// ENODEV when the process is losing the GPU: who closes it waits for who has its memory.
+    /// Checks that the process is not losing the GPU: the thread that closes the context waits for
+    /// the holder of its memory.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when it is.
     fn check_alive(&self) -> Result {
         if self.is_closed() {
             return Err(ENODEV);
@@ -242,13 +291,14 @@ impl GpuContext {
         Ok(())
     }
 
-    /// Takes the process's buffers of this GPU out of its address space on that of `on`, which is closed. The process's queues there
-    /// must be gone.
+    /// Unmaps the process's buffers of this GPU from its address space on the GPU of `on`, which is
+    /// closed. The process's queues there must be gone.
     pub(super) fn unmap_on(&self, on: &Self) {
         self.memory.lock().unmap_on(&on.gpu.memory);
     }
 
-    /// Gives everything back. The process's queues on this GPU must be gone, and what of other GPUs was mapped here.
+    /// Releases everything. The process's queues on this GPU must be gone, and so must the mappings
+    /// of other GPUs' buffers here.
     pub(super) fn release(&self) {
         let trap = self.trap.lock().end();
         drop(trap);

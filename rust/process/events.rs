@@ -24,20 +24,21 @@ use page::{EventPage, OwnEventPage};
 pub(crate) use event::{EventKind, EventPayload, MemoryFault};
 pub(crate) use waiting::{ConsumedEvents, WaitItem, WaitItems};
 
-/// Slots in the event page: `KFD_SIGNAL_EVENT_LIMIT`. Slot 0 is no event's: firmware sends interrupts of context 0
-/// that mean nothing.
+/// Slots in the event page: `KFD_SIGNAL_EVENT_LIMIT`. Slot 0 belongs to no event: firmware sends
+/// interrupts of context 0 that mean nothing.
 pub(crate) const SLOTS: usize = uapi::KFD_SIGNAL_EVENT_LIMIT as usize;
-/// Slots that are used before the process maps the driver's page: what the first clients mapped.
+/// Slots that are used before the process maps the driver's page: the size that the first clients
+/// mapped.
 const UNMAPPED_SLOTS: usize = 256;
-/// Slots that are looked at before the lock is given to others.
+/// Slots that are polled before the lock is released for others.
 const SLOTS_AT_ONCE: usize = 256;
 /// Number of the first event without a slot.
 const FIRST_OTHER: u32 = 0x4000_0000;
 /// Events without a slot.
 const OTHERS: usize = 1024;
 
-/// The events of a process. `changing` is outside the spinlock, inside the mmap lock, and held over allocations: by
-/// who adds events. All else takes the spinlock alone.
+/// The events of a process. `changing` is outside the spinlock and inside the mmap lock; code that
+/// adds events holds it over allocations. Everything else takes only the spinlock.
 #[pin_data]
 pub(crate) struct ProcessEvents {
     #[pin]
@@ -47,9 +48,9 @@ pub(crate) struct ProcessEvents {
 }
 
 struct EventsState {
-    /// Those with a slot, by slot.
+    /// Events with a slot, by slot.
     signals: EventIds,
-    /// The others, from [`FIRST_OTHER`] on.
+    /// The other events, from [`FIRST_OTHER`] on.
     others: EventIds,
     page: Option<EventPage>,
     /// Slots that the process has mapped.
@@ -58,7 +59,11 @@ struct EventsState {
 }
 
 impl ProcessEvents {
-    /// No events. ENOMEM.
+    /// No events.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -78,8 +83,12 @@ impl ProcessEvents {
         )
     }
 
-    /// Takes a buffer of the process for the event page: system memory of the driver's with room for all slots, which
-    /// are cleared. EINVAL for another buffer, or if there is a page; ENODEV at the process's end.
+    /// Takes a buffer of the process for the event page: system memory of the driver's with room
+    /// for all slots, which are cleared.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for another kind of buffer, or if there is a page; `ENODEV` at the process's end.
     pub(crate) fn set_page(&self, bo: ARef<Bo>, handle: u64) -> Result {
         if !bo.is_gtt() || bo.size() < SLOTS * page::SLOT_BYTES {
             return Err(EINVAL);
@@ -102,8 +111,9 @@ impl ProcessEvents {
         Ok(())
     }
 
-    /// Whether `bo`, the buffer of this handle, is the event page: by another handle it may be let go, and when the page's GPU has
-    /// gone and come again the handle is another buffer's.
+    /// Whether `bo`, the buffer of this handle, is the event page. The process may free the buffer
+    /// by another handle, and after the page's GPU has gone and come back the handle belongs to
+    /// another buffer.
     pub(crate) fn is_page(&self, bo: &Bo, handle: u64) -> bool {
         let is = |page: &EventPage| match page {
             EventPage::Buffer { bo: of, handle: by } => {
@@ -114,8 +124,11 @@ impl ProcessEvents {
         self.state.lock().page.as_ref().is_some_and(is)
     }
 
-    /// Makes an event; its number, which for one with a slot is the slot's. ENOSPC if all numbers are taken, ENOMEM,
-    /// ENODEV at the process's end.
+    /// Creates an event; returns its number, which is the slot's for an event with a slot.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if all numbers are taken; `ENOMEM`; `ENODEV` at the process's end.
     pub(crate) fn create(&self, kind: EventKind, auto_reset: bool) -> Result<u32> {
         let _changing = self.changing.lock();
         let event = KBox::new(KfdEvent::new(kind, auto_reset), GFP_KERNEL_ACCOUNT)?;
@@ -142,7 +155,7 @@ impl ProcessEvents {
         Ok(u32::try_from(number)?)
     }
 
-    /// Sees to it that there are places and slots for events. The caller holds `changing`.
+    /// Ensures that there are table entries and slots for events. The caller holds `changing`.
     fn prepare_slots(&self) -> Result {
         let (places, page) = {
             let state = self.state.lock();
@@ -162,7 +175,7 @@ impl ProcessEvents {
         Ok(())
     }
 
-    /// Sees to it that there are places for events without slots. The caller holds `changing`.
+    /// Ensures that there are table entries for events without slots. The caller holds `changing`.
     fn prepare_unslotted(&self) -> Result {
         if self.state.lock().others.is_none() {
             let others = EventIds::new(OTHERS)?;
@@ -172,20 +185,32 @@ impl ProcessEvents {
         Ok(())
     }
 
-    /// Destroys event `id`; who waits for it gets EIO. EINVAL.
+    /// Destroys event `id`; its waiters get `EIO`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown event.
     pub(crate) fn destroy(&self, id: u32) -> Result {
         let event = self.state.lock().remove(id).ok_or(EINVAL)?;
-        // Freed without the lock.
+        // Freed outside the lock.
         drop(event);
         Ok(())
     }
 
-    /// Sets event `id` for the process. EINVAL for an unknown one, or one that is not the process's to set.
+    /// Sets event `id` for the process.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown event, or one that the process may not set.
     pub(crate) fn set(&self, id: u32) -> Result {
         self.on_signal(id, KfdEvent::set)
     }
 
-    /// Resets event `id` for the process. EINVAL as for [`ProcessEvents::set`].
+    /// Resets event `id` for the process.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` as for [`ProcessEvents::set`].
     pub(crate) fn reset(&self, id: u32) -> Result {
         self.on_signal(id, KfdEvent::reset)
     }
@@ -200,8 +225,11 @@ impl ProcessEvents {
         Ok(())
     }
 
-    /// Maps the driver's event page at `vma`; events may then have as many slots as are mapped. EINVAL without such
-    /// a page, or for a mapping larger than it or not shared.
+    /// Maps the driver's event page at `vma`; events may then have as many slots as are mapped.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without such a page, or for a mapping that is larger than it or not shared.
     pub(crate) fn mmap(&self, vma: &VmaNew) -> Result {
         let own = match &self.state.lock().page {
             Some(EventPage::Own(page)) => page.clone(),
@@ -220,8 +248,9 @@ impl ProcessEvents {
         Ok(())
     }
 
-    /// An interrupt of the process came, whose context has `bits` valid bits: sets the event that it names; false if it names
-    /// none, and any may be meant. Allocates nothing, waits for nothing.
+    /// Handles an interrupt of the process whose context has `bits` valid bits: sets the event that
+    /// it names. False if it names none, so that any event may be meant. Allocates nothing, does
+    /// not wait.
     pub(crate) fn signal(&self, context: u32, bits: u32) -> bool {
         let mut state = self.state.lock();
         let slot = state.named(context, bits);
@@ -231,16 +260,16 @@ impl ProcessEvents {
         slot.is_some()
     }
 
-    /// Sets every event whose slot the GPU has written to. Allocates nothing, waits for nothing.
+    /// Sets every event whose slot the GPU has written to. Allocates nothing, does not wait.
     pub(crate) fn poll_slots(&self) {
         let mut at = 0;
-        // The lock is not held over the slots of all.
+        // The lock is released between groups of slots.
         while let Some(next) = self.state.lock().set_signaled(at, SLOTS_AT_ONCE) {
             at = next;
         }
     }
 
-    /// Sets the events of `kind`, for `payload`. Allocates nothing, waits for nothing.
+    /// Sets the events of `kind`, with `payload`. Allocates nothing, does not wait.
     pub(crate) fn raise(&self, kind: EventKind, payload: EventPayload) {
         let mut state = self.state.lock();
         let mut at = 0;
@@ -254,7 +283,7 @@ impl ProcessEvents {
         }
     }
 
-    /// Destroys all events and gives the page back; nothing comes after it.
+    /// Destroys all events and releases the page; no event is added afterwards.
     pub(super) fn end(&self) {
         let _changing = self.changing.lock();
         let left = {
@@ -265,7 +294,7 @@ impl ProcessEvents {
             let others = core::mem::replace(&mut state.others, EventIds::none());
             (signals, others, state.page.take())
         };
-        // Freed without the lock.
+        // Freed outside the lock.
         drop(left);
     }
 }
@@ -279,7 +308,7 @@ impl EventsState {
         }
     }
 
-    /// Takes the event `id` out, and tells those that wait for it.
+    /// Removes the event `id`, and notifies its waiters.
     fn remove(&mut self, id: u32) -> Option<KBox<KfdEvent>> {
         let event = match id.checked_sub(FIRST_OTHER) {
             Some(number) => self.others.remove(number as usize)?,
@@ -308,7 +337,8 @@ impl EventsState {
             .is_some_and(|page| page.is_signaled(slot))
     }
 
-    /// The slot of the event that the low `bits` bits of a context name, if the GPU has written to it.
+    /// The slot of the event that the low `bits` bits of a context name, if the GPU has written to
+    /// it.
     fn named(&mut self, context: u32, bits: u32) -> Option<usize> {
         let first = usize::try_from(context).ok()?;
         let step = 1usize.checked_shl(bits).unwrap_or(SLOTS).min(SLOTS);
@@ -327,8 +357,8 @@ impl EventsState {
         }
     }
 
-    /// Sets the events whose slots the GPU has written to, of `most` that there are from slot `at` on; where to go on, if
-    /// there are more.
+    /// Sets the events whose slots the GPU has written to, among `most` events from slot `at` on.
+    /// Returns where to continue if there are more.
     fn set_signaled(&mut self, mut at: usize, most: usize) -> Option<usize> {
         for _ in 0..most {
             let slot = self.signals.next(at)?;

@@ -3,15 +3,15 @@
 
 use kernel::prelude::*;
 
-/// Objects by number. Numbers start at 1, and those that are free again are used first. There may be more of them
-/// than pages in a row can be had for.
+/// Objects by number. Numbers start at 1, and free ones are reused first. There may be more objects
+/// than contiguous pages can be had for.
 pub(super) struct HandleTable<T> {
     places: KVVec<Option<T>>,
     free: KVVec<u32>,
 }
 
 impl<T> HandleTable<T> {
-    /// No objects.
+    /// An empty table.
     pub(super) const fn new() -> Self {
         Self {
             places: KVVec::new(),
@@ -19,11 +19,16 @@ impl<T> HandleTable<T> {
         }
     }
 
-    /// The number that [`HandleTable::insert`] will give to the next object, which then cannot fail. ENOMEM, ENOSPC.
+    /// The number that [`HandleTable::insert`] will give to the next object. That insertion cannot
+    /// fail.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENOSPC`.
     pub(super) fn next(&mut self) -> Result<u32> {
         if self.free.is_empty() {
             let number = u32::try_from(self.places.len() + 1).map_err(|_| ENOSPC)?;
-            // With room for every number, one that comes back finds a place.
+            // Reserves room for every number, so that giving one back cannot fail.
             self.free
                 .reserve(self.places.len() + 1, GFP_KERNEL_ACCOUNT)?;
             self.places.push(None, GFP_KERNEL_ACCOUNT)?;
@@ -32,35 +37,44 @@ impl<T> HandleTable<T> {
         self.free.last().copied().ok_or(ENOSPC)
     }
 
-    /// Puts an object in and gives its number. ENOMEM, ENOSPC.
+    /// Inserts an object and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENOSPC`.
     pub(super) fn insert(&mut self, object: T) -> Result<u32> {
         let number = self.reserve()?;
         self.fill(number, object);
         Ok(number)
     }
 
-    /// Takes a number for an object that comes later, by [`HandleTable::fill`], or does not: [`HandleTable::release`]. Nobody
-    /// finds anything under it meanwhile. ENOMEM, ENOSPC.
+    /// Reserves a number for an object that follows by [`HandleTable::fill`], or does not:
+    /// [`HandleTable::release`]. Meanwhile the number finds no object.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENOSPC`.
     pub(super) fn reserve(&mut self) -> Result<u32> {
         let number = self.next()?;
         self.free.pop();
         Ok(number)
     }
 
-    /// Puts the object in for which `number` was taken.
+    /// Inserts the object for which `number` was reserved.
     pub(super) fn fill(&mut self, number: u32, object: T) {
         if let Some(place) = self.place(number) {
             *place = Some(object);
         }
     }
 
-    /// The object for which `number` was taken does not come, or is gone: see [`HandleTable::remove_reserved`].
+    /// Frees `number`: its object does not follow, or was removed by
+    /// [`HandleTable::remove_reserved`].
     pub(super) fn release(&mut self, number: u32) {
         // Cannot fail: see `next`.
         let _ = self.free.push_within_capacity(number);
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.places.iter().all(Option::is_none)
     }
@@ -80,19 +94,19 @@ impl<T> HandleTable<T> {
         self.places.iter_mut().flatten()
     }
 
-    /// Takes the object of a number out.
+    /// Removes the object of a number.
     pub(super) fn remove(&mut self, number: u32) -> Option<T> {
         let object = self.remove_reserved(number)?;
         self.release(number);
         Some(object)
     }
 
-    /// Takes the object of a number out, and leaves the number taken until [`HandleTable::release`].
+    /// Removes the object of a number, which stays reserved until [`HandleTable::release`].
     pub(super) fn remove_reserved(&mut self, number: u32) -> Option<T> {
         self.place(number)?.take()
     }
 
-    /// Takes out all objects, in the order of their numbers.
+    /// Removes all objects, in the order of their numbers.
     pub(super) fn remove_all(&mut self) -> impl Iterator<Item = T> {
         core::mem::replace(self, Self::new())
             .places
@@ -100,7 +114,7 @@ impl<T> HandleTable<T> {
             .flatten()
     }
 
-    /// The number of an object that `which` says. All of them are looked at.
+    /// The number of an object that `which` selects. Looks at all of them.
     pub(super) fn find(&self, which: impl Fn(&T) -> bool) -> Option<u32> {
         let found = self
             .places

@@ -5,7 +5,7 @@ use kernel::bitmap::BitmapVec;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
-/// How many there are: 16 bits. 0 is nobody's.
+/// The number of PASIDs, which have 16 bits. 0 is not used.
 const COUNT: usize = 1 << 16;
 
 /// The PASIDs in use.
@@ -27,7 +27,11 @@ pub(crate) struct Pasid {
 }
 
 impl PasidPool {
-    /// None in use. ENOMEM.
+    /// An empty pool.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let mut used = BitmapVec::new(COUNT, GFP_KERNEL)?;
         used.set_bit(0);
@@ -39,8 +43,12 @@ impl PasidPool {
         )
     }
 
-    /// Leases one, of those that are free the one that was not used for longest: interrupts of the last owner may
-    /// still be on their way. ENOSPC if all are in use.
+    /// Leases the PASID that has been free for the longest time: interrupts of the previous owner
+    /// may still be pending.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if all are in use.
     pub(crate) fn lease(self: &Arc<Self>) -> Result<Pasid> {
         let mut state = self.state.lock();
         let found = state.used.next_zero_bit(state.next);

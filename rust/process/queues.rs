@@ -10,7 +10,7 @@ use super::handles::HandleTable;
 use super::sysfs::QueueFolder;
 use crate::queue::UserQueue;
 
-/// A queue, what it is on, and where it is shown. Dropped without the lock of [`ProcessQueues`].
+/// A queue, its context, and its folder in sysfs. Dropped outside the lock of [`ProcessQueues`].
 pub(super) struct QueueEntry {
     pub(super) queue: Arc<dyn UserQueue>,
     pub(super) context: Arc<GpuContext>,
@@ -20,12 +20,12 @@ pub(super) struct QueueEntry {
 /// The queues by id.
 pub(super) struct ProcessQueues {
     entries: HandleTable<QueueEntry>,
-    /// Whether the ROCm runtime has announced itself, which it does before it has queues.
+    /// Whether the ROCm runtime has registered, which it does before it creates queues.
     runtime: bool,
 }
 
 impl ProcessQueues {
-    /// No queues.
+    /// An empty table.
     pub(super) const fn new() -> Self {
         Self {
             entries: HandleTable::new(),
@@ -33,12 +33,16 @@ impl ProcessQueues {
         }
     }
 
-    /// A number for a queue that is about to be made. ENOMEM, ENOSPC.
+    /// Reserves a number for a queue that is about to be created.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENOSPC`.
     pub(super) fn reserve(&mut self) -> Result<u32> {
         self.entries.reserve()
     }
 
-    /// The queue of number `id` was made, or was not; how that went.
+    /// Ends the creation of the queue with number `id`; returns its outcome.
     pub(super) fn complete(&mut self, id: u32, entry: Result<QueueEntry>) -> Result<DoorbellSlot> {
         match entry {
             Ok(entry) => {
@@ -53,13 +57,17 @@ impl ProcessQueues {
         }
     }
 
-    /// The queue `id`, and what it is on. EINVAL.
+    /// The queue `id` and its context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown queue.
     pub(super) fn get(&mut self, id: u32) -> Result<(Arc<dyn UserQueue>, Arc<GpuContext>)> {
         let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
         Ok((entry.queue.clone(), entry.context.clone()))
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -81,7 +89,8 @@ impl ProcessQueues {
         self.runtime = false;
     }
 
-    /// The ring of queue `id`, which is `queue`, has `size` bytes now. Nothing happens if it is not any more.
+    /// Notes that the ring of queue `id`, which is `queue`, now has `size` bytes. No effect if that
+    /// is another queue by now.
     pub(super) fn resized(&mut self, id: u32, queue: &Arc<dyn UserQueue>, size: u64) {
         let entry = self.entries.get_mut(id);
         let entry = entry.filter(|entry| Arc::ptr_eq(&entry.queue, queue));
@@ -90,8 +99,12 @@ impl ProcessQueues {
         }
     }
 
-    /// Takes queue `id` out, which is `queue`. EINVAL if it is not any more. Its number is another's only after
-    /// [`ProcessQueues::release`], when its folder is not there any more.
+    /// Removes queue `id`, which is `queue`. Its number is reused only after
+    /// [`ProcessQueues::release`], when its folder is gone.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if that is another queue by now.
     pub(super) fn remove(&mut self, id: u32, queue: &Arc<dyn UserQueue>) -> Result<QueueEntry> {
         let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
         if !Arc::ptr_eq(&entry.queue, queue) {
@@ -100,7 +113,7 @@ impl ProcessQueues {
         self.entries.remove_reserved(id).ok_or(EINVAL)
     }
 
-    /// Takes a queue on `context` out, if there is one, as [`ProcessQueues::remove`] does.
+    /// Removes a queue on `context`, if there is one, as [`ProcessQueues::remove`] does.
     pub(super) fn remove_on(&mut self, context: &Arc<GpuContext>) -> Option<(u32, QueueEntry)> {
         let id = self
             .entries
@@ -108,7 +121,7 @@ impl ProcessQueues {
         Some((id, self.entries.remove_reserved(id)?))
     }
 
-    /// Queue `id`, which was taken out, is dropped.
+    /// Frees the number of queue `id`, which was removed and dropped.
     pub(super) fn release(&mut self, id: u32) {
         self.entries.release(id);
     }

@@ -11,7 +11,7 @@ use kernel::sync::{Arc, ArcBorrow, SetOnce};
 use crate::gpu::Gpu;
 use crate::kern::vma::{self, Mappable, VmaPage, VmaZapper};
 
-/// The page, as one process has it.
+/// The page, as mapped by one process.
 pub(super) struct RegisterPage {
     gpu: Arc<Gpu>,
     pasid: u16,
@@ -20,7 +20,11 @@ pub(super) struct RegisterPage {
 }
 
 impl RegisterPage {
-    /// The page of `gpu` for the process `pasid`. ENOMEM.
+    /// The page of `gpu` for the process `pasid`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(gpu: &Arc<Gpu>, pasid: u16) -> Result<Arc<Self>> {
         let registers = Self {
             gpu: gpu.clone(),
@@ -31,7 +35,7 @@ impl RegisterPage {
         Ok(Arc::new(registers, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// The first of the page's offsets in the file's address space, in pages: each process has one of its own.
+    /// The page's offset in the file's address space, in pages: each process has one of its own.
     fn pgoff(&self) -> usize {
         let offset = MmapOffset {
             kind: MmapKind::Mmio,
@@ -40,7 +44,11 @@ impl RegisterPage {
         (offset.encode() / PAGE_SIZE) as usize + usize::from(self.pasid)
     }
 
-    /// Maps the page at `vma`. EINVAL for a mapping that is not shared, or not one page; ENODEV at the end.
+    /// Maps the page at `vma`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a mapping that is not shared, or not one page; `ENODEV` at the end.
     pub(super) fn mmap(self: &Arc<Self>, vma: &VmaNew) -> Result {
         if self.closed.load(Relaxed) {
             return Err(ENODEV);
@@ -49,7 +57,7 @@ impl RegisterPage {
         vma::map(vma, self.clone(), 1, self.pgoff())
     }
 
-    /// Takes the page away: every access gives SIGBUS. Sleeps.
+    /// Unmaps the page: every further access gives SIGBUS. May sleep.
     pub(super) fn close(&self) {
         self.closed.store(true, Relaxed);
         if let Some(zapper) = self.zapper.as_ref() {
@@ -67,7 +75,7 @@ impl Mappable for RegisterPage {
     }
 
     fn mapped(this: ArcBorrow<'_, Self>, _index: usize) {
-        // It may have been closed since `page` was asked, and its taking away too early for this mapping.
+        // `close` may have run after `page` was asked, too early to see this mapping.
         if this.closed.load(Relaxed) {
             this.close();
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `/sys/class/kfd/kfd/proc/<PID>/`: what amdkfd shows there of a process, as far as it is known. From the first open of /dev/kfd
-//! to the end of what the process has, with files for each GPU that there is, whether the process uses it or not: rocm-smi gives up where
-//! one has none.
+//! `/sys/class/kfd/kfd/proc/<PID>/`: amdkfd's files about a process, as far as rkfd has the values.
+//! They exist from the first open of /dev/kfd to the end of the process's state, with files for
+//! each GPU of the machine, whether the process uses it or not: rocm-smi gives up if one GPU has
+//! none.
 //!
-//! A folder or file that goes waits for those who read it, so what they display takes spinlocks at most.
+//! Removing a folder or file waits for its readers, so showing a file takes at most spinlocks.
 
 use core::fmt;
 
@@ -33,7 +34,7 @@ static GPUID: SysfsName = SysfsName::new(c"gpuid");
 /// `proc`: the folder of the processes' folders.
 #[pin_data]
 pub(crate) struct ProcessesFolder {
-    /// The GPUs that every process has files for.
+    /// The GPUs for which every process has files.
     #[pin]
     gpus: Mutex<KVec<GpuId>>,
     folder: SysfsFolder,
@@ -43,7 +44,7 @@ pub(crate) struct ProcessesFolder {
 /// `proc/<PID>`. Dropped in this order.
 #[pin_data]
 pub(super) struct ProcessFolder {
-    /// Held while files are made.
+    /// Held while files are created.
     #[pin]
     gpus: Mutex<KVec<ProcessGpuFiles>>,
     queues: SysfsFolder,
@@ -66,7 +67,7 @@ pub(super) struct QueueFolder {
     _process: Arc<ProcessFolder>,
 }
 
-/// A number as most files have it.
+/// A number in the format of most files.
 struct DecimalFile(u64);
 
 impl fmt::Display for DecimalFile {
@@ -75,18 +76,19 @@ impl fmt::Display for DecimalFile {
     }
 }
 
-/// What is counted of a process on a GPU, once it has acquired an address space there; until then all is 0.
+/// The counters of a process on a GPU, once it has acquired an address space there; until then all
+/// are 0.
 struct ProcessCounters(SetOnce<(Arc<MemoryClient>, Arc<QueueGroup>)>);
 
 impl ProcessCounters {
-    /// What `count` finds.
+    /// The counter that `count` selects.
     fn get(&self, count: impl FnOnce(&MemoryClient, &QueueGroup) -> u64) -> DecimalFile {
         let counted = self.0.as_ref();
         DecimalFile(counted.map_or(0, |(client, group)| count(client, group)))
     }
 }
 
-/// Bytes of VRAM that a process asked for.
+/// Bytes of VRAM that a process has allocated.
 struct VramFile(Arc<ProcessCounters>);
 
 impl fmt::Display for VramFile {
@@ -96,7 +98,7 @@ impl fmt::Display for VramFile {
     }
 }
 
-/// Microseconds for which engines of SDMA had packets of a process to do.
+/// Microseconds in which SDMA engines had packets of a process to execute.
 struct SdmaFile(Arc<ProcessCounters>);
 
 impl fmt::Display for SdmaFile {
@@ -106,7 +108,7 @@ impl fmt::Display for SdmaFile {
     }
 }
 
-/// Milliseconds for which a process's queues were kept off the hardware.
+/// Milliseconds for which a process's queues were evicted.
 struct EvictedMs(Arc<ProcessCounters>);
 
 impl fmt::Display for EvictedMs {
@@ -116,12 +118,12 @@ impl fmt::Display for EvictedMs {
     }
 }
 
-/// Microseconds of a time, which is none before its beginning.
+/// The microseconds of a time; 0 if it is negative.
 fn micros(time: Delta) -> u64 {
     u64::try_from(time.as_nanos() / 1000).unwrap_or(0)
 }
 
-/// Bytes of a queue's ring. Like all files of a queue without the end of a line, as amdkfd has them.
+/// Bytes of a queue's ring. Like all files of a queue it has no newline at its end, as in amdkfd.
 struct RingSizeFile(Atomic<u64>);
 
 impl fmt::Display for RingSizeFile {
@@ -131,7 +133,11 @@ impl fmt::Display for RingSizeFile {
 }
 
 impl ProcessesFolder {
-    /// The folder, without processes, in that of `device`. ENOMEM.
+    /// Creates the folder, without processes, in that of `device`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(device: Arc<ClassDevice>) -> Result<Arc<Self>> {
         let folder = SysfsFolder::under_device(&device, c"proc", SysfsFiles::new())?;
         Arc::pin_init(
@@ -144,7 +150,11 @@ impl ProcessesFolder {
         )
     }
 
-    /// The folder of the process `pid`, which has none yet, without files of GPUs. ENOMEM.
+    /// Creates the folder of the process `pid`, which has none yet, without files of GPUs.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn add(self: &Arc<Self>, pid: i32, pasid: u16) -> Result<Arc<ProcessFolder>> {
         let name = CString::try_from_fmt(fmt!("{pid}"))?;
         let files = SysfsFiles::new().with(&PASID, &DecimalFile(pasid.into()))?;
@@ -161,28 +171,33 @@ impl ProcessesFolder {
         )
     }
 
-    /// Has processes that are added from now on show the GPU `gpu`. ENOMEM.
+    /// Processes that are added from now on show the GPU `gpu`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn show(&self, gpu: GpuId) -> Result {
         Ok(self.gpus.lock().push(gpu, GFP_KERNEL)?)
     }
 
-    /// Has them no longer show it.
+    /// Processes that are added from now on do not show the GPU any more.
     pub(super) fn hide(&self, gpu: GpuId) {
         self.gpus.lock().retain(|&mut other| other != gpu);
     }
 }
 
-/// What a process's folder has to have changed to show the GPUs that there are.
+/// A change that a process's folder needs to show the present GPUs.
 #[derive(Clone, Copy)]
 pub(super) enum FolderChange {
-    /// It has no files of this one.
+    /// It has no files of this GPU.
     Lacks(GpuId),
-    /// It has files of this one, which is to be shown no more.
+    /// It has files of this GPU, which is not shown any more.
     Keeps(GpuId),
 }
 
 impl ProcessFolder {
-    /// In what the GPUs that it shows differ from those that are to be shown, if in anything. Allocates nothing.
+    /// A difference between the GPUs that the folder shows and those to be shown, if there is any.
+    /// Allocates nothing.
     pub(super) fn differs(&self) -> Option<FolderChange> {
         let (wanted, has) = (self.all.gpus.lock(), self.gpus.lock());
         let lacks = |gpu: &&GpuId| !has.iter().any(|files| files.gpu == **gpu);
@@ -193,7 +208,11 @@ impl ProcessFolder {
         Some(FolderChange::Keeps(has.iter().find(keeps)?.gpu))
     }
 
-    /// Makes or removes the files in question. ENOMEM.
+    /// Creates or removes the files in question.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn adjust(&self, differs: FolderChange) -> Result {
         match differs {
             FolderChange::Lacks(gpu) => self.add_gpu(gpu),
@@ -204,7 +223,11 @@ impl ProcessFolder {
         }
     }
 
-    /// Adds the files of the GPU `gpu`, which has none. ENOMEM.
+    /// Adds the files of the GPU `gpu`, which has none.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn add_gpu(&self, gpu: GpuId) -> Result {
         let number = gpu.get();
         let counted = Arc::new(ProcessCounters(SetOnce::new()), GFP_KERNEL)?;
@@ -232,8 +255,8 @@ impl ProcessFolder {
         Ok(())
     }
 
-    /// The process has acquired `vm` on the GPU `gpu`, of which that is counted from now on; the same for each call while there are files
-    /// of that GPU.
+    /// The process has acquired `vm` on the GPU `gpu`: its counters are shown from now on. Further
+    /// calls have no effect while files of that GPU exist.
     pub(super) fn acquired(&self, gpu: GpuId, vm: &Vm) {
         let gpus = self.gpus.lock();
         if let Some(files) = gpus.iter().find(|files| files.gpu == gpu) {
@@ -242,13 +265,18 @@ impl ProcessFolder {
         }
     }
 
-    /// Removes the files of the GPU `gpu`, if there are any, after their readers.
+    /// Removes the files of the GPU `gpu`, if there are any, and waits for their readers.
     pub(super) fn remove_gpu(&self, gpu: GpuId) {
         let mut gpus = self.gpus.lock();
         gpus.retain(|files| files.gpu != gpu);
     }
 
-    /// The folder of the queue `id`, of `kind` on the GPU `gpu`, with a ring of `size` bytes. ENOMEM.
+    /// Creates the folder of the queue `id`, of `kind` on the GPU `gpu`, with a ring of `size`
+    /// bytes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn add_queue(
         self: &Arc<Self>,
         id: u32,
@@ -271,7 +299,7 @@ impl ProcessFolder {
 }
 
 impl QueueFolder {
-    /// The queue has another ring, of `size` bytes.
+    /// The queue has a new ring of `size` bytes.
     pub(super) fn resize(&self, size: u64) {
         self.size.0.store(size, Relaxed);
     }

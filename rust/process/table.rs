@@ -18,15 +18,16 @@ use crate::kern::task::{TaskIdentity, TaskName};
 use crate::kern::{user_range, workqueue};
 use crate::queue::interrupts::ProcessSink;
 
-/// All processes. Whoever marks one as ending ends it, so that happens once. One whose last file is closed is ended by a
-/// work item, or by its own exit if that comes before the item has begun: an item may have to wait for the memory of
-/// a thread to run it, and memory is what an exit gives back.
+/// All processes. The thread that marks a process as ending also ends it, so that this happens
+/// once. A process whose last file was closed is ended by a work item, or by its own exit if that
+/// comes before the item has started: the item may have to wait for memory for a worker thread, and
+/// an exit gives memory back.
 #[pin_data]
 pub(crate) struct ProcessTable {
     /// By the address space's id.
     #[pin]
     entries: Mutex<Entries>,
-    /// A process has ended, or is through with its first file.
+    /// A process has ended, or has completed the open of its first file.
     #[pin]
     changed: CondVar,
     pasids: Arc<PasidPool>,
@@ -42,34 +43,38 @@ struct ProcessEntry {
     stage: ProcessStage,
 }
 
-/// Where a process is between its beginning and its end.
+/// A stage in the life of a process.
 #[derive(Clone, Copy, PartialEq)]
 enum ProcessStage {
-    /// One of its threads opens its first file: who else opens one waits for that.
+    /// A thread opens its first file; other threads that open one wait for that.
     Opening,
-    /// It has files.
+    /// It has open files.
     Open,
-    /// Its last file is closed: whoever is first ends it.
+    /// Its last file was closed: the work item or its exit ends it, whichever is first.
     Closed,
-    /// Somebody ends it.
+    /// A thread ends it.
     Ending,
 }
 
 impl ProcessStage {
-    /// Whether it has files no more.
+    /// Whether it has no open files any more.
     fn is_ending(self) -> bool {
         matches!(self, Self::Closed | Self::Ending)
     }
 }
 
-/// A process as an open file holds it; the last one that is dropped ends the process.
+/// A process as an open file holds it. Dropping the last one ends the process.
 pub(crate) struct OpenedProcess {
     table: Arc<ProcessTable>,
     process: Arc<Process>,
 }
 
 impl ProcessTable {
-    /// No processes; they will be shown in `shown`. ENOMEM.
+    /// An empty table, whose processes will be shown in `shown`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(shown: Arc<ProcessesFolder>) -> Result<Arc<Self>> {
         let pasids = PasidPool::new()?;
         let by_pasid = PasidMap::new()?;
@@ -85,13 +90,18 @@ impl ProcessTable {
         )
     }
 
-    /// Who takes interrupts to the processes.
+    /// The handler that passes interrupts to processes.
     pub(crate) fn sink(&self) -> Arc<dyn ProcessSink> {
         self.by_pasid.clone()
     }
 
-    /// Opens the calling process's entry, and makes one for its first file, once what it had before its last close is gone. ESRCH
-    /// for a kernel thread, ENOSPC without a free PASID, EINTR if a signal is pending, ENOMEM.
+    /// Opens the calling process's entry. For its first file it creates one, once the state from
+    /// before its last close is gone.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` for a kernel thread; `ENOSPC` without a free PASID; `EINTR` if a signal is pending;
+    /// `ENOMEM`.
     pub(crate) fn open(self: &Arc<Self>) -> Result<OpenedProcess> {
         let id = AddressSpace::current()?.id();
         loop {
@@ -106,19 +116,23 @@ impl ProcessTable {
                     return Ok(opened);
                 }
             }
-            // Another thread may be first, and be done with it by now.
+            // Another thread may have been first, and may be done by now.
             if let Some(opened) = self.open_first()? {
                 return Ok(opened);
             }
         }
     }
 
-    /// Makes the calling process's entry; `None` when another thread makes it, or there is one that is ending. ESRCH, ENOSPC, ENOMEM as
-    /// [`ProcessTable::open`].
+    /// Creates the calling process's entry; `None` when another thread creates it, or when there is
+    /// one that is ending.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH`, `ENOSPC`, `ENOMEM` as [`ProcessTable::open`].
     fn open_first(self: &Arc<Self>) -> Result<Option<OpenedProcess>> {
         let space = AddressSpace::current()?;
         let id = space.id();
-        // Without the lock: it takes the mmap lock, which the process may keep busy.
+        // Outside the lock: this takes the mmap lock, which the process may keep busy.
         let subscription = MmExitSubscription::current(self.clone())?;
         user_range::prepare(&space)?;
         let process = Process::new(self, space, self.pasids.lease()?, subscription)?;
@@ -136,15 +150,17 @@ impl ProcessTable {
             if is_busy(&entries, id) {
                 return Ok(None);
             }
-            // Two address spaces can have one PID: after execve, while somebody else still has the old one. The first is shown.
+            // Two address spaces can have one PID: after execve, while another process still has
+            // the old one. The first is shown.
             let shows = !entries
                 .values()
                 .any(|entry| entry.process.pid == process.pid);
-            // There is no other of this address space.
+            // There is no other entry of this address space.
             let _ = entries.insert(entry);
             shows
         };
-        // Without the lock, for which strangers wait: memory is allocated, and may have to be waited for.
+        // Outside the lock, for which other processes wait: this allocates memory, which may have
+        // to be waited for.
         let introduced = self.publish(&process, shows);
         if introduced.is_err() {
             self.remove(&process);
@@ -157,8 +173,12 @@ impl ProcessTable {
         }))
     }
 
-    /// Lets GPUs name `process`, whose first file is being opened, has it shown with all GPUs, if it `shows`, and opens its entry. ENOMEM:
-    /// nobody knows it.
+    /// Makes `process`, whose first file is being opened, known to GPUs and, if it `shows`, visible
+    /// in sysfs with all GPUs; then opens its entry.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; the process stays unknown then.
     fn publish(&self, process: &Arc<Process>, shows: bool) -> Result {
         let pasid = process.pasid.get();
         let who = TaskIdentity {
@@ -171,7 +191,8 @@ impl ProcessTable {
         };
         self.by_pasid.insert(pasid, who, process)?;
         loop {
-            // Those who show or hide a GPU have this lock, so either its files are made here or there.
+            // Showing and hiding a GPU takes this lock, so its files are created either here or
+            // there.
             let mut entries = self.entries.lock();
             let differs = folder.as_ref().and_then(|folder| folder.differs());
             let Some(differs) = differs else {
@@ -189,13 +210,13 @@ impl ProcessTable {
         }
     }
 
-    /// Takes the entry of `process` out, whom nobody else takes out.
+    /// Removes the entry of `process`. Only one thread does so.
     fn remove(&self, process: &Process) {
         let entry = self.entries.lock().remove_node(&process.space.id());
         drop(entry);
     }
 
-    /// One more file of the process of address space `id`, if it has an entry.
+    /// Adds a file to the process of address space `id`, if it has an entry.
     fn reopen(self: &Arc<Self>, entries: &mut Entries, id: usize) -> Option<OpenedProcess> {
         let entry = open_entry(entries, id)?;
         entry.files += 1;
@@ -205,7 +226,11 @@ impl ProcessTable {
         })
     }
 
-    /// Shows the GPU `gpu` with all processes, also those to come. ENOMEM: with none.
+    /// Shows the GPU `gpu` with all processes, also with later ones.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; no process shows it then.
     pub(crate) fn show(&self, gpu: GpuId) -> Result {
         let entries = self.entries.lock();
         self.shown.show(gpu)?;
@@ -218,7 +243,7 @@ impl ProcessTable {
         shown.inspect_err(|_| self.hide(gpu))
     }
 
-    /// Shows it no longer; waits for those who read of it.
+    /// Stops showing the GPU; waits for readers of its files.
     pub(crate) fn hide(&self, gpu: GpuId) {
         let entries = self.entries.lock();
         self.shown.hide(gpu);
@@ -226,7 +251,7 @@ impl ProcessTable {
         folders.for_each(|folder| folder.remove_gpu(gpu));
     }
 
-    /// Takes all that processes have of `gpu`. The caller sees to it that no more is made.
+    /// Removes the state of all processes on `gpu`. The caller ensures that no more is made.
     pub(crate) fn remove_gpu(&self, gpu: &Arc<Gpu>) {
         let uses = |entry: &&ProcessEntry| entry.process.uses(gpu);
         loop {
@@ -239,7 +264,8 @@ impl ProcessTable {
         }
     }
 
-    /// Tells all processes that use `gpu` that it is reset. What they have of it is about to be taken.
+    /// Notifies all processes that use `gpu` of its reset. Their state on it is about to be
+    /// removed.
     pub(crate) fn notify_reset(&self, gpu: &Arc<Gpu>) {
         let entries = self.entries.lock();
         let users = entries.values().filter(|entry| entry.process.uses(gpu));
@@ -249,8 +275,9 @@ impl ProcessTable {
         }
     }
 
-    /// Ends the process of address space `id`, if there is one, `which` says so, and nobody is at that. It stays in the table meanwhile, so
-    /// that [`ProcessTable::remove_gpu`] waits for it.
+    /// Ends the process of address space `id`, if there is one, if `which` selects it, and if no
+    /// other thread ends it. It stays in the table meanwhile, so that [`ProcessTable::remove_gpu`]
+    /// waits for it.
     fn end(&self, id: usize, which: impl Fn(&Arc<Process>) -> bool) {
         let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(&id).filter(|entry| {
@@ -268,7 +295,8 @@ impl ProcessTable {
         self.changed.notify_all();
     }
 
-    /// Waits for the end of those that are ending, or of the one of them that `which` says. Bounded by what the hardware may take; sleeps.
+    /// Waits for the end of the ending processes, or of the one that `which` names. Bounded by the
+    /// hardware's timeouts; may sleep.
     fn wait(&self, which: Option<usize>) {
         let is_ending = |entry: &ProcessEntry| entry.stage.is_ending();
         let mut entries = self.entries.lock();
@@ -280,20 +308,21 @@ impl ProcessTable {
         }
     }
 
-    /// Waits until none is left of the processes whose files are closed. Sleeps.
+    /// Waits until all processes whose files are closed have ended. May sleep.
     pub(crate) fn wait_ended(&self) {
         self.wait(None);
     }
 }
 
-/// The entry of the process of address space `id`, while it has files.
+/// The entry of the process of address space `id`, while it has open files.
 fn open_entry(entries: &mut Entries, id: usize) -> Option<&mut ProcessEntry> {
     entries
         .get_mut(&id)
         .filter(|entry| entry.stage == ProcessStage::Open)
 }
 
-/// Whether the process of address space `id` is at its beginning or its end, which who opens a file waits for.
+/// Whether the process of address space `id` is at its beginning or its end, for which an open
+/// waits.
 fn is_busy(entries: &Entries, id: usize) -> bool {
     entries
         .get(&id)
@@ -303,17 +332,17 @@ fn is_busy(entries: &Entries, id: usize) -> bool {
 impl MmExitListener for ProcessTable {
     fn ended(&self, id: usize) {
         self.end(id, |_| true);
-        // A work item may be at it, as its last file was closed just before.
+        // A work item may be ending it, since its last file was closed just before.
         self.wait(Some(id));
     }
 }
 
-/// The end of a process whose last file was closed.
+/// Ends a process whose last file was closed.
 impl WorkItem for Process {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // There may be another of its address space by now.
+        // The address space may have a new process by now.
         let id = this.space.id();
         this.table.end(id, |process| Arc::ptr_eq(process, &this));
     }
@@ -337,7 +366,8 @@ impl Drop for OpenedProcess {
         entry.files -= 1;
         if entry.files == 0 {
             entry.stage = ProcessStage::Closed;
-            // Who closes the file need not wait for queues to leave the hardware. It is queued once.
+            // The thread that closes the file need not wait for queues to leave the hardware. The
+            // item is queued once.
             let _ = workqueue::background().enqueue(self.process.clone());
         }
     }

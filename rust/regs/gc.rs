@@ -3,21 +3,22 @@
 
 use super::{registers, Register};
 
-/// The first of the HQD's registers, CP_MQD_BASE_ADDR: dword 128 of a descriptor is its image, and the others follow.
+/// The first of the HQD's registers, CP_MQD_BASE_ADDR. Dword 128 of an MQD is its image, and the
+/// others follow.
 pub(crate) const HQD: Register = Register::new(0, 0x1245);
 
 registers! {
     /// Register accesses of the GRBM.
     GRBM_CNTL @ 0, 0x0 as grbm_cntl {
-        /// Clocks after which a read is given up.
+        /// Clocks after which a read times out.
         READ_TIMEOUT[7:0]
     };
-    /// What of the block is at work.
+    /// Activity of the block.
     GRBM_STATUS @ 0, 0x4 as grbm_status {
-        /// Any of it.
+        /// Any part is busy.
         GUI_ACTIVE[31:31]
     };
-    /// Which bank of the registers that there are several of is accessed.
+    /// Selects the bank for accesses to banked registers.
     GRBM_GFX_CNTL @ 0, 0x22 as grbm_gfx_cntl {
         /// Pipe.
         PIPEID[1:0]
@@ -30,37 +31,37 @@ registers! {
     };
     /// The compute micro engines.
     CP_MEC_CNTL @ 0, 0x8d as cp_mec_cntl {
-        /// Code that is cached is forgotten.
+        /// Invalidates the instruction cache.
         MEC_INVALIDATE_ICACHE[4:4]
         /// Pipes of MEC1 that are held in reset, a bit each.
         MEC_ME1_PIPE_RESET[19:16]
-        /// The same of MEC2.
+        /// The same for MEC2.
         MEC_ME2_PIPE_RESET[21:20]
-        /// MEC2 stands.
+        /// MEC2 is halted.
         MEC_ME2_HALT[28:28]
-        /// MEC1 stands.
+        /// MEC1 is halted.
         MEC_ME1_HALT[30:30]
     };
-    /// Which of a shader array's compute units are fused off.
+    /// The fused-off compute units of a shader array.
     CC_GC_SHADER_ARRAY_CONFIG @ 0, 0x26f as cc_gc_shader_array_config {
         /// A bit for each.
         INACTIVE_CUS[31:16]
     };
-    /// Which of them somebody has switched off besides, with the same fields.
+    /// Compute units that are disabled in addition, with the same fields.
     GC_USER_SHADER_ARRAY_CONFIG @ 0, 0x270;
-    /// Where a VMID's LDS and scratch apertures are: bits 63:48 in 31:16 and 15:0. Banked by VMID.
+    /// The LDS and scratch apertures of a VMID: bits 63:48 in 31:16 and 15:0. Banked by VMID.
     SH_MEM_BASES @ 0, 0x30a;
-    /// How a VMID's shaders reach memory. Banked by VMID.
+    /// The access of a VMID's shaders to memory. Banked by VMID.
     SH_MEM_CONFIG @ 0, 0x30d as sh_mem_config {
         /// 0: 64-bit addresses.
         ADDRESS_MODE[0:0]
         /// 3: any alignment.
         ALIGNMENT_MODE[4:3]
-        /// Faults are not tried again.
+        /// Faults are not retried.
         RETRY_DISABLE[12:12]
     };
-    /// The trap handler's code, bits 39:8; in the next register 47:40, and in the two after that its memory. Banked by
-    /// VMID.
+    /// The trap handler's code, bits 39:8; the next register has bits 47:40, and the two after that
+    /// its memory. Banked by VMID.
     SQ_SHADER_TBA_LO @ 0, 0x31c;
     /// First byte of the doorbells that the MECs get.
     CP_MEC_DOORBELL_RANGE_LOWER @ 0, 0x105c as cp_mec_doorbell_range {
@@ -69,25 +70,25 @@ registers! {
     };
     /// Last dword's first byte of the doorbells that the MECs get.
     CP_MEC_DOORBELL_RANGE_UPPER @ 0, 0x105d;
-    /// Interrupts of the ring for graphics; some of them also tell the RLC that the CP sleeps.
+    /// Interrupts of the ring for graphics; some of them also tell the RLC that the CP is idle.
     CP_INT_CNTL_RING0 @ 0, 0x106a as cp_int_cntl_ring0 {
         /// The compute micro engines are busy.
         CMP_BUSY_INT_ENABLE[18:18]
         /// A context is busy.
         CNTX_BUSY_INT_ENABLE[19:19]
-        /// No context is.
+        /// No context is busy.
         CNTX_EMPTY_INT_ENABLE[20:20]
     };
     /// Polling of write pointers.
     CP_PQ_WPTR_POLL_CNTL @ 0, 0x1083 as cp_pq_wptr_poll_cntl {
-        /// All the time.
+        /// Continuously.
         EN[31:31]
     };
     /// Polls the write pointers of the queues of MEC1 whose bit is set, once.
     CP_PQ_WPTR_POLL_CNTL1 @ 0, 0x1084;
     /// Interrupts of a pipe of the MECs. Banked by ME and pipe.
     CPC_INT_CNTL @ 0, 0x10b4 as cpc_int_cntl {
-        /// A privileged register.
+        /// Access to a privileged register.
         PRIV_REG_INT_ENABLE[23:23]
         /// A packet that does not exist.
         OPCODE_ERROR_INT_ENABLE[24:24]
@@ -96,27 +97,27 @@ registers! {
         /// A packet with bits that must be 0.
         RESERVED_BIT_ERROR_INT_ENABLE[27:27]
     };
-    /// How long the CP waits between tries.
+    /// The CP's wait between attempts.
     CP_IQ_WAIT_TIME2 @ 0, 0x10b0 as cp_iq_wait_time2 {
         /// When a queue is connected or dequeued.
         QUE_SLEEP[7:0]
     };
     /// Doorbells of the CP.
     CP_PQ_STATUS @ 0, 0x10b8 as cp_pq_status {
-        /// They work.
+        /// They are enabled.
         DOORBELL_ENABLE[1:1]
     };
-    /// Kills the waves of a queue and whatever else it is at. Banked by ME, pipe and queue.
+    /// Kills the waves of a queue and all its other work. Banked by ME, pipe and queue.
     SPI_COMPUTE_QUEUE_RESET @ 0, 0x11db as spi_compute_queue_reset {
         /// Now.
         RESET[0:0]
     };
-    /// The queue runs. Banked by ME, pipe and queue, as what follows.
+    /// The queue is active. Banked by ME, pipe and queue, like the following ones.
     CP_HQD_ACTIVE @ 0, 0x1247 as cp_hqd_active {
-        /// It does.
+        /// It is active.
         ACTIVE[0:0]
     };
-    /// What of the queue is kept when it leaves.
+    /// The state of the queue that is preserved when it is removed.
     CP_HQD_PERSISTENT_STATE @ 0, 0x1249;
     /// Read pointer, dwords.
     CP_HQD_PQ_RPTR @ 0, 0x124f;
@@ -124,14 +125,14 @@ registers! {
     CP_HQD_PQ_DOORBELL_CONTROL @ 0, 0x1254 as cp_hqd_pq_doorbell_control {
         /// Its dword in BAR2.
         DOORBELL_OFFSET[27:2]
-        /// It works.
+        /// It is enabled.
         DOORBELL_EN[30:30]
     };
     /// The queue's indirect buffer.
     CP_HQD_IB_CONTROL @ 0, 0x125a;
     /// Its interrupt queue.
     CP_HQD_IQ_TIMER @ 0, 0x125b;
-    /// Asks for the queue to be taken off.
+    /// Requests the removal of the queue.
     CP_HQD_DEQUEUE_REQUEST @ 0, 0x125d as cp_hqd_dequeue_request {
         /// 1 drain, 2 reset, 3 save.
         DEQUEUE_REQ[2:0]
@@ -148,13 +149,14 @@ registers! {
     GDS_GWS_VMID0 @ 0, 0x1320;
     /// Ordered append of VMID 0; those of the others follow.
     GDS_OA_VMID0 @ 0, 0x1330;
-    /// Where GFXHUB's registers begin: VM_L2_CNTL.
+    /// The beginning of GFXHUB's registers: VM_L2_CNTL.
     VM_L2_CNTL @ 0, 0x840;
     /// Address swizzle.
     GB_ADDR_CONFIG @ 0, 0x63e;
     /// The texture addresser.
     TA_CNTL_AUX @ 0, 0x542;
-    /// Which channel of the L2 cache is which, for the caches of the compute units: six registers, not in a row.
+    /// The assignment of channels of the L2 cache, for the caches of the compute units: six
+    /// registers, not consecutive.
     TCP_CHAN_STEER_0 @ 0, 0xb03;
     /// See [`TCP_CHAN_STEER_0`].
     TCP_CHAN_STEER_1 @ 0, 0xb04;
@@ -166,7 +168,8 @@ registers! {
     TCP_CHAN_STEER_4 @ 0, 0xb0b;
     /// See [`TCP_CHAN_STEER_0`].
     TCP_CHAN_STEER_5 @ 0, 0xb0c;
-    /// How the caches of the compute units see channels of memory: as the fabric does.
+    /// The hashing of memory channels in the caches of the compute units: the same as in the
+    /// fabric.
     TCP_ADDR_CONFIG @ 0, 0xb05 as tcp_addr_config {
         /// By the bits above 64 KiB.
         ENABLE64KHASH[11:11]
@@ -175,34 +178,35 @@ registers! {
         /// By those above 1 GiB.
         ENABLE1GHASH[13:13]
     };
-    /// What is between the caches of the compute units and L2.
+    /// The path between the caches of the compute units and L2.
     TCI_CNTL_3 @ 0, 0xb5d;
     /// Traps of a VMID's waves. Banked by VMID.
     SPI_GDBG_PER_VMID_CNTL @ 0, 0x11d3 as spi_gdbg_per_vmid_cntl {
-        /// Trap handlers find in the TTMPs where the wave is and what it belongs to.
+        /// Trap handlers find the wave's place and owner in the TTMPs.
         TRAP_EN[3:3]
     };
-    /// What traps by the SPI carry; one more follows.
+    /// The data of traps by the SPI; one more follows.
     SPI_GDBG_TRAP_DATA0 @ 0, 0x11d8;
-    /// What slows graphics down: when the board asks for it.
+    /// The causes of throttling of graphics: requests of the board.
     GC_THROTTLE_CTRL1 @ 0, 0x1292 as gc_throttle_ctrl1 {
         /// The power brake.
         PWRBRK_STALL_EN[20:20]
     };
-    /// How it does that.
+    /// The method of throttling.
     GC_THROTTLE_CTRL @ 0, 0x129b as gc_throttle_ctrl {
         /// By patterns.
         PATTERN_MODE[3:3]
     };
-    /// Which of the registers behind the next one.
+    /// Selects the register behind the next one.
     GC_CAC_IND_INDEX @ 0, 0x129c;
-    /// What is in it.
+    /// The selected register's value.
     GC_CAC_IND_DATA @ 0, 0x129d;
     /// L1 TLBs of the caches of the compute units.
     TCP_UTCL1_CNTL1 @ 0, 0x12b5;
-    /// The microcode's next dword when MEC1's is loaded; who loads it by registers leaves its version here.
+    /// The microcode's next dword when MEC1's is loaded. A driver that loads it by registers leaves
+    /// its version here.
     CP_MEC_ME1_UCODE_ADDR @ 1, 0x581a;
-    /// Which shader engine's registers are accessed, of those that each has, and which shader array's.
+    /// Selects the shader engine and the shader array for accesses to registers that each has.
     GRBM_GFX_INDEX @ 1, 0x2200 as grbm_gfx_index {
         /// Shader array of the engine.
         SH_INDEX[15:8]
@@ -215,18 +219,18 @@ registers! {
         /// Writes go to all engines.
         SE_BROADCAST_WRITES[31:31]
     };
-    /// The RLC, which among other things keeps the clocks of graphics going.
+    /// The RLC, which among other things keeps the clocks of graphics running.
     RLC_CNTL @ 1, 0x4c00 as rlc_cntl {
-        /// It runs.
+        /// It is running.
         RLC_ENABLE_F32[0:0]
     };
     /// Clock gating of graphics.
     RLC_CGCG_CGLS_CTRL @ 1, 0x4c49;
-    /// What is at work behind the serial bus to the compute units. Banked by shader engine.
+    /// Activity behind the serial bus to the compute units. Banked by shader engine.
     RLC_SERDES_CU_MASTER_BUSY @ 1, 0x4c61;
-    /// The same for what is no compute unit.
+    /// The same for all but compute units.
     RLC_SERDES_NONCU_MASTER_BUSY @ 1, 0x4c62 as rlc_serdes_noncu_master_busy {
-        /// Shader engines, and what all share.
+        /// Shader engines, and the part that they share.
         SE_AND_GC[16:0]
         /// The first texture cache.
         TC0[18:18]
@@ -235,15 +239,15 @@ registers! {
     };
     /// Performance samples.
     RLC_SPM_MC_CNTL @ 1, 0x4c71 as rlc_spm_mc_cntl {
-        /// Whose memory they go to.
+        /// The VMID of the memory that they go to.
         RLC_SPM_VMID[3:0]
     };
-    /// Saving and restoring registers when graphics sleep.
+    /// Saving and restoring registers when graphics is powered down.
     RLC_SRM_CNTL @ 1, 0x4c80 as rlc_srm_cntl {
-        /// It is done.
+        /// It is enabled.
         SRM_ENABLE[0:0]
     };
-    /// Which queues are schedulers.
+    /// The queues that are schedulers.
     RLC_CP_SCHEDULERS @ 1, 0x4caa as rlc_cp_schedulers {
         /// KIQ.
         SCHEDULER0[7:0]

@@ -26,20 +26,20 @@ pub(crate) const fn high_of(low: Register) -> Register {
 registers! {
     /// L2 cache control.
     VM_L2_CNTL @ 0, 0x0 as vm_l2_cntl {
-        /// The cache works.
+        /// The cache is enabled.
         ENABLE_L2_CACHE[0:0]
         /// Fragments are used.
         ENABLE_L2_FRAGMENT_PROCESSING[1:1]
-        /// How PDE0 tags are made.
+        /// The generation of PDE0 tags.
         L2_PDE0_CACHE_TAG_GENERATION_MODE[8:8]
-        /// Which fault an invalid PDE is.
+        /// The fault that an invalid PDE is reported as.
         PDE_FAULT_CLASSIFICATION[18:18]
-        /// How context 1's identity aperture works.
+        /// The mode of context 1's identity aperture.
         CONTEXT1_IDENTITY_ACCESS_MODE[20:19]
         /// Fragment size of the identity aperture.
         IDENTITY_MODE_FRAGMENT_SIZE[25:21]
     };
-    /// Invalidation of all.
+    /// Invalidation of everything.
     VM_L2_CNTL2 @ 0, 0x1 as vm_l2_cntl2 {
         /// L1 TLBs.
         INVALIDATE_ALL_L1_TLBS[0:0]
@@ -53,19 +53,19 @@ registers! {
         /// Smallest fragment that the cache of big pages takes.
         L2_CACHE_BIGK_FRAGMENT_SIZE[19:15]
     };
-    /// What faults do.
+    /// The effects of faults.
     VM_L2_PROTECTION_FAULT_CNTL @ 0, 0x7 as vm_l2_protection_fault_cntl {
         /// Clears status and address.
         CLEAR_PROTECTION_FAULT_STATUS_ADDR[0:0]
-        /// The kinds of fault that go on with the dummy page.
+        /// The kinds of fault that continue with the dummy page.
         ENABLE_DEFAULT[12:2]
     };
-    /// More of what faults do.
+    /// More effects of faults.
     VM_L2_PROTECTION_FAULT_CNTL2 @ 0, 0x8 as vm_l2_protection_fault_cntl2 {
         /// A PTE being migrated is read again.
         ACTIVE_PAGE_MIGRATION_PTE_READ_RETRY[18:18]
     };
-    /// The first fault since it was cleared.
+    /// The first fault since the last clear.
     VM_L2_PROTECTION_FAULT_STATUS @ 0, 0xb;
     /// Dummy page: bus address in pages.
     VM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32 @ 0, 0xe;
@@ -90,7 +90,7 @@ registers! {
         PAGE_TABLE_DEPTH[2:1]
         /// Log2 of the pages in a block.
         PAGE_TABLE_BLOCK_SIZE[6:3]
-        /// Accesses that miss are tried again.
+        /// Accesses that miss are retried.
         RETRY_PERMISSION_OR_INVALID_PAGE_FAULT[7:7]
         /// Outside START..END: interrupt.
         RANGE_PROTECTION_FAULT_ENABLE_INTERRUPT[9:9]
@@ -148,15 +148,15 @@ registers! {
     VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32 @ 0, 0xcb;
     /// Context 0's last page; pairs.
     VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32 @ 0, 0xeb;
-    /// What VRAM's physical addresses begin at, in units of 16 MiB.
+    /// The beginning of VRAM's physical addresses, in units of 16 MiB.
     MC_VM_FB_OFFSET @ 0, 0x12b;
-    /// Where accesses to nothing go: a page of VRAM.
+    /// The target of accesses to unmapped addresses: a page of VRAM.
     MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB @ 0, 0x12c;
     /// The same, high part.
     MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB @ 0, 0x12d;
-    /// Which of the GPUs that XGMI joins this is. Of the hub of graphics only.
+    /// The number of this GPU among those that XGMI joins. In the hub of graphics only.
     MC_VM_XGMI_LFB_CNTL @ 0, 0x138 as mc_vm_xgmi_lfb_cntl {
-        /// One less than there are of them.
+        /// Their number minus one.
         PF_MAX_REGION[7:4]
     };
     /// MC address of VRAM's first byte, in units of 16 MiB.
@@ -181,11 +181,11 @@ registers! {
     MC_VM_SYSTEM_APERTURE_HIGH_ADDR @ 0, 0x146;
     /// L1 TLB control.
     MC_VM_MX_L1_TLB_CNTL @ 0, 0x147 as mc_vm_mx_l1_tlb_cntl {
-        /// It works.
+        /// It is enabled.
         ENABLE_L1_TLB[0:0]
-        /// How VMID 0 is translated: 3 by the apertures.
+        /// The translation of VMID 0: 3 by the apertures.
         SYSTEM_ACCESS_MODE[4:3]
-        /// What an access outside the aperture does.
+        /// The effect of an access outside the aperture.
         SYSTEM_APERTURE_UNMAPPED_ACCESS[5:5]
         /// Advanced driver model.
         ENABLE_ADVANCED_DRIVER_MODEL[6:6]

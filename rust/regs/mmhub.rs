@@ -9,13 +9,13 @@ pub(crate) const DAGBS: u32 = 5;
 pub(crate) const DAGB_STRIDE: u32 = 0x80;
 
 registers! {
-    /// Where the hub's translation registers begin: VM_L2_CNTL.
+    /// The beginning of the hub's translation registers: VM_L2_CNTL.
     VM_L2_CNTL @ 0, 0xb80;
     /// Clients whose snooping is overridden.
     DAGB0_WRCLI_GPU_SNOOP_OVERRIDE @ 0, 0x5e as dagb_snoop {
         /// SDMA.
         SDMA[15:15]
     };
-    /// What it is overridden with.
+    /// The value of the override.
     DAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE @ 0, 0x5f;
 }

@@ -4,18 +4,18 @@
 use super::registers;
 
 registers! {
-    /// Address on the chip's own network (SMN) that the next register leads to.
+    /// The address on the chip's own network (SMN) that the next register accesses.
     PCIE_INDEX2 @ 0, 0xe;
-    /// What is there.
+    /// The register at that address.
     PCIE_DATA2 @ 0, 0xf;
-    /// What the card's own firmware leaves for drivers.
+    /// Information from the card's own firmware for drivers.
     BIOS_SCRATCH_7 @ 1, 0x3f as bios_scratch_7 {
-        /// It has set the card up.
+        /// It has initialized the card.
         ASIC_INIT_COMPLETE[9:9]
     };
-    /// Which function it is.
+    /// The kind of function.
     RCC_IOV_FUNC_IDENTIFIER @ 2, 0xc5 as rcc_iov_func_identifier {
-        /// A virtual one.
+        /// It is a virtual function.
         FUNC_IDENTIFIER[0:0]
     };
     /// Enables the doorbell BAR.
@@ -32,14 +32,14 @@ registers! {
     RCC_CONFIG_MEMSIZE @ 2, 0xc3;
     /// Interrupts on the bus.
     INTERRUPT_CNTL @ 2, 0xf1 as interrupt_cntl {
-        /// A dummy read goes before an interrupt.
+        /// A dummy read precedes an interrupt.
         IH_DUMMY_RD_OVERRIDE[0:0]
         /// The IH's requests do not snoop.
         IH_REQ_NONSNOOP_EN[3:3]
     };
-    /// Where the dummy read goes: bus address in units of 256 bytes.
+    /// The target of the dummy read: bus address in units of 256 bytes.
     INTERRUPT_CNTL2 @ 2, 0xf2;
-    /// Where the GPU itself finds the doorbells: bus address, high half.
+    /// The address of the doorbells for the GPU itself: bus address, high half.
     DOORBELL_SELFRING_GPA_APER_BASE_HIGH @ 2, 0xf3;
     /// Low half.
     DOORBELL_SELFRING_GPA_APER_BASE_LOW @ 2, 0xf4;
@@ -47,7 +47,7 @@ registers! {
     DOORBELL_SELFRING_GPA_APER_CNTL @ 2, 0xf5 as doorbell_selfring_gpa_aper_cntl {
         /// The GPU's own stores to the doorbell BAR ring doorbells.
         EN[0:0]
-        /// Set wherever EN is.
+        /// Must be set together with EN.
         MODE[1:1]
     };
     /// Bus active, chip off.

@@ -3,41 +3,42 @@
 
 use super::{registers, Register};
 
-/// Where the kernel's ring of an engine begins.
+/// The beginning of the registers of an engine's kernel ring.
 pub(crate) const GFX: Register = Register::new(0, 0x80);
-/// Where the first RLC queue begins.
+/// The beginning of the first RLC queue's registers.
 pub(crate) const RLC0: Register = Register::new(0, 0x130);
 /// Dwords from one RLC queue to the next.
 pub(crate) const RLC_STRIDE: u32 = 0x58;
 
 registers! {
-    /// The microcode's next dword when it is loaded; who loads it by registers leaves its version here.
+    /// The microcode's next dword when it is loaded. A driver that loads it by registers leaves its
+    /// version here.
     UCODE_ADDR @ 0, 0x0;
     /// Engine control.
     CNTL @ 0, 0x1c as cntl {
         /// TRAP packets interrupt.
         TRAP_ENABLE[0:0]
-        /// The L1 TLB works.
+        /// The L1 TLB is enabled.
         UTC_L1_ENABLE[1:1]
-        /// Contexts are switched, which RLC queues need.
+        /// Automatic context switches, which RLC queues need.
         AUTO_CTXSW_ENABLE[18:18]
     };
-    /// How tiled memory is laid out, and the same for reads.
+    /// The layout of tiled memory; the next register is the same for reads.
     GB_ADDR_CONFIG @ 0, 0x1e;
     /// See [`GB_ADDR_CONFIG`].
     GB_ADDR_CONFIG_READ @ 0, 0x1f;
-    /// Clocks after which a semaphore has failed; 0 never.
+    /// Clocks after which a semaphore wait fails; 0 means never.
     SEM_WAIT_FAIL_TIMER_CNTL @ 0, 0x21;
-    /// What of the engine is at work.
+    /// Activity of the engine.
     STATUS_REG @ 0, 0x25 as status_reg {
-        /// Nothing.
+        /// The engine is idle.
         IDLE[0:0]
     };
     /// The engine's processor.
     F32_CNTL @ 0, 0x2a as f32_cntl {
-        /// It stands, in the middle of what it is at.
+        /// It is halted, even in the middle of its work.
         HALT[0:0]
-        /// It forgets what it is at.
+        /// It drops its present work.
         RESET[8:8]
     };
     /// Time slice of a queue, for low priority; two more follow.
@@ -49,7 +50,7 @@ registers! {
     };
     /// The same for normal priority.
     PHASE1_QUANTUM @ 0, 0x2d;
-    /// Tries of a translation that misses.
+    /// Retries of a translation that misses.
     UTCL1_TIMEOUT @ 0, 0x47 as utcl1_timeout {
         /// Reads.
         RD_XNACK_LIMIT[15:0]
@@ -61,7 +62,7 @@ registers! {
 
     /// Ring: control.
     RB_CNTL @ 0, 0x0 as rb_cntl {
-        /// The ring runs.
+        /// The ring is enabled.
         RB_ENABLE[0:0]
     };
     /// Ring: address in units of 256 bytes.
@@ -78,7 +79,7 @@ registers! {
     RB_WPTR_HI @ 0, 0x6;
     /// Ring: polling of a write pointer in memory.
     RB_WPTR_POLL_CNTL @ 0, 0x7;
-    /// Ring: where the read pointer is written to, high part.
+    /// Ring: the address that the read pointer is written to, high part.
     RB_RPTR_ADDR_HI @ 0, 0x8;
     /// Ring: the same, low part.
     RB_RPTR_ADDR_LO @ 0, 0x9;
@@ -89,25 +90,25 @@ registers! {
     };
     /// Ring: status.
     CONTEXT_STATUS @ 0, 0x11 as context_status {
-        /// It has nothing to do.
+        /// It is idle.
         IDLE[2:2]
     };
     /// Ring: doorbell.
     DOORBELL @ 0, 0x12 as doorbell {
-        /// It works.
+        /// It is enabled.
         ENABLE[28:28]
     };
-    /// Ring: the doorbell's place.
+    /// Ring: the doorbell's offset.
     DOORBELL_OFFSET @ 0, 0x2b;
     /// Ring: a register without effect.
     DUMMY_REG @ 0, 0x31;
-    /// Ring: where the write pointer is polled, high part.
+    /// Ring: the address at which the write pointer is polled, high part.
     RB_WPTR_POLL_ADDR_HI @ 0, 0x32;
     /// Ring: the same, low part.
     RB_WPTR_POLL_ADDR_LO @ 0, 0x33;
     /// Ring: the write pointer is being changed.
     MINOR_PTR_UPDATE @ 0, 0x35 as minor_ptr_update {
-        /// It is.
+        /// The change is in progress.
         ENABLE[0:0]
     };
 }

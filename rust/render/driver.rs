@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the driver tells DRM of itself.
+//! The DRM driver's description of itself.
 
 use kernel::{
     prelude::*,
@@ -25,10 +25,10 @@ use crate::{
     },
 };
 
-/// The DRM driver: amdgpu's interface, by its name, because clients look for it.
+/// The DRM driver: amdgpu's interface, under its name, since clients look for that.
 struct RenderDriver;
 
-/// Numbers of the driver's ioctls, up to the last that there is.
+/// The driver's ioctls, by their numbers up to the highest.
 const IOCTLS: [IoctlDescriptor; GEM_OP_NR as usize + 1] = {
     let mut list = [const { IoctlDescriptor::NONE }; GEM_OP_NR as usize + 1];
     list[GEM_CREATE_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemCreate>();
@@ -74,7 +74,7 @@ impl DrmDriver for RenderDriver {
     }
 }
 
-/// Makes the device files of `gpu` appear. They go when the answer is dropped.
+/// Creates the device files of `gpu`. They go when the registration is dropped.
 pub(crate) fn register(gpu: &Arc<GpuMemory>) -> Result<DrmRegistration<Arc<GpuMemory>>> {
     let device = DrmDevice::new::<RenderDriver>(&gpu.hw.dev, Ok::<_, Error>(gpu.clone()))?;
     DrmRegistration::new(device)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! An open file of a render node: an address space, which one process at a time may acquire through KFD.
+//! An open file of a render node: an address space, which one process at a time may acquire through
+//! KFD.
 
 use hw::va::VaRange;
 use kernel::{
@@ -19,7 +20,8 @@ use crate::mem::{
     vm::{MappedPart, Vm},
 };
 
-/// What tells parts of buffers apart that GEM_VA has mapped: the buffer, by its address, and the first address.
+/// Identifies a part of a buffer that GEM_VA has mapped: the buffer, by its address, and the first
+/// GPU address.
 type Place = (usize, u64);
 
 /// A part of a buffer that GEM_VA has mapped.
@@ -35,21 +37,26 @@ fn place(bo: &Bo, start: u64) -> Place {
 /// An open file.
 #[pin_data(PinnedDrop)]
 pub(crate) struct RenderFile {
-    /// That it takes part in sharing VRAM, from its first buffer on. Outside the evictor's lock.
+    /// The membership in the sharing of VRAM, from the first buffer on. This lock is outside the
+    /// evictor's.
     #[pin]
     membership: Mutex<Option<EvictMembership>>,
     vm: Arc<Vm>,
     owned: Atomic<bool>,
-    /// What GEM_VA has mapped. Outside the VM's lock.
+    /// The mappings of GEM_VA. This lock is outside the VM's.
     #[pin]
     placed: Mutex<RBTree<Place, PlacedPart>>,
 }
 
-/// The right of one process to the address space of a [`RenderFile`]; dropping it gives it back.
+/// The right of one process to the address space of a [`RenderFile`], given back on drop.
 pub(crate) struct VmOwner(Arc<RenderFile>);
 
 impl RenderFile {
-    /// A file with the address space `vm`. `ENOMEM`.
+    /// A file with the address space `vm`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(vm: Arc<Vm>) -> Result<Arc<Self>> {
         let file = Arc::pin_init(
             pin_init!(Self {
@@ -76,13 +83,16 @@ impl RenderFile {
         self.vm.map(range, part)?;
         let was = placed.insert(node);
         drop(placed);
-        // There is none: nothing else was mapped at that address.
+        // `None`: no other mapping was at that address.
         drop(was);
         Ok(())
     }
 
-    /// Takes out the part of `bo` that GEM_VA has mapped at `start`. ENOENT if there is none, EBUSY while a queue uses
-    /// it; see [`Vm::unmap`].
+    /// Unmaps the part of `bo` that GEM_VA has mapped at `start`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is none; `EBUSY` while a queue uses it; see [`Vm::unmap`].
     pub(super) fn unmap(&self, bo: &ARef<Bo>, start: u64) -> Result {
         let key = place(bo, start);
         let mut placed = self.placed.lock();
@@ -90,13 +100,13 @@ impl RenderFile {
         self.vm.unmap(range)?;
         let gone = placed.remove(&key);
         drop(placed);
-        // The buffer goes with it, maybe.
+        // This may drop the buffer too.
         drop(gone);
         Ok(())
     }
 
-    /// Takes out what GEM_VA has mapped of `bo`, to which the file has no handle any more. What a queue uses goes with
-    /// that.
+    /// Unmaps all that GEM_VA has mapped of `bo`, for which the file has no handle any more. A part
+    /// that a queue uses stays until the queue goes.
     pub(super) fn unmap_all(&self, bo: &Bo) {
         loop {
             let mut placed = self.placed.lock();
@@ -111,13 +121,17 @@ impl RenderFile {
             let gone = placed.remove(&key);
             drop(placed);
             if let Some(gone) = gone {
-                // After an error the GPU may still use it: it stays in the address space until that goes.
+                // After an error the GPU may still use it: it stays as long as the address space.
                 let _ = self.vm.abandon(gone.range);
             }
         }
     }
 
-    /// What it has in VRAM may be moved for others from now on. ENODEV when the device goes, ENOMEM.
+    /// From now on the file's buffers in VRAM may be moved out for others.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the device goes; `ENOMEM`.
     pub(crate) fn join_evictor(&self) -> Result {
         let mut membership = self.membership.lock();
         if membership.is_none() {
@@ -131,9 +145,13 @@ impl RenderFile {
         &self.vm
     }
 
-    /// Takes the address space for a process. EBUSY while another one has it.
+    /// Takes the address space for a process.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while another process has it.
     pub(crate) fn own(self: &Arc<Self>) -> Result<VmOwner> {
-        // Who has it guards nothing by itself: the address space has a lock.
+        // Relaxed: ownership guards no data, since the address space has a lock.
         self.owned
             .cmpxchg(false, true, Relaxed)
             .map_err(|_| EBUSY)?;

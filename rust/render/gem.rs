@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ioctls of buffers by GEM handle: what libdrm_amdgpu makes, looks at, maps and shares on.
+//! Ioctls of buffers by GEM handle: libdrm_amdgpu creates, inspects, maps and shares buffers with
+//! them.
 
 use kernel::{prelude::*, sync::aref::ARef, sync::Arc};
 
@@ -32,9 +33,9 @@ const fn read_write<T>(nr: u32) -> u32 {
     kernel::ioctl::_IOWR::<T>(b'd' as u32, uapi::COMMAND_BASE + nr)
 }
 
-/// Where GEM_CREATE may put a buffer.
+/// Domains in which GEM_CREATE may place a buffer.
 const DOMAINS: u64 = domain::VRAM | domain::GTT | domain::CPU;
-/// What GEM_CREATE may be asked for. All VRAM is cleared, and visible to the CPU.
+/// Flags that GEM_CREATE accepts. All VRAM is cleared, and visible to the CPU.
 const CREATE_FLAGS: u64 = create_flag::CPU_ACCESS_REQUIRED
     | create_flag::NO_CPU_ACCESS
     | create_flag::CPU_GTT_USWC
@@ -47,9 +48,12 @@ const CREATE_FLAGS: u64 = create_flag::CPU_ACCESS_REQUIRED
     | create_flag::UNCACHED
     | create_flag::EXT_COHERENT;
 
-/// GEM_CREATE: a buffer in VRAM, or, if there is none free or that is asked for, in system memory.
+/// GEM_CREATE: a buffer in VRAM. It is in system memory if no VRAM is free, or if the caller asks
+/// for that.
 ///
-/// EINVAL for a place or a wish that there is not, ENOMEM.
+/// # Errors
+///
+/// `EINVAL` for an unknown domain or flag; `ENOMEM`.
 pub(super) struct GemCreate;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -100,7 +104,11 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     }
 }
 
-/// GEM_MMAP: the offset at which the file maps a buffer. ENOENT, EPERM for one that the CPU has no business with.
+/// GEM_MMAP: the offset at which the file maps a buffer.
+///
+/// # Errors
+///
+/// `ENOENT`; `EPERM` for a buffer without CPU access.
 pub(super) struct GemMmap;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -120,7 +128,11 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     }
 }
 
-/// GEM_METADATA: reads or writes a buffer's metadata. ENOENT, EINVAL for more than there is room for.
+/// GEM_METADATA: reads or writes a buffer's metadata.
+///
+/// # Errors
+///
+/// `ENOENT`; `EINVAL` for more metadata than a buffer can have.
 pub(super) struct GemMetadata;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -156,7 +168,11 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     }
 }
 
-/// GEM_WAIT_IDLE: no buffer is ever busy in DRM's sense, since queues are the process's own. ENOENT.
+/// GEM_WAIT_IDLE: no buffer is ever busy in DRM's sense, since queues are the process's own.
+///
+/// # Errors
+///
+/// `ENOENT`.
 pub(super) struct GemWaitIdle;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -176,7 +192,11 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     }
 }
 
-/// GEM_OP: as what a buffer was made. ENOENT, EFAULT; EOPNOTSUPP for moving it, and for lists of its mappings.
+/// GEM_OP: the parameters with which a buffer was created.
+///
+/// # Errors
+///
+/// `ENOENT`; `EFAULT`; `EOPNOTSUPP` for a change of its placement, and for lists of its mappings.
 pub(super) struct GemOp;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -201,7 +221,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     }
 }
 
-/// Where GEM_CREATE would put such a buffer.
+/// The domain in which GEM_CREATE would place such a buffer.
 fn domain_of(bo: &Bo) -> Result<u64> {
     Ok(if bo.is_shared_vram()? {
         domain::VRAM
@@ -210,7 +230,7 @@ fn domain_of(bo: &Bo) -> Result<u64> {
     })
 }
 
-/// What GEM_CREATE would have been asked for such a buffer.
+/// The arguments with which GEM_CREATE makes such a buffer.
 fn created_as(bo: &Bo) -> Result<GemCreateIn> {
     let domains = domain_of(bo)?;
     let coherence = bo.coherence();
@@ -226,7 +246,7 @@ fn created_as(bo: &Bo) -> Result<GemCreateIn> {
     })
 }
 
-/// What GEM_VA may be asked for. How the GPU's caches treat a buffer is said when that is made.
+/// Flags that GEM_VA accepts. The cache policy of a buffer is set when it is created.
 const VA_FLAGS: u32 = va_flag::DELAY_UPDATE
     | va_flag::READABLE
     | va_flag::WRITEABLE
@@ -234,11 +254,15 @@ const VA_FLAGS: u32 = va_flag::DELAY_UPDATE
     | va_flag::MTYPE
     | va_flag::NOALLOC;
 
-/// GEM_VA: maps a part of a buffer in the file's address space, or takes it out. The GPU sees it at once.
+/// GEM_VA: maps a part of a buffer in the file's address space, or unmaps it. The GPU sees the
+/// change at once.
 ///
-/// ENOENT for an unknown handle, or for nothing of the buffer at the address; EINVAL for a range that is not whole
-/// pages of the GPU's aperture or not in the buffer, and for flags that there are not; EEXIST where something is
-/// mapped, EACCES for writing what may only be read, EBUSY while a queue uses it, EOPNOTSUPP for other operations, ENOMEM.
+/// # Errors
+///
+/// `ENOENT` for an unknown handle, or if the buffer has no mapping at the address; `EINVAL` for a
+/// range that is not whole pages of the GPU's aperture or not in the buffer, and for unknown flags;
+/// `EEXIST` if the range is in use; `EACCES` for write access to a read-only buffer; `EBUSY` while
+/// a queue uses the mapping; `EOPNOTSUPP` for other operations; `ENOMEM`.
 pub(super) struct GemVa;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>

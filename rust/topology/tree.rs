@@ -18,7 +18,7 @@ static GPU_ID: SysfsName = SysfsName::new(c"gpu_id");
 static NAME: SysfsName = SysfsName::new(c"name");
 static PROPERTIES: SysfsName = SysfsName::new(c"properties");
 
-/// The folders, each after the one that it is in.
+/// The folders, each after its parent.
 pub(super) struct TopologyTree(KVec<SysfsFolder>);
 
 /// A line of text.
@@ -31,7 +31,7 @@ impl fmt::Display for TextLine<'_> {
 }
 
 impl TopologyTree {
-    /// Makes the files for a machine with `gpus`.
+    /// Creates the files for a machine with `gpus`.
     pub(super) fn new(device: &ClassDevice, generation: u32, gpus: &[GpuFacts]) -> Result<Self> {
         let files = SysfsFiles::new()
             .with(&GENERATION_ID, &NumberFile(generation))?
@@ -49,7 +49,7 @@ impl TopologyTree {
         Ok(tree)
     }
 
-    /// Adds a folder to folder `parent` and gives its index.
+    /// Adds a folder to folder `parent` and returns its index.
     fn add(&mut self, parent: usize, name: &CStr, files: SysfsFiles) -> Result<usize> {
         let folder = self.0.get(parent).ok_or(EINVAL)?.folder(name, files)?;
         let index = self.0.len();
@@ -83,7 +83,7 @@ impl TopologyTree {
 
 impl Drop for TopologyTree {
     fn drop(&mut self) {
-        // What is inside goes before what it is in.
+        // Children are dropped before their parents.
         while self.0.pop().is_some() {}
     }
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Measurements of one module load, one line each:
- *	bench <name> <size> <value> <unit>
- * where size is in bytes, 0 where it means nothing. `bench copies` measures only
- * what differs between scheduled and direct queues, `bench compute` what differs with
- * who schedules compute queues, `bench svm` shared virtual memory, `bench calls` what RKFD_INSTRUCTIONS=1 is for: a guest
- * whose clock counts instructions. bench.sh makes the table. `bench compare` measures what
- * every driver of the ABI has, `bench command NAME COMMAND...` a program as a whole.
+ *   bench <name> <size> <value> <unit>
+ * where size is in bytes, 0 where it means nothing. bench.sh makes the table.
+ *
+ * - `bench copies` measures only the differences between scheduled and direct queues.
+ * - `bench compute` measures those between the schedulers of compute queues.
+ * - `bench svm` measures shared virtual memory.
+ * - `bench calls` is for RKFD_INSTRUCTIONS=1: a guest whose clock counts instructions.
+ * - `bench compare` measures functions that every driver of the ABI has.
+ * - `bench command NAME COMMAND...` measures a program as a whole.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -25,7 +28,8 @@
 #define MIB		(1ull << 20)
 #define GIB		(1ull << 30)
 #define RING_SIZE	(64u << 10)
-#define WINDOW		512u		/* copies under way while streaming: half of what the ring holds */
+/* copies in progress while streaming: half of the ring's room */
+#define WINDOW		512u
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
 
 void sample(struct samples *s, unsigned long long since)
@@ -96,7 +100,7 @@ static void copier_destroy(struct copier *c)
 	kfd_close(&c->dev);
 }
 
-/* Starts a copy of everything; gives its fence. */
+/* Starts a copy of everything; returns its fence. */
 static uint32_t start(struct copier *c)
 {
 	const uint64_t left = c->queue.ring.size - c->queue.wptr % c->queue.ring.size;
@@ -139,7 +143,7 @@ void bench_latency(uint64_t size)
 		usleep(3000);
 		before = now_ns();
 		finish(&c, start(&c));
-		/* The first copy pays for what is only set up once. */
+		/* The first copy pays for the one-time setup. */
 		if (i)
 			sample(&s, before);
 	}
@@ -147,7 +151,7 @@ void bench_latency(uint64_t size)
 	copier_destroy(&c);
 }
 
-/* A stream of copies, WINDOW of them under way at a time. */
+/* A stream of copies, WINDOW of them in progress at a time. */
 void bench_streaming(uint64_t size)
 {
 	const unsigned long long length = work(1500, 200) * 1000000ull;
@@ -180,7 +184,7 @@ static const struct kind {
 	{ "userptr", KFD_ALLOC_USERPTR },
 };
 
-/* Addresses, for a userptr with pages behind them that are there already. */
+/* Addresses, for a userptr with pages that are present already. */
 static void *addresses(uint64_t size, uint32_t flags)
 {
 	void *p = kfd_reserve(size, 2 * MIB);
@@ -235,7 +239,7 @@ void bench_memory(const struct kfd_dev *dev, unsigned int which, uint64_t size)
 	report(name, size, &alloc);
 	snprintf(name, sizeof(name), "map_%s", kind->name);
 	report(name, size, &map);
-	/* What a registration costs: both together, for each MiB. */
+	/* The cost of a registration: both together, for each MiB. */
 	if (per_mib.count && kind->flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR)
 		report("register_per_mib", size, &per_mib);
 	snprintf(name, sizeof(name), "unmap_%s", kind->name);
@@ -296,9 +300,10 @@ void bench_queues(const struct kfd_dev *dev)
 }
 
 /*
- * How many page-table entries are written to map contiguous VRAM, the initial ones of new tables included. Beside it
- * there is a buffer, as the ring of any program that has a queue: what is mapped first in a region of 512 GiB
- * also pays for that region's table (512 entries more).
+ * The number of page-table entries that are written to map contiguous VRAM, including the
+ * initial ones of new tables. Beside it there is a buffer, like the ring of any program that
+ * has a queue: the first mapping in a region of 512 GiB also pays for that region's table (512
+ * entries more).
  */
 static void entries(const struct kfd_dev *dev)
 {
@@ -327,7 +332,7 @@ static void entries(const struct kfd_dev *dev)
 	trace_close();
 }
 
-/* What is also counted in instructions. */
+/* The calls that are also counted in instructions. */
 static void calls(void)
 {
 	struct kfd_dev dev;

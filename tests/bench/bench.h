@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of the benchmark share. */
+/* Shared by the parts of the benchmark. */
 #ifndef RKFD_BENCH_H
 #define RKFD_BENCH_H
 
@@ -14,7 +14,7 @@ struct samples {
 
 /* Adds the time since @since. */
 void sample(struct samples *s, unsigned long long since);
-/* Whether a nanosecond of the clock is an instruction of the only processor. */
+/* True if a nanosecond of the clock is an instruction of the only processor. */
 bool instructions(void);
 /* Prints the median in microseconds, or in instructions. */
 void report(const char *name, uint64_t size, struct samples *s);
@@ -31,13 +31,16 @@ void bench_events(const struct kfd_dev *dev);
 void bench_memory(const struct kfd_dev *dev, unsigned int which, uint64_t size);
 /* Making and destroying SDMA queues. */
 void bench_queues(const struct kfd_dev *dev);
-/* One copy of an SDMA queue from its doorbell to its fence; a stream of them. Each opens the device. */
+/*
+ * One copy of an SDMA queue from its doorbell to its fence; a stream of them. Each opens the
+ * device.
+ */
 void bench_latency(uint64_t size);
 void bench_streaming(uint64_t size);
 
-/* The same calls of whichever driver of the ABI there is. */
+/* The same calls for any driver of the ABI. */
 void bench_compare(void);
-/* A program from start to end: what it is called, then its arguments. */
+/* A program from start to end: its name in the output, then its arguments. */
 void bench_command(char **argv);
 
 /* Making, changing and destroying compute queues, and their round trips. */
@@ -46,7 +49,10 @@ void bench_compute_calls(const struct kfd_dev *dev);
 void bench_waves(const struct kfd_dev *dev, uint64_t slot, uint32_t event);
 /* Compute queues: round trips, calls, and how they share the hardware. */
 void bench_compute(void);
-/* Shared virtual memory that is prefetched, touched by the CPU, given to the GPU, and come to by it. Opens the device. */
+/*
+ * Shared virtual memory that is prefetched, touched by the CPU, given to the GPU, and accessed
+ * by it. Opens the device.
+ */
 void bench_svm(void);
 
 #endif /* RKFD_BENCH_H */

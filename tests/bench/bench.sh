@@ -10,7 +10,7 @@ here=$(dirname "$0")
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 
-# The letter that names the results, the module's parameter, what to measure.
+# The letter that names the results, the module's parameter, the measurement.
 measure() {
 	rmmod rkfd && insmod "$module" "$2" || {
 		echo "bench: the module does not load with $2"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What any driver of the ABI can be asked: nothing here needs more than the
- * ioctls, so that rkfd and amdkfd are measured by the same program. Each part
- * runs in a process of its own, as amdkfd's process lives until its program ends.
+ * Measurements for any driver of the ABI: nothing here needs more than the ioctls, so that one
+ * program measures rkfd and amdkfd. Each part runs in a process of its own, as amdkfd's process
+ * lives until its program ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,7 +248,7 @@ void bench_compare(void)
 		die("no memory");
 	for (i = 0; i < rounds; i++) {
 		in_child(open_and_close);
-		/* What goes with a process goes a little later. */
+		/* Some objects of a process are freed a little later. */
 		usleep(20000);
 	}
 	for (i = 0; i < 3; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What compute queues cost, whoever schedules them. */
+/* The cost of compute queues, with any scheduler. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void destroy(struct bench_compute *c, struct kfd_compute *queue)
 	must(kfd_compute_destroy(c->dev, queue), "destroy");
 }
 
-/* Waits for a qword to become @value, with the processor given to who wants it. */
+/* Waits for a qword to become @value, yielding the processor. */
 static void poll_for(const volatile uint64_t *at, uint64_t value)
 {
 	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;
@@ -78,7 +78,7 @@ static void barrier(struct bench_compute *c, const char *name, bool interrupt)
 			must(event_wait(c->dev, c->event, timeout_ms()), "wait");
 		else
 			poll_for((const volatile uint64_t *)&signal->value, 0);
-		/* The first pays for what is only set up once. */
+		/* The first one pays for the one-time setup. */
 		if (i)
 			sample(&s, before);
 	}
@@ -108,7 +108,7 @@ static void pm4(struct kfd_compute *queue)
 	report("pm4_write", 0, &s);
 }
 
-/* The two calls alone, with buffers that are there. */
+/* The two calls alone, with existing buffers. */
 static void create_and_destroy(struct bench_compute *c)
 {
 	const unsigned int rounds = work(50, 5);
@@ -133,8 +133,8 @@ static void create_and_destroy(struct bench_compute *c)
 }
 
 /*
- * Changes one of @count queues: from the call to its next write to memory. With
- * the hardware's scheduler all are taken off, and a new runlist of all is run.
+ * Changes one of @count queues: from the call to its next write to memory. With the hardware's
+ * scheduler all queues are taken off, and a new runlist of all is run.
  */
 static void update(struct bench_compute *c, struct kfd_compute *queues, unsigned int count)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What events cost. */
+/* The cost of events. */
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #define EVENTS		64u
 
 /*
- * Runs when nobody else wants to, so that the processor is never idle: with its
- * own time taken off, what is left of a clock of instructions is what was done.
+ * Runs when no other thread wants to, so that the processor is never idle: after subtracting
+ * its time, the rest of a clock of instructions is the work that was done.
  */
 static volatile bool filled;
 static pthread_t filler;
@@ -44,7 +44,7 @@ static unsigned long long filler_ns(void)
 	return (unsigned long long)t.tv_sec * 1000000000ull + (unsigned long long)t.tv_nsec;
 }
 
-/* A thread that only waits, and says when it was told. */
+/* A thread that only waits, and records the time of its wake-up. */
 struct sleeper {
 	const struct kfd_dev *dev;
 	uint32_t id;
@@ -68,7 +68,10 @@ static void *sleep_for_event(void *p)
 	return NULL;
 }
 
-/* Has the sleeper woken in each round by @set, and reports from before that to its return. */
+/*
+ * Makes @set wake the sleeper in each round, and reports the time from before that to the
+ * sleeper's return.
+ */
 static void wake_up(const char *name, const struct kfd_dev *dev, uint32_t id,
 		    void (*set)(void *), void *what)
 {

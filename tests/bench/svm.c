@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shared virtual memory on its way to VRAM and back, beside a copy of the same size; given to the GPU and taken back, beside the same as a
- * buffer of user memory; and what it takes a queue that comes to it first (XNACK).
+ * Shared virtual memory on its way to VRAM and back, beside a copy of the same size; given to
+ * the GPU and taken back, beside the same as a buffer of user memory; and the time of a queue's
+ * first access to it (XNACK).
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #define RING_SIZE	(64u << 10)
 #define ROUNDS		20u
 
-/* A queue of the process's copies as much, from memory of the process's to VRAM. */
+/* A queue of the process copies as much, from the process's memory to VRAM. */
 static void copies(const struct kfd_dev *dev, uint8_t *mem, uint64_t size)
 {
 	struct samples s = { .count = 0 };
@@ -42,7 +43,7 @@ static void copies(const struct kfd_dev *dev, uint8_t *mem, uint64_t size)
 	must(kfd_queue_destroy(dev, &queue), "destroy");
 }
 
-/* Prefetched both ways; then it is the CPU that fetches it. */
+/* Prefetched both ways; then fetched by the CPU. */
 static void moves(const struct kfd_dev *dev, uint8_t *mem, uint64_t size)
 {
 	struct samples in = { .count = 0 }, out = { .count = 0 }, fault = { .count = 0 };
@@ -72,7 +73,10 @@ static void moves(const struct kfd_dev *dev, uint8_t *mem, uint64_t size)
 		report("svm_cpu_fault", size, &fault);
 }
 
-/* Given and taken back, as libhsakmt does with memory of the host: as shared virtual memory, and as a buffer. */
+/*
+ * Given and taken back, as libhsakmt does with memory of the host: as shared virtual memory,
+ * and as a buffer.
+ */
 static void given(const struct kfd_dev *dev, uint8_t *mem, uint64_t size)
 {
 	struct samples svm = { .count = 0 }, userptr = { .count = 0 };
@@ -87,7 +91,7 @@ static void given(const struct kfd_dev *dev, uint8_t *mem, uint64_t size)
 		must(svm_set(dev->fd, mem, size, SVM_NO_ACCESS, dev->gpu_id), "no access");
 		if (i)
 			sample(&svm, before);
-		/* What was said of it is forgotten. */
+		/* Its attributes are gone. */
 		if (mmap(mem, size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, -1, 0) != mem)
 			die("no memory");
@@ -102,7 +106,7 @@ static void given(const struct kfd_dev *dev, uint8_t *mem, uint64_t size)
 	report("userptr_given", size, &userptr);
 }
 
-/* A queue reads a word that it does not find, and one that it does. Page faults are retried. */
+/* A queue reads a word that is not mapped, and one that is. Page faults are retried. */
 static void faults(const struct kfd_dev *dev, uint8_t *mem)
 {
 	struct samples fault = { .count = 0 }, found = { .count = 0 };
@@ -121,11 +125,13 @@ static void faults(const struct kfd_dev *dev, uint8_t *mem)
 		must(madvise(mem, size, MADV_DONTNEED) ? errno : 0, "madvise");
 		memset(mem, 1, size);
 		before = now_ns();
-		must(kfd_queue_copy(&queue, (uintptr_t)vram.cpu, (uintptr_t)mem, 4, timeout_ms()), "copy");
+		must(kfd_queue_copy(&queue, (uintptr_t)vram.cpu, (uintptr_t)mem, 4, timeout_ms()),
+		     "copy");
 		if (i)
 			sample(&fault, before);
 		before = now_ns();
-		must(kfd_queue_copy(&queue, (uintptr_t)vram.cpu, (uintptr_t)mem, 4, timeout_ms()), "copy");
+		must(kfd_queue_copy(&queue, (uintptr_t)vram.cpu, (uintptr_t)mem, 4, timeout_ms()),
+		     "copy");
 		if (i)
 			sample(&found, before);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What waves cost: from a dispatch's doorbell to its end, and to save and to restore them. */
+/* The cost of waves: from a dispatch's doorbell to its end, and of saving and restoring them. */
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -19,7 +19,10 @@ struct bench_waves {
 	struct waves waves;
 };
 
-/* From the doorbell of an idle queue to the fence behind a dispatch of one wave, or to the return from the wait for its event. */
+/*
+ * From the doorbell of an idle queue to the fence behind a dispatch of one wave, or to the
+ * return from the wait for its event.
+ */
 static void dispatch(struct bench_waves *w, const char *name, uint64_t slot, uint32_t event)
 {
 	const uint64_t fence = kfd_compute_address(&w->queue, KFD_COMPUTE_FENCE);
@@ -49,14 +52,14 @@ static void dispatch(struct bench_waves *w, const char *name, uint64_t slot, uin
 				die("a dispatch does not end");
 			sched_yield();
 		}
-		/* The first pays for what is only set up once. */
+		/* The first one pays for the one-time setup. */
 		if (i)
 			sample(&s, before);
 	}
 	report(name, 0, &s);
 }
 
-/* UPDATE_QUEUE to 0, until which all waves are saved, and from that to 100 until all have gone on. */
+/* UPDATE_QUEUE to 0, which saves all waves, and from UPDATE_QUEUE to 100 until all have gone on. */
 static void save_and_restore(struct bench_waves *w, unsigned int count)
 {
 	const unsigned int rounds = work(10, 3);

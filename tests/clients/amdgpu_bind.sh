@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Whether Debian's own driver is content with the device: its blocks, its rings, and what its log must not have. The tests
-# of its rings are those that it runs itself when it binds, the last of them two seconds later. With "later" user queues
-# may have faulted by now; with "psp" it has loaded by the PSP, whose block then is in its list, as is the SMU's.
+# Whether Debian's own driver accepts the device: its blocks, its rings, and the absence of errors
+# in its log. The ring tests are those that it runs itself when it binds, the last of them two
+# seconds later. With "later" user queues may have faulted by now; with "psp" it has loaded firmware
+# by the PSP, whose block then is in its list, as is the SMU's.
 
 log() { # TEXT NAME: the log has such a line
 	dmesg | grep -q "$1"
@@ -42,7 +43,8 @@ result $? "14 rings have done what they were given"
 interrupts=$(awk '/amdgpu/ { for (i = 2; i <= NF && $i ~ /^[0-9]+$/; i++) sum += $i } END { print sum + 0 }' /proc/interrupts)
 [ "$interrupts" -gt 13 ]
 result $? "interrupts: $interrupts"
-# amdgpu looks for itself after half a second. On a busy host an interrupt may be that late; were they lost, it would be every one.
+# amdgpu polls after half a second. On a busy host an interrupt may be that late; if they were lost,
+# each of them would show here.
 late=$(dmesg | grep -c 'Fence fallback timer')
 [ $((late * 10)) -lt "$interrupts" ]
 result $? "interrupts half a second late: $late"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * at_work [copies | twice]: a process for tools to look at until it is killed: it has 64 MiB of VRAM, and an SDMA queue with a packet that
- * waits; with copies, one that copies from system memory to VRAM; with twice, a second descriptor of the render node's file, as libdrm
- * takes one. Prints "ready" when that has begun.
+ * at_work [copies | twice]: a process for tools to watch until it is killed. It has 64 MiB of
+ * VRAM, and an SDMA queue with a packet that waits; with copies, one that copies from system
+ * memory to VRAM; with twice, a second descriptor of the render node's file, as libdrm takes
+ * one. Prints "ready" when that has begun.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,10 @@
 #include "packets.h"
 
 #define VRAM	(64u << 20)
-/* A copy takes longer than the program for the next: who looks mostly finds the engine at work. */
+/*
+ * A copy takes longer than the program needs for the next: a tool mostly finds the engine at
+ * work.
+ */
 #define BYTES	(32u << 20)
 #define RING	(64u * 1024)
 

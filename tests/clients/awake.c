@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The machine is asked to sleep, in all ways that it knows, while a GPU is bound
- * that cannot, as somebody else has loaded its firmware: each time the answer is
- * EBUSY and the log has one line of the driver's, and what the GPU is at goes
- * on. RKFD_TIMES says how often.
+ * The machine is asked to sleep, in all ways that it has, while a GPU is bound that cannot, as
+ * another party has loaded its firmware. Each time the answer is EBUSY, the log has one line of
+ * the driver's, and the GPU's work goes on. RKFD_TIMES is the number of times.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +28,10 @@
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
 #define LINE		"while the GPU is bound"
 
-/* Of what the log has got since the last call: lines of the driver, and those of them that refuse. */
+/*
+ * Counts the lines that the log has got since the last call: those of the driver, and the
+ * refusals among them.
+ */
 static void read_log(unsigned int *driver, unsigned int *refusals)
 {
 	char record[4096];
@@ -75,7 +77,7 @@ static bool refused(const char *state)
 	return one_line() && err == EBUSY;
 }
 
-/* What programs that write the image themselves do first, and those that read it. */
+/* The first call of programs that write the image themselves, and of those that read it. */
 static bool snapshot_refused(int how)
 {
 	int fd = open(SNAPSHOT, how | O_CLOEXEC), err = errno;
@@ -87,7 +89,10 @@ static bool snapshot_refused(int how)
 	return one_line() && fd < 0 && err == EBUSY;
 }
 
-/* The GPU comes when those who are asked have agreed: the machine gets as far as to freeze all processes. */
+/*
+ * The GPU is bound after the notifiers have agreed: the machine gets as far as to freeze all
+ * processes.
+ */
 static void bound_too_late(const char *name)
 {
 	int fd = open(SNAPSHOT, O_RDONLY | O_CLOEXEC), err = 0;
@@ -105,11 +110,11 @@ static void bound_too_late(const char *name)
 	close(fd);
 	/* The kernel's own lines have the driver's name. */
 	read_log(&driver, &refusals);
-	tap_ok(err == EBUSY && refusals == 1, "while a program hibernates the machine: refused (%s)",
-	       strerror(err));
+	tap_ok(err == EBUSY && refusals == 1,
+	       "while a program hibernates the machine: refused (%s)", strerror(err));
 }
 
-/* A machine without a GPU of ours goes as far as to the devices' sleep, and comes back from there. */
+/* A machine without a GPU of ours gets as far as the devices' sleep, and comes back from there. */
 static void unbound(void)
 {
 	unsigned int driver, refusals;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A device that misbehaves, on the word of the test: the model loses an
- * interrupt, stops an engine for a while, refuses a copy. Only with the model.
+ * A device that misbehaves on the test's command: the model loses an interrupt, stops an engine
+ * for a while, refuses a copy. Only with the model.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define RING_SIZE	(16u << 10)
 #define BYTES		(64u << 10)
-/* Far less than the two seconds after which an engine that does nothing is taken for one that hangs. */
+/* Far less than the two seconds after which an idle engine counts as hung. */
 #define PAUSE_MS	500u
 
 static struct gpu gpu;
@@ -35,7 +35,7 @@ static bool arrived(void)
 	return pattern_check(dst.cpu, BYTES, 5, 0) == BYTES;
 }
 
-/* The end of a job is not told; the jobs behind it have to start all the same. */
+/* The interrupt at the end of a job is lost; the jobs behind it have to start all the same. */
 static void lost_interrupts(void)
 {
 	const unsigned int times = work(10, 3);
@@ -54,7 +54,7 @@ static void lost_interrupts(void)
 	tap_ok(check_copies(&gpu), "a new queue works after lost interrupts");
 }
 
-/* A slow engine is no broken engine: work under way ends when it goes on. */
+/* A slow engine is no broken engine: work in progress ends when the engine goes on. */
 static void paused_engine(void)
 {
 	struct queue queue;
@@ -70,7 +70,7 @@ static void paused_engine(void)
 	queue_destroy(&queue);
 }
 
-/* A copy that the engine refuses stops its queue, which can be taken away. */
+/* A copy that the engine refuses stops its queue, which can be destroyed. */
 static void refused_copy(void)
 {
 	struct queue queue;

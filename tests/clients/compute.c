@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Compute queues, from one to far more than the hardware has room for, in more
- * processes than there are VMIDs. libhsakmt makes them, where there is memory:
- * it takes 61 MiB of it to save the waves of each, which none of them has. 128
- * queues want a guest of 13 GiB; with less, plain ioctls make them, with one
- * such area in VRAM for all queues of a process.
+ * Compute queues, from one to far more than the hardware has room for, in more processes than
+ * there are VMIDs. libhsakmt creates them where there is memory: it needs 61 MiB to save the
+ * waves of each, though none of them has any. 128 queues want a guest of 13 GiB; with less,
+ * plain ioctls create them, with one such area in VRAM for all queues of a process.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -26,18 +25,18 @@
 #define TIMEOUT_MS	KFD_HANG_MS
 #define ROUNDS		8u
 
-/* What is left for others when the areas are there. */
+/* Left for others when the areas are allocated. */
 #define SPARE_KIB	(256u << 10)
 
-/* The part of memory that those who have much of it may give the GPU, see Documentation/limits.md. */
+/* The part of memory that the GPU may get on large machines, see Documentation/limits.md. */
 #define LENT_PART(total) ((total) / 32 * 21)
 
 #define FAIR_MS		2000u
 #define FAIR_MOST_MS	KFD_HANG_MS
 
-/* What a process of many() has. */
+/* The objects of a process of many(). */
 struct part {
-	bool library;			/* libhsakmt made it all */
+	bool library;			/* libhsakmt made all of it */
 	struct gpu gpu;			/* if so: */
 	struct buffer ring[QUEUES_MAX], control[QUEUES_MAX];
 	HsaQueueResource resource[QUEUES_MAX];
@@ -51,12 +50,12 @@ struct part {
 	unsigned int count;
 };
 
-/* Where processes of many() wait for each other. */
+/* The place where processes of many() wait for each other. */
 struct meeting {
 	int ready[2], go[2];
 };
 
-/* Of the process's next queue; it holds AQL packets if @aql, else PM4. */
+/* Creates the process's next queue; it holds AQL packets if @aql, else PM4. */
 static bool create_by_library(struct part *part, bool aql)
 {
 	const unsigned int i = part->count;
@@ -158,8 +157,8 @@ static bool part_close(struct part *part)
 }
 
 /*
- * One round of queue @i: waits for the round of the queue before it, counts in
- * memory, lets the next one go, and interrupts.
+ * One round of queue @i: waits for the round of the queue before it, counts in memory, releases
+ * the next one, and interrupts.
  */
 static bool submit(struct part *part, unsigned int i, unsigned int round)
 {
@@ -192,7 +191,7 @@ static bool submit(struct part *part, unsigned int i, unsigned int round)
 	return kfd_compute_aql(queue, packets, 2);
 }
 
-/* Says that this process has its queues, and waits until all have theirs. */
+/* Reports that this process has its queues, and waits until all have theirs. */
 static bool meet(const struct meeting *meeting)
 {
 	char byte = 0;
@@ -214,7 +213,7 @@ static int rounds(bool library, unsigned int first, unsigned int count,
 	if (!meet(meeting))
 		return 6;
 	for (round = 1; round <= ROUNDS; round++) {
-		/* The last first: it has to wait for all others. */
+		/* The last one first: it has to wait for all others. */
 		for (i = count; i-- > 0;)
 			if (!submit(&part, i, round))
 				return 2;
@@ -229,7 +228,7 @@ static int rounds(bool library, unsigned int first, unsigned int count,
 	return part_close(&part) ? 0 : 5;
 }
 
-/* Whether there is memory for the areas that libhsakmt takes for @queues queues. */
+/* True if there is memory for the areas that libhsakmt allocates for @queues queues. */
 static bool is_roomy(unsigned int queues)
 {
 	uint64_t available = 0, total = 0, area, wanted;
@@ -248,7 +247,10 @@ static bool is_roomy(unsigned int queues)
 		sscanf(line, "MemAvailable: %" SCNu64, &available);
 	}
 	fclose(f);
-	/* In KiB; the area is a little larger, and other things want memory too. All may be there at once. */
+	/*
+	 * In KiB; the area is a little larger, and other things want memory too. All may be
+	 * there at once.
+	 */
 	wanted = (area / 1024 + 2048) * queues;
 	return available > wanted + SPARE_KIB && LENT_PART(total) > wanted;
 }
@@ -273,7 +275,7 @@ static void many(unsigned int queues, unsigned int processes, bool aql)
 			exit(rounds(library, first, count, &meeting));
 		first += count;
 	}
-	/* One that failed does not say a thing, and then nobody does any more. */
+	/* A process that failed reports nothing, and then the others stop too. */
 	close(meeting.ready[1]);
 	for (i = 0; i < processes && read(meeting.ready[0], &byte, 1) == 1;)
 		i++;
@@ -288,9 +290,8 @@ static void many(unsigned int queues, unsigned int processes, bool aql)
 }
 
 /*
- * Queues that have work all the time: none of them starves. They are looked at
- * for two seconds, and for longer where the machine is so slow that not each
- * had its turn by then.
+ * Queues that have work all the time: none of them starves. The measurement takes two seconds,
+ * and longer where the machine is so slow that some queue has not run by then.
  */
 static void fairness(unsigned int queues, unsigned int processes)
 {

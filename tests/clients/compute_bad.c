@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Packets on compute queues that are wrong: addresses that are not mapped or may
- * not be written to, packets that the CP refuses, packets that never end. The
- * queue's process is told in the way that amdkfd and ROCr have for it, and goes
- * on with other queues; another process does not notice.
+ * Wrong packets on compute queues: addresses that are not mapped or not writable, packets that
+ * the CP refuses, packets that never end. The queue's process is notified in the way that
+ * amdkfd and ROCr expect, and goes on with other queues; another process does not notice.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +28,7 @@ static struct aql_signal *inactive_signal(const struct trouble *t)
 	return (struct aql_signal *)((char *)t->bad.control.cpu + INACTIVE_SIGNAL);
 }
 
-/* Queues as a runtime has them: what stops an AQL queue is told to a signal. */
+/* Queues as a runtime makes them: an AQL queue that stops sets a signal. */
 static bool begin(struct trouble *t, bool aql)
 {
 	struct aql_signal *signal;
@@ -155,7 +154,7 @@ static bool told(struct trouble *t, const struct scenario *s)
 	}
 }
 
-/* What a runtime asks of a queue that has stopped; none of it has it go on. */
+/* A runtime's calls for a queue that has stopped; none of them makes it go on. */
 static bool operations(struct trouble *t, const struct scenario *s)
 {
 	struct kfd_ioctl_get_queue_wave_state_args waves = {
@@ -186,11 +185,11 @@ static bool operations(struct trouble *t, const struct scenario *s)
 
 static bool destroyed(struct trouble *t)
 {
-	/* One that does not leave the hardware would be reset, and be a line in the log. */
+	/* A queue that does not leave the hardware would be reset, with a line in the log. */
 	bool ok = !kfd_compute_destroy(&t->dev, &t->bad);
 
 	ok &= !kfd_compute_destroy(&t->dev, &t->other);
-	/* What was told more than once. */
+	/* Consume repeated reports. */
 	while (!event_wait(&t->dev, t->fault, 0))
 		;
 	return ok;
@@ -218,7 +217,10 @@ static unsigned int logged(const struct trouble *t)
 	return lines;
 }
 
-/* The driver writes ten lines in a second at most: from one start to the next passes some time. */
+/*
+ * The driver writes at most ten lines in a second: leave some time between one start and the
+ * next.
+ */
 static void pace(void)
 {
 	static uint64_t next;
@@ -242,8 +244,8 @@ static void run(struct trouble *t, const struct neighbour *n, const struct scena
 	neighbour_go(n);
 	tap_ok(submit(t, s) && told(t, s), "%s, %s: its process is told %s", kind, s->name,
 	       s->outcome == WAITS ? "nothing" : "so");
-	tap_ok(operations(t, s), "%s, %s: later calls are answered, other queues are as they should",
-	       kind, s->name);
+	tap_ok(operations(t, s),
+	       "%s, %s: later calls are answered, other queues are as they should", kind, s->name);
 	tap_ok(destroyed(t) && another_works(t, s->aql),
 	       "%s, %s: the queue can be destroyed, another one works", kind, s->name);
 	tap_ok(neighbour_worked(n), "%s, %s: another process goes on and hears nothing", kind,

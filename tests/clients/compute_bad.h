@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The bad packets of compute_bad.c, and what they are made with. */
+/* The bad packets of compute_bad.c, and their data. */
 #ifndef RKFD_TEST_COMPUTE_BAD_H
 #define RKFD_TEST_COMPUTE_BAD_H
 
@@ -10,18 +10,18 @@
 /* In the page of control of an AQL queue: parts of an amd_queue_t, and room. */
 #define INACTIVE	0xc0
 #define INACTIVE_SIGNAL	0x280
-#define NEVER		0x300	/* a signal or dword that stays as it is */
-#define MARK		0x340	/* nothing bad gets as far as writing here */
+#define NEVER		0x300	/* a signal or dword that never changes */
+#define MARK		0x340	/* no bad packet gets as far as writing here */
 
-/* What queue_inactive_signal becomes. */
+/* Values of queue_inactive_signal. */
 #define BAD_DIMENSIONS	2
 #define BAD_PACKET	32
 #define BAD_VENDOR	256
 
-/* What comes of the packets. */
+/* Results of the packets. */
 enum outcome {
-	NOT_PRESENT,	/* a fault at the address, of which there is nothing */
-	READ_ONLY,	/* a fault at the address, which may not be written to */
+	NOT_PRESENT,	/* a fault at the address, where nothing is mapped */
+	READ_ONLY,	/* a fault at the address, which is not writable */
 	REFUSED,	/* the queue stops; others of the process do not */
 	WAITS,		/* nothing: the queue waits, or is busy, for ever */
 };
@@ -35,8 +35,9 @@ struct trouble {
 	struct kfd_compute bad, other;
 	uint64_t nothing;		/* an address where nothing is mapped */
 	uint64_t address;		/* of the fault */
-	unsigned int pages;		/* on one of so many from there on */
-	bool partial;			/* the packet goes on where the ring does not */
+	unsigned int pages;		/* the fault is on one of so many from there on */
+	/* the packet continues behind the end of the ring's content */
+	bool partial;
 	uint32_t exception, fault, inactive;
 	int log;
 };
@@ -53,7 +54,7 @@ struct scenario {
 extern const struct scenario scenarios[];
 extern const unsigned int scenario_count;
 
-/* Where the GPU finds byte @byte of the bad queue's page of control. */
+/* The GPU's address of byte @byte of the bad queue's page of control. */
 static inline uint64_t at(const struct trouble *t, size_t byte)
 {
 	return kfd_compute_address(&t->bad, byte);

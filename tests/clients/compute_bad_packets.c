@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Packets that are wrong, each for a queue of its own. */
+/* Wrong packets, each for a queue of its own. */
 #include <string.h>
 
 #include "compute_bad.h"
 
-/* PM4: what is written into the ring, or into the buffer that an AQL packet leads to. */
+/* PM4: written into the ring, or into the buffer that an AQL packet points to. */
 
 static void write_nothing(struct trouble *t, struct packets *p)
 {
@@ -13,7 +13,7 @@ static void write_nothing(struct trouble *t, struct packets *p)
 
 static void write_kernel(struct trouble *t, struct packets *p)
 {
-	/* The hub tells 48 bits of it. */
+	/* The hub reports 48 bits of it. */
 	t->address = 0xffff800000000000 & 0xffffffffffff;
 	pm4_write(p, 0xffff800000000000, 1);
 }
@@ -143,7 +143,7 @@ static void read_register(struct trouble *t, struct packets *p)
 
 static void run_list(struct trouble *t, struct packets *p)
 {
-	/* What only the driver's own queues may ask for. */
+	/* Packets that only the driver's own queues may use. */
 	pm4_header(p, 0xa5, 3);
 	sdma_emit64(p, (uintptr_t)t->code.cpu);
 	sdma_emit(p, 1u << 23 | 16);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events that compute queues set: RELEASE_MEM with an interrupt, and completion
- * signals of AQL packets with an event mailbox. Interrupts wake the process that
- * they are for, and one that is lost costs time only.
+ * Events that compute queues set: RELEASE_MEM with an interrupt, and completion signals of AQL
+ * packets with an event mailbox. Each interrupt wakes the process that it is for, and a lost
+ * one costs time only.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,9 +22,9 @@
 #define NOT_MS		300u
 #define ROUNDS		100u
 #define LOST		5u
-/* What a lost interrupt may cost: waiters look again ten times in a second. */
+/* The possible cost of a lost interrupt: waiters poll ten times in a second. */
 #define LOST_MS		KFD_HANG_MS
-/* In the page of control: what the queue waits for. */
+/* In the page of control: the queue waits for it. */
 #define GATE		0x300
 
 struct client {
@@ -69,7 +69,7 @@ static struct aql_signal *completion(const struct client *c)
 	return (struct aql_signal *)((char *)c->queue.control.cpu + KFD_COMPUTE_SIGNAL);
 }
 
-/* Has the queue write to the slot of event @id and interrupt with @context. */
+/* Makes the queue write to the slot of event @id and interrupt with @context. */
 static bool submit(struct client *c, uint32_t id, uint32_t context)
 {
 	struct aql_signal *signal = completion(c);
@@ -96,8 +96,8 @@ static bool is_quiet(const struct client *c, unsigned int event)
 }
 
 /*
- * Once the queue has done what it was given: whether the driver takes note of a
- * slot. Nobody waits who could look into it.
+ * When the queue has done its work: true if the driver notices the slot. No waiter is there to
+ * look into it.
  */
 static bool noted(struct client *c, uint32_t id)
 {
@@ -132,7 +132,7 @@ static bool wakes(struct client *c, unsigned int rounds, unsigned int ms)
 			tap_note("round %u", i);
 			return false;
 		}
-		/* The work is done before anybody is told. */
+		/* The work is done before the interrupt. */
 		if (c->queue.aql && completion(c)->value != 0)
 			return false;
 	}
@@ -147,7 +147,7 @@ static bool names_one(struct client *c)
 	       !event_wait(&c->dev, id, 0) && is_quiet(c, 1);
 }
 
-/* A number that is no event's: all slots are looked into. */
+/* A number that belongs to no event: all slots are scanned. */
 static bool scans(struct client *c)
 {
 	const uint32_t contexts[] = { EVENT_SLOTS - 1, EVENT_SLOTS, 4000, 0x0fffffff, UINT32_MAX };
@@ -156,7 +156,7 @@ static bool scans(struct client *c)
 	for (i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++) {
 		const uint32_t context = contexts[i];
 
-		/* One slot that the queue has written to, and one that somebody else has. */
+		/* One slot that the queue has written to, and one that another writer has. */
 		c->slots[c->id[2]] = 1;
 		if (!submit(c, c->id[0], context) || !noted(c, c->id[0]) ||
 		    !noted(c, c->id[2]) || !is_quiet(c, 1) ||
@@ -169,8 +169,8 @@ static bool scans(struct client *c)
 }
 
 /*
- * Number 0 is in interrupts that mean nothing, which this GPU's firmware never
- * sends for an event: who waits looks for itself.
+ * Number 0 is in interrupts without meaning, and this GPU's firmware never sends it for an
+ * event: waiters poll.
  */
 static bool without_number(struct client *c)
 {
@@ -235,7 +235,7 @@ static bool have_an_owner(struct client *c)
 	return ok && status == 0;
 }
 
-/* The device's message to the CPU is lost; what it wrote to memory is not. */
+/* The device's message to the CPU is lost; its writes to memory are not. */
 static bool survives_loss(struct client *c)
 {
 	unsigned int i;

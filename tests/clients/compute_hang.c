@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A compute queue that hangs, on the word of the test: its process gets rid of
- * it in bounded time and is told, who watches the GPU is told, and a neighbour's
- * queue does all of its work meanwhile. Only with the model.
+ * A compute queue hangs on the test's command. Its process gets rid of it in bounded time and
+ * is notified, a watcher of the GPU is notified, and a neighbour's queue does all of its work
+ * meanwhile. Only with the model.
  */
 #include <errno.h>
 #include <poll.h>
@@ -52,7 +52,7 @@ static void own(struct owner *owner)
 		die("the device does not open");
 }
 
-/* The next queue that has something to do hangs: nobody else has, by now. */
+/* The next queue with work hangs: no other has any by now. */
 static bool hang(struct owner *owner)
 {
 	const unsigned long long before = model_count("cp", "hangs");
@@ -66,7 +66,7 @@ static unsigned long long since_ms(unsigned long long begin)
 	return (now_ns() - begin) / 1000000;
 }
 
-/* The lines of one reset, the @number-th of this GPU as far as this program knows. */
+/* The lines of one reset, number @number of this GPU as far as this program knows. */
 static bool watcher_told(const struct owner *owner, unsigned int *number)
 {
 	unsigned int event[2], seq[2];
@@ -100,7 +100,7 @@ static bool watcher_told(const struct owner *owner, unsigned int *number)
 	return ok;
 }
 
-/* The event of the exception says what it was, once, and there was no fault. */
+/* The exception's event names the cause, once, and there was no fault. */
 static bool process_told(const struct owner *owner)
 {
 	struct kfd_event_data data = { .event_id = owner->exception };
@@ -132,7 +132,7 @@ static void *destroy(void *data)
 	return NULL;
 }
 
-/* Calls for a queue beside the one that is being taken off are answered meanwhile. */
+/* Calls for a queue beside the one that is being removed are answered meanwhile. */
 static bool answered(const struct owner *owner, const struct kfd_compute *other,
 		     const struct destruction *d)
 {

@@ -110,7 +110,7 @@ static void odd(enum buffer_kind from, enum buffer_kind to)
 	       buffer_kind_name[to]);
 }
 
-/* Pages of system memory lie scattered: a large copy meets all of them. */
+/* Pages of system memory lie scattered: a large copy spans many of them. */
 static void large_and_odd(void)
 {
 	const size_t bytes = work(33, 5) * MIB + 4099;
@@ -144,7 +144,7 @@ static void ordered(void)
 	buffer_destroy(&b);
 }
 
-/* The other packets that a client's stream holds. */
+/* The other packets in a client's stream. */
 static void other_packets(void)
 {
 	const uint32_t data[3] = { 0x11111111, 0x22222222, 0x33333333 };

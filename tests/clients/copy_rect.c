@@ -112,7 +112,7 @@ static bool random_rect(unsigned int element, const struct buffer *dst,
 	random_shape(element, &rect, &ds, &ss);
 	dw = random_window(&ds, dst, &rect);
 	sw = random_window(&ss, src, &rect);
-	/* The target keeps what the copies before left: the more to get wrong. */
+	/* The target keeps the result of earlier copies, so that more errors show. */
 	memcpy(expected, dst->cpu, SIZE);
 	reference(expected, src->cpu, element, &dw, &ds, &sw, &ss, &rect);
 	sdma_copy_rect(&p, element, &dw, &sw, &rect);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Many processes of which each takes all that it may get: VRAM, system memory,
- * queues of both kinds, page tables, buffers, events. Beside them one more
- * process still opens the device, gets memory and a queue, and copies. The
- * argument, or RKFD_CROWD, is how many; the times are notes. With a second one
- * each of them has so many queues at most, and nothing else: the first waits
- * for ever, so that all want a VMID and a slot all the time.
+ * Many processes of which each takes all that it may get: VRAM, system memory, queues of both
+ * kinds, page tables, buffers, events. Beside them one more process still opens the device,
+ * gets memory and a queue, and copies. The argument, or RKFD_CROWD, is their number; the times
+ * are notes. With a second argument each of them has at most so many queues, and nothing else:
+ * the first queue waits for ever, so that all want a VMID and a slot all the time.
  */
 #include <limits.h>
 #include <linux/futex.h>
@@ -39,12 +38,13 @@
 #define PLACES_VA	(1ull << 44)
 #define LARGE		(2ull << 20)
 
-/* How many have compute queues, too: the place for their waves is 61 MiB of VRAM. */
+/* The number with compute queues, too: the save area of their waves is 61 MiB of VRAM. */
 #define COMPUTE		4u
 
 /*
- * What processes take, one kind after the other: all of them open the device, then all of them take queues, then page tables, and so on.
- * System memory before VRAM, of which the most that processes may have is more than there is, and the rest is system memory.
+ * The kinds of objects, one after the other: all processes open the device, then all of them
+ * take queues, then page tables, and so on. System memory comes before VRAM: the processes'
+ * maximum of VRAM is more than there is, and the rest becomes system memory.
  */
 enum phase { NONE, OPEN, QUEUES, TABLES, SYSTEM, VRAM, SMALL, PHASES };
 
@@ -52,7 +52,7 @@ static const char *const phase_name[PHASES] = {
 	"none", "open devices", "queues", "page tables", "system memory", "VRAM", "small things",
 };
 
-/* The most queues that one takes. */
+/* The maximum of queues for each. */
 static unsigned int most_queues = UINT_MAX;
 
 /* Shared by all. */
@@ -61,7 +61,7 @@ static volatile struct {
 	uint64_t taken[PHASES];		/* in all; bytes of the memories */
 } *shared;
 
-/* All that there is of one kind of memory, first in large pieces. */
+/* Takes all that there is of one kind of memory, first in large pieces. */
 static uint64_t take_memory(const struct kfd_dev *dev, uint32_t flags, uint64_t va)
 {
 	uint64_t size, handle, taken = 0;
@@ -72,7 +72,10 @@ static uint64_t take_memory(const struct kfd_dev *dev, uint32_t flags, uint64_t 
 	return taken;
 }
 
-/* Queues of both kinds on one set of buffers, until there are no more. The first one waits for ever. */
+/*
+ * Takes queues of both kinds on one set of buffers, until there are no more. The first one
+ * waits for ever.
+ */
 static uint64_t take_queues(const struct kfd_dev *dev, unsigned int who)
 {
 	static struct kfd_queue first;
@@ -99,8 +102,8 @@ static uint64_t take_queues(const struct kfd_dev *dev, unsigned int who)
 }
 
 /*
- * One page of memory at as many places as possible, each with page tables of its own: in an address space that no queue
- * runs in, where it takes no flush.
+ * Maps one page of memory at as many places as possible, each with page tables of its own. No
+ * queue runs in the address space, so that takes no flush.
  */
 static uint64_t take_tables(const struct kfd_dev *dev)
 {
@@ -132,7 +135,8 @@ static uint64_t take_small(const struct kfd_dev *dev)
 	struct kfd_ioctl_create_event_args event = { .event_type = KFD_IOC_EVENT_SIGNAL };
 	uint64_t handle, count = 0;
 
-	while (!kfd_alloc_at(dev, flags, 2 * PLACES_VA + count * LARGE, KFD_DOORBELL_SLICE, &handle))
+	while (!kfd_alloc_at(dev, flags, 2 * PLACES_VA + count * LARGE, KFD_DOORBELL_SLICE,
+			     &handle))
 		count++;
 	while (!kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_EVENT, &event))
 		count++;
@@ -168,14 +172,14 @@ static uint64_t take(struct kfd_dev *dev, enum phase phase, unsigned int who)
 	}
 }
 
-/* Begins @phase, and wakes those who sleep until then. */
+/* Begins @phase, and wakes the processes that sleep until then. */
 static void begin(unsigned int phase)
 {
 	__atomic_store_n(&shared->phase, phase, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &shared->phase, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Sleeps until @phase begins: a thousand that looked each moment would leave the processors to nobody. */
+/* Sleeps until @phase begins: a thousand processes that poll would use up the processors. */
 static void await(unsigned int phase)
 {
 	unsigned int now;
@@ -199,7 +203,7 @@ static void greedy(unsigned int who)
 		pause();
 }
 
-/* The steps of an innocent process, and when each was through. */
+/* The steps of an innocent process, and the time of each. */
 static const char *const step_name[] = {
 	"open", "system memory", "VRAM", "queue", "copy", "end",
 };
@@ -208,7 +212,7 @@ static const char *const step_name[] = {
 struct visit {
 	int err[STEPS];
 	unsigned int us[STEPS];
-	bool right;			/* what was copied */
+	bool right;			/* the copy was right */
 };
 
 static void visit(struct visit *v)
@@ -243,7 +247,7 @@ static void visit(struct visit *v)
 	kfd_close(&dev);
 }
 
-/* An innocent process comes and goes; whether all was well. */
+/* An innocent process comes and goes; true if all was well. */
 static bool innocent(const char *when)
 {
 	struct visit *v = mmap(NULL, sizeof(*v), PROT_READ | PROT_WRITE,
@@ -297,7 +301,10 @@ static bool all_have(enum phase phase, unsigned int count)
 	tap_note("%u processes have %llu of %s after %llu ms", count,
 		 (unsigned long long)shared->taken[phase], phase_name[phase],
 		 (now_ns() - from) / 1000000);
-	/* Not when the next one begins: who was forked first is through with the first one before that. */
+	/*
+	 * Not when the next one begins: the process that was forked first ends its first one
+	 * before that.
+	 */
 	shared->done = 0;
 	return true;
 }
@@ -330,7 +337,10 @@ int main(int argc, char **argv)
 		if (pid[i] == 0)
 			greedy(i);
 	}
-	/* Of VRAM there may be none left but for system memory, and of that none for who has so much. */
+	/*
+	 * There may be no VRAM left, only system memory, and none of that for a process that
+	 * has so much.
+	 */
 	for (phase = OPEN; phase < phases && ok; phase++)
 		ok = all_have(phase, count) && (phase == VRAM || shared->taken[phase] > 0);
 	tap_ok(ok, "each of %u processes takes all that it may get", count);

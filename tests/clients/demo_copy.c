@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What `make demo` runs: copies in each direction, one at a time, each checked,
- * and each compared with the drm_run_job events that the kernel traced.
+ * The program of `make demo`: copies in each direction, one at a time, each checked, and each
+ * compared with the drm_run_job events in the kernel's trace.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static const struct step {
 
 static struct gpu gpu;
 static struct queue queue;
-static char our_ring[32];	/* what the name of our queue's ring holds */
+static char our_ring[32];	/* part of the name of our queue's ring */
 
 struct tally {
 	unsigned int jobs;
@@ -66,7 +66,7 @@ static bool agree(const struct tally *t)
 	return t->run_job == wanted && t->sched_job_run == wanted;
 }
 
-/* The copies of one row of the table; gives whether all of them were right. */
+/* The copies of one row of the table; true if all of them were right. */
 static bool copies(const struct direction *d, const struct step *s)
 {
 	struct buffer src, dst;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * No doorbell is lost: stores to the doorbell at random moments around the
- * transition of the queue to idle, where the driver protects the page again.
+ * No doorbell is lost: stores to the doorbell at random moments around the transition of the
+ * queue to idle, when the driver protects the page again.
  *
- * A copy that is never started shows as a fence that does not come. Nothing
- * helps it on: the doorbell is stored once, and the next one only after the
- * fence was seen (or, in bursts, after a random while).
+ * A copy that is never started shows as a fence that does not come. No later doorbell helps it:
+ * the doorbell is stored once, and the next time only after the fence was seen (or, in bursts,
+ * after a random time).
  */
 #include <stdlib.h>
 
@@ -29,9 +29,9 @@ static void spin_ns(unsigned long long ns)
 }
 
 /*
- * How long to wait after the fence. The driver hears of the end of a job some
- * 10 to 1000 microseconds after the engine wrote the fence: all magnitudes are
- * as likely, so that each part of the transition is met.
+ * The delay after the fence. The driver learns of the end of a job some 10 to 1000 microseconds
+ * after the engine wrote the fence: all magnitudes are equally likely, so that each part of the
+ * transition is hit.
  */
 static unsigned long long random_delay(void)
 {
@@ -84,7 +84,7 @@ static unsigned int bursts(struct queue *queue, unsigned int count)
 	return done;
 }
 
-/* Two queues share the doorbell page: one's traffic meets the other's transition. */
+/* Two queues share the doorbell page: traffic of one coincides with the other's transition. */
 static unsigned int in_turn(struct queue *a, struct queue *b, unsigned int count)
 {
 	unsigned int i;

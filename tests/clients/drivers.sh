@@ -6,8 +6,9 @@ load_rkfd() {
 	modprobe rkfd "$@"
 }
 
-# Debian's, with firmware by the driver and not by the PSP, of the blocks the first five of the list (common, memory, interrupts,
-# graphics, SDMA), and nothing reset, gated or managed; the model may take long on a busy host. What is given besides comes last and counts.
+# Debian's amdgpu, with firmware loaded by the driver and not by the PSP, with only the first five
+# blocks of its list (common, memory, interrupts, graphics, SDMA), and nothing reset, gated or
+# managed; the model may take long on a busy host. Further parameters come last and take precedence.
 load_amdgpu() {
 	while read -r file; do
 		case $file in
@@ -21,7 +22,7 @@ load_amdgpu() {
 	[ -e /dev/kfd ] && [ -e /dev/dri/renderD128 ]
 }
 
-# bound [DRIVER]: whether it has a device
+# bound [DRIVER]: true if it has a device
 bound() {
 	ls "/sys/bus/pci/drivers/${1:-rkfd}" | grep -q '^0000:'
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Events of libhsakmt that the GPU sets: an SDMA queue writes the event's slot
- * and traps, as ROCr has it do at the end of a copy. Also interrupts that are
- * lost on their way, and faults of two processes.
+ * Events of libhsakmt that the GPU sets: an SDMA queue writes the event's slot and traps, as
+ * ROCr's queues do at the end of a copy. Also interrupts that are lost on their way, and faults
+ * of two processes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #define BYTES		4096u
 #define MANY		32u
 #define LOST		5u
-/* What a lost interrupt may cost: waiters look again ten times in a second. */
+/* The possible cost of a lost interrupt: waiters poll ten times in a second. */
 #define LOST_MS		timeout_ms()
 
 static HsaEvent *event_new(const struct gpu *gpu, HSA_EVENTTYPE type, bool manual)
@@ -89,13 +89,19 @@ static void many_events(const struct gpu *gpu, struct queue *queue,
 	tap_ok(ok, "they can be destroyed");
 }
 
-/* Interrupts that threads of this program have handled: they are everybody's, and not for a waiter of whatever rank. */
+/*
+ * Interrupts that threads of this program have handled: they are for all users of the CPU,
+ * whatever the waiter's priority.
+ */
 static unsigned int handled_here(void)
 {
 	return trace_count("rkfd_interrupt", " events-");
 }
 
-/* A copy whose message to the CPU is lost while this thread waits for it. @gate is a word that the engine waits for. */
+/*
+ * A copy whose message to the CPU is lost while this thread waits for it. @gate is a word that
+ * the engine waits for.
+ */
 static bool loses_one(struct queue *queue, struct buffer *dst, struct buffer *src, HsaEvent *event,
 		      const struct buffer *gate)
 {
@@ -114,7 +120,7 @@ static bool loses_one(struct queue *queue, struct buffer *dst, struct buffer *sr
 	return asleep_end(&asleep) && ok;
 }
 
-/* What it wrote to memory is not lost with it. */
+/* The writes to memory are not lost with it. */
 static void lost_interrupts(struct queue *queue, struct buffer *dst,
 			    struct buffer *src, HsaEvent *event, const struct buffer *gate)
 {
@@ -138,7 +144,7 @@ static void lost_interrupts(struct queue *queue, struct buffer *dst,
 	       "after that, interrupts come");
 }
 
-/* In a process of its own: what an event tells of a fault or a refused packet. */
+/* In a process of its own: the event's data after a fault or a refused packet. */
 static bool told_of_fault(const struct gpu *gpu, struct queue *queue, struct buffer *dst)
 {
 	HsaEvent *event = event_new(gpu, HSA_EVENTTYPE_MEMORY, true);
@@ -191,7 +197,7 @@ static pid_t start(bool fault, int *go)
 	pid = child_fork();
 	if (pid == 0) {
 		close(ends[1]);
-		/* Until the parent says so, or is gone. */
+		/* Until the parent allows it, or has ended. */
 		if (read(ends[0], &c, 1) != 1)
 			exit(2);
 		exit(in_child(fault));

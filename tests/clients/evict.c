@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Processes that together want more VRAM than there is: each has 40 % of it and
- * copies in turn. Wants a device with little VRAM.
+ * Processes that together want more VRAM than there is: each has 40 % of it, and they copy by
+ * turns. Wants a device with little VRAM.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +29,7 @@
 #define CHUNKS		3u	/* in a buffer */
 #define BUFFERS_MAX	128u
 
-/* A process's share of VRAM, and what it copies from and to. */
+/* A process's share of VRAM, and the other ends of its copies. */
 struct share {
 	struct gpu gpu;
 	struct buffer vram[BUFFERS_MAX];
@@ -60,7 +60,7 @@ static uint8_t *chunk_cpu(const struct share *s, unsigned int chunk)
 	return s->vram[chunk / CHUNKS].cpu + chunk_at(chunk);
 }
 
-/* Makes each page of @p tell whose it is, which chunk, and of which round. */
+/* Marks each page of @p with its owner, its chunk and the round. */
 static void stamp(const struct share *s, uint8_t *p, unsigned int chunk,
 		  unsigned int round)
 {
@@ -73,7 +73,7 @@ static void stamp(const struct share *s, uint8_t *p, unsigned int chunk,
 	}
 }
 
-/* A turn may be long in coming: others have theirs. */
+/* A time slice may be long in coming: others have theirs. */
 static bool copy(struct share *s, uint64_t dst, uint64_t src)
 {
 	struct packets p = { 0 };
@@ -89,7 +89,7 @@ static bool put(struct share *s, unsigned int chunk, unsigned int round)
 	return copy(s, chunk_gpu(s, chunk), s->from.gpu);
 }
 
-/* Whether the chunk has what the engine put there. */
+/* True if the chunk has the data that the engine put there. */
 static bool is_right(struct share *s, unsigned int chunk, unsigned int round)
 {
 	memset(s->to.cpu, 0, PAGE);
@@ -99,7 +99,7 @@ static bool is_right(struct share *s, unsigned int chunk, unsigned int round)
 	return memcmp(s->to.cpu, s->expected, CHUNK) == 0;
 }
 
-/* Whether the CPU sees the same, at both ends of the chunk. */
+/* True if the CPU sees the same, at both ends of the chunk. */
 static bool cpu_is_right(struct share *s, unsigned int chunk, unsigned int round)
 {
 	const uint8_t *p = chunk_cpu(s, chunk);
@@ -134,7 +134,7 @@ static void open_share(struct share *s, unsigned int who, unsigned int percent)
 		buffer_create(&s->gpu, &s->vram[s->count++], BUFFER_VRAM, CHUNKS * CHUNK);
 }
 
-/* What one process does; the exit status says whether all was right. */
+/* The work of one process; the exit status is 0 if all was right. */
 static int copies(unsigned int who)
 {
 	const unsigned int rounds = work(4, 2);
@@ -142,7 +142,7 @@ static int copies(unsigned int who)
 	struct share s;
 
 	open_share(&s, who, PERCENT);
-	/* What it got has nothing of others in it, wherever that went. */
+	/* Its new memory has no data of others in it, wherever their data went. */
 	for (c = 0; c < chunks(&s); c++) {
 		if (!copy(&s, s.to.gpu, chunk_gpu(&s, c)) || !is_zero(s.to.cpu, CHUNK)) {
 			tap_note("process %u, chunk %u: not zero", who, c);
@@ -161,7 +161,7 @@ static int copies(unsigned int who)
 			}
 		}
 	}
-	/* Half of them leave their things to the kernel. */
+	/* Half of them leave their objects to the kernel. */
 	if (who & 1)
 		return 0;
 	queue_destroy(&s.queue);
@@ -180,7 +180,7 @@ static pid_t child(int (*f)(unsigned int), unsigned int who)
 	return pid;
 }
 
-/* A file that tells of the queues of all processes. */
+/* A file with events about the queues of all processes. */
 static int watch(void)
 {
 	const uint64_t wanted = KFD_SMI_EVENT_MASK_FROM_INDEX(KFD_SMI_EVENT_QUEUE_EVICTION) |
@@ -200,7 +200,7 @@ static int watch(void)
 	return (int)args.anon_fd;
 }
 
-/* What is told of evictions of buffers, and of the queues' return. */
+/* Checks the reports of buffers' evictions, and of the queues' restores. */
 static void check_told(int fd)
 {
 	unsigned int id, gpu, evicted = 0, restored = 0;
@@ -286,7 +286,7 @@ static void killed(const char *base)
 	tap_ok(objects_return_to(base, timeout_ms()), "all is back at the base line");
 }
 
-/* Says a byte to the other process. */
+/* Sends a byte to the other process. */
 static void say(int fd)
 {
 	if (write(fd, "", 1) != 1)
@@ -302,7 +302,7 @@ static bool hear(int fd)
 
 static int back[2], forth[2];
 
-/* Takes 60 % of VRAM when told, and lets it go when told. */
+/* Takes 60 % of VRAM on request, and frees it on request. */
 static int takes_much(unsigned int who)
 {
 	struct share s;
@@ -319,8 +319,8 @@ static int takes_much(unsigned int who)
 }
 
 /*
- * What the CPU writes to a buffer by its mapping, before the buffer goes and
- * while it is away, the CPU and then the engine find there.
+ * Data that the CPU writes to a buffer by its mapping, before the buffer is evicted and after
+ * it, is there for the CPU and then for the engine.
  */
 static int writes_by_cpu(unsigned int who)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copies that go wrong: addresses the process has not mapped, packets that the
- * engine refuses. The process concerned has the damage, and another, which copies
- * all the time, does not notice.
+ * Copies that go wrong: addresses that the process has not mapped, packets that the engine
+ * refuses. Only the process concerned is harmed, and another process, which copies all the
+ * time, does not notice.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,12 +65,12 @@ static bool bystander_goes_on(unsigned int more)
 	return bystander->copies >= wanted && !bystander->failures;
 }
 
-/* What a process in trouble works with. */
+/* The tools of a process in trouble. */
 struct trouble {
 	struct gpu gpu;
 	struct queue queue;
 	struct buffer good;
-	uint64_t bad;		/* an address with nothing behind it */
+	uint64_t bad;		/* an address where nothing is mapped */
 };
 
 static void trouble_start(struct trouble *t)
@@ -89,7 +89,7 @@ static void trouble_start(struct trouble *t)
 	memset(t->good.cpu, 0x11, BYTES);
 }
 
-/* Whether a fault at @address was traced. */
+/* True if a fault at @address was traced. */
 static bool fault_traced(uint64_t address)
 {
 	char text[32];
@@ -126,7 +126,7 @@ static bool all_bytes(const uint8_t *p, size_t size, uint8_t value)
 
 static bool read_unmapped(struct trouble *t)
 {
-	/* What lies at the address in the CPU's view is not to be seen. */
+	/* The CPU's data at the address must not become visible. */
 	return faults(t, t->good.gpu, t->bad, t->bad) &&
 	       !memchr(t->good.cpu, 0x77, BYTES);
 }
@@ -137,7 +137,7 @@ static bool write_unmapped(struct trouble *t)
 	       all_bytes((uint8_t *)(uintptr_t)t->bad, BYTES, 0x77);
 }
 
-/* An address that was mapped a moment ago, so that a TLB may know it still. */
+/* An address that was mapped a moment ago, so that a TLB may still have it. */
 static bool read_after_unmap(struct trouble *t)
 {
 	struct buffer gone;
@@ -188,7 +188,7 @@ static bool run_over_the_end(struct trouble *t)
 	return trace_wait("rkfd_vm_fault", text, 1, timeout_ms());
 }
 
-/* A queue of its own stops at the packet: what follows it is not done. */
+/* A queue of its own stops at the packet: the packets behind it are not done. */
 static bool stops(struct trouble *t, const struct packets *p)
 {
 	struct queue queue;
@@ -200,7 +200,7 @@ static bool stops(struct trouble *t, const struct packets *p)
 	return stopped;
 }
 
-/* The ring is all right, but what the engine finds there is not. */
+/* The ring is all right, but its content is not. */
 static bool refused_packets(struct trouble *t)
 {
 	const uint32_t scratch_register = 0x2040;
@@ -252,7 +252,7 @@ static int in_trouble(const struct scenario *s)
 	trouble_start(&t);
 	if (!s->run(&t))
 		return NO_FAULT;
-	/* The queue in trouble can be taken away, and another takes its place. */
+	/* The queue in trouble can be destroyed, and another takes its place. */
 	if (hsaKmtDestroyQueue(t.queue.resource.QueueId) != HSAKMT_STATUS_SUCCESS)
 		return NO_RECOVERY;
 	return check_copies(&t.gpu) ? AS_IT_SHOULD : NO_RECOVERY;

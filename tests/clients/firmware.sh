@@ -1,8 +1,10 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# A GPU on which somebody else has loaded firmware: what probe_only says of it, what is used when files are missing, and that one is left alone,
-# with a reason, that is not set up, is joined to others, or has damaged files. Each time nothing is left behind, and it works again
-# once the fault is gone. Registers are written from here by /dev/mem while no driver has the device.
+# A GPU whose firmware another party has loaded: the output of probe_only, the use of that firmware
+# when files are missing, and the GPUs that are left alone, with a reason: one that is not set up,
+# is joined to others, or has damaged files. Each time nothing is left behind, and the GPU works
+# again once the fault is gone. The script writes registers by /dev/mem while no driver has the
+# device.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 driver=/sys/bus/pci/drivers/rkfd
@@ -19,7 +21,7 @@ register() { # DWORD [VALUE]
 	devmem $((registers + 4 * $1)) 32 ${2:+"$2"}
 }
 
-# What the log has said since the last mark.
+# The lines of the log since the last mark.
 mark() {
 	lines=$(dmesg | wc -l)
 }

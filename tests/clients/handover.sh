@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# handover.sh [amdgpu]: one board, two drivers in turns: each takes what the other or it itself has left, and copies by it. Nobody resets the
-# board or switches it off meanwhile: its bootloader has worked once, for who came first. With amdgpu the first turn alone.
+# handover.sh [amdgpu]: one board, two drivers by turns: each takes over from the other or from
+# itself, and copies. The board is neither reset nor switched off meanwhile: its bootloader has
+# worked once, for the first driver. With amdgpu only the first turn.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 . /rkfd/clients/drivers.sh
@@ -14,7 +15,7 @@ load() {
 	esac
 }
 
-# turn DRIVER AFTER WHOM
+# turn DRIVER PREVIOUS
 turn() {
 	lines=$(dmesg | wc -l)
 	load "$1" && bound "$1" && [ -e /dev/kfd ]
@@ -35,7 +36,7 @@ turn rkfd "amdgpu"
 turn rkfd "itself"
 turn amdgpu "rkfd"
 turn amdgpu "itself"
-# What amdgpu has loaded does without files, too.
+# Firmware that amdgpu has loaded works without files, too.
 mv /lib/firmware/amdgpu /lib/firmware/away
 turn rkfd "amdgpu, without files"
 mv /lib/firmware/away /lib/firmware/amdgpu

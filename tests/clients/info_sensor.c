@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * info_sensor NUMBER...: what the render node answers when AMDGPU_INFO asks for those sensors, each on a line: the value, or the
- * name of the error.
+ * info_sensor NUMBER...: prints the render node's answers to AMDGPU_INFO for those sensors,
+ * each on a line: the value, or the name of the error.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One process cannot name what is another's: handles, queues, doorbells, mmap
- * offsets, addresses; and VRAM does not show what its last owner wrote.
+ * One process cannot name another's objects: handles, queues, doorbells, mmap offsets,
+ * addresses; and VRAM does not show its last owner's data.
  *
- * The processes speak the ioctls themselves: libhsakmt would refuse by itself
- * what the kernel has to refuse.
+ * The processes make the ioctls themselves: libhsakmt would already refuse the calls that the
+ * kernel must refuse.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
 #define MIB		(1ull << 20)
 #define SECRET		0x5ec3e75ec3e75ec3
 
-/* What the owner tells the intruder about itself. */
+/* The owner's data for the intruder. */
 struct shared {
 	struct kfd_bo vram;
 	struct kfd_bo gtt;
@@ -76,7 +76,7 @@ static int queue_on_ring(const struct kfd_dev *dev, const struct kfd_queue *queu
 	return kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
 }
 
-/* Stores a wrong write pointer where the owner's second doorbell is. */
+/* Stores a wrong write pointer at the owner's second doorbell. */
 static int ring_doorbell(const struct kfd_dev *dev, const struct kfd_queue *victim)
 {
 	const size_t at = (size_t)((char *)victim->doorbell - (char *)victim->slice);
@@ -118,7 +118,7 @@ static void intrude(struct shared *s)
 	exit(0);
 }
 
-/* The owner's things work and hold what they held. */
+/* The owner's objects work and have their content. */
 static bool unharmed(struct shared *s)
 {
 	unsigned int q;
@@ -196,7 +196,7 @@ static uint64_t free_vram(const struct kfd_dev *dev)
 #define PIECES_MAX	4096u
 #define STRIDE		(64u << 10)
 
-/* One process takes @bytes of VRAM in pieces; a word of each 64 KiB is seen or marked. */
+/* One process takes @bytes of VRAM in pieces, and reads or marks a word of each 64 KiB. */
 static int take_vram(uint64_t bytes, uint64_t piece, bool mark)
 {
 	static struct kfd_bo pieces[PIECES_MAX];
@@ -211,7 +211,7 @@ static int take_vram(uint64_t bytes, uint64_t piece, bool mark)
 		if (kfd_bo_create(&dev, &pieces[n], piece, KFD_ALLOC_VRAM))
 			return 3;
 		for (at = 0; at < piece; at += STRIDE) {
-			/* At a place that changes, the same for both processes. */
+			/* At a place that varies, the same for both processes. */
 			const uint64_t place = at + at / STRIDE * 4168 % STRIDE;
 			volatile uint64_t *word = (uint64_t *)((char *)pieces[n].cpu + place);
 
@@ -234,8 +234,8 @@ static int in_process(uint64_t bytes, uint64_t piece, bool mark)
 }
 
 /*
- * The first process marks more than half of what is free, the second looks at as
- * much: some of the memory must have been the first one's.
+ * The first process marks more than half of the free VRAM, the second reads as much: some of
+ * the memory must have been the first one's.
  */
 static void leftovers(void)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * kexec KERNEL INITRD [hang | slow]: has SDMA copy and compute queues run without end, with hang on engines that then
- * hang, and behind hubs that do not answer, with slow on engines that need a second and a half to let go of each of forty queues more, and
- * has another kernel take over in the middle of it. Returns only when there is none.
+ * kexec KERNEL INITRD [hang | slow]: makes SDMA copies and compute queues run without end, and
+ * starts another kernel in the middle of that. With hang the engines then hang, behind hubs
+ * that do not answer; with slow the engines need a second and a half to release each of forty
+ * further queues. Returns only when there is no other kernel.
  */
 #include <fcntl.h>
 #include <linux/reboot.h>
@@ -98,7 +99,7 @@ int main(int argc, char **argv)
 	    (!model_engines("pause") || !model_command("hang-queue 4") ||
 	     !model_command("hubs silent")))
 		die("the engines do not hang");
-	/* From here on the console's clock tells how long it takes. */
+	/* From here on the console's clock shows how long it takes. */
 	kmsg("another kernel takes over");
 	syscall(SYS_reboot, LINUX_REBOOT_MAGIC1, LINUX_REBOOT_MAGIC2,
 		LINUX_REBOOT_CMD_KEXEC, NULL);

@@ -1,16 +1,19 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# kexec.sh [hang | slow]: another kernel takes over while the GPU copies and has compute queues without end, with hang on engines that hang
-# and behind hubs that do not answer, with slow on engines that take longer to let go of all queues than the driver waits. It finds a GPU that
-# does nothing, or with slow one that was left in the middle, loads rkfd and copies. The second half runs in that kernel: /init finds a plan that begins
-# with this. A GPU that writes to memory without being allowed to ends the run (the model says so).
+# kexec.sh [hang | slow]: another kernel takes over while the GPU copies and has compute queues
+# without end; with hang on engines that hang and behind hubs that do not answer, with slow on
+# engines that take longer to release all queues than the driver waits. It finds an idle GPU, or
+# with slow one that was left in the middle, loads rkfd and copies. The second half runs in that
+# kernel: /init finds a plan that begins with this. A GPU that writes to memory without permission
+# ends the run (the model reports it).
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 . /rkfd/clients/drivers.sh
 
 if [ ! -e /rkfd/run/began ]; then
 	load_rkfd && bound || bail "no GPU"
-	# The root file system is in memory: the other kernel gets the same, without what only other tests need.
+	# The root file system is in memory: the other kernel gets the same, without files that only
+	# other tests need.
 	mkdir -p /tmp/more/rkfd/run
 	sed -n '/kexec\.sh/,$p' /rkfd/run/plan >/tmp/more/rkfd/run/plan
 	date +%s >/tmp/more/rkfd/run/began
@@ -20,7 +23,7 @@ if [ ! -e /rkfd/run/began ]; then
 		find init bin sbin lib lib64 etc usr rkfd -xdev | grep -v '^rkfd/\(bench\|fuzz\|kexec\|kselftest\|rocr\)/'
 	} | cpio -o -H newc 2>/dev/null >/tmp/initrd
 	(cd /tmp/more && find . | cpio -o -H newc 2>/dev/null) >>/tmp/initrd
-	# For who looks through the log with its levels: logcheck.
+	# For logcheck, which reads the log with its levels.
 	{ echo log; dmesg -r; } >/dev/ttyS3
 	/rkfd/clients/kexec /rkfd/kexec/vmlinuz /tmp/initrd "$@" >/tmp/why
 	bail "$(tail -n 1 /tmp/why)"
@@ -41,7 +44,7 @@ hang)
 	done
 	tell hubs answer ;;
 slow)
-	# Who was at a register when the driver gave up.
+	# A thread that was at a register when the driver gave up.
 	tell linger 0 ;;
 *)
 	[ "$after" = 0 ]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Processes killed in the middle of copies, or with busy compute queues, leave
- * nothing behind: after 100 of them, what debugfs counts is back where it was.
+ * Processes killed in the middle of copies, or with busy compute queues, leave nothing behind:
+ * after 100 of them the counts of debugfs are back where they were.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 #define QUEUES		2u
 #define BYTES		(4u << 20)
 
-/* Copies without end; writes a byte to @ready when the first are under way. */
+/* Copies without end; writes a byte to @ready when the first ones are in progress. */
 static void copy_for_ever(int ready, unsigned int round)
 {
 	struct buffer src, dst;
@@ -31,7 +31,7 @@ static void copy_for_ever(int ready, unsigned int round)
 	buffer_create(&gpu, &dst, round % 2 ? BUFFER_VRAM : BUFFER_USERPTR, BYTES);
 	for (q = 0; q < QUEUES; q++)
 		queue_create(&gpu, &queue[q], RING_SIZE, q ? BUFFER_GTT : BUFFER_USERPTR);
-	/* Every fourth also dies with a queue that waits for ever. */
+	/* Every fourth also ends with a queue that waits for ever. */
 	if (round % 4 == 0) {
 		sdma_wait_memory(&blocked, queue[1].status.gpu + 64, 1);
 		queue_submit(&queue[1], &blocked);
@@ -65,7 +65,7 @@ int main(void)
 	pid_t other;
 
 	tap_start();
-	/* The first use may make things that stay; the base line is what follows. */
+	/* The first use may create lasting objects; the base line follows it. */
 	tap_ok(check_process_copies(), "a copy beforehand");
 	if (!objects_base(base, 0))
 		die("the GPU is in use");

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Whether first-error names the ioctl that it is to name: of clients that fail on purpose, after calls that succeed.
+# Whether first-error names the right ioctl, for clients that fail on purpose, after calls that
+# succeed.
 
 check() { # NAME COMMAND...: whether the command succeeds
 	name=$1
@@ -9,7 +10,7 @@ check() { # NAME COMMAND...: whether the command succeeds
 	result $? "$name"
 }
 
-# What first-error says at the end of a command, and its status.
+# The output of first-error at the end of a command, and its status.
 run() {
 	first-error sh -c "$1" >/tmp/ladder
 	status=$?
@@ -19,7 +20,8 @@ run() {
 [ -e /dev/kfd ] || exit 4
 . /rkfd/clients/tap.sh
 
-# The runtime announces itself twice, which is RUNTIME_ENABLE's EBUSY; later it does so with queues: EEXIST.
+# The runtime registers twice, which is RUNTIME_ENABLE's EBUSY; later it does so with queues:
+# EEXIST.
 run '/rkfd/kselftest/ioctls -t runtime_enable; exit 3'
 check "the first of several errors" [ "${said#pid=* }" = "nr=0x25 error=-16" ]
 check "the status is the client's" [ $status = 3 ]

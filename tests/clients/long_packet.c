@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A packet may be as long as its process likes: the largest sub-window reads and
- * writes terabytes within less than a MiB of memory. It costs those that share
- * the engine seconds, not the engine, and its process its queues.
+ * A packet may be as long as its process likes: the largest sub-window reads and writes
+ * terabytes within less than a MiB of memory. It costs the other users of the engine seconds,
+ * not the engine, and its process its queues.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ static void longest(struct packets *p, uint64_t at)
 	sdma_copy_rect(p, 4, &window, &window, &rect);
 }
 
-/* Has @engine do the longest packet, and stays. */
+/* Makes @engine execute the longest packet, and stays. */
 static void hog(int ready, unsigned int engine)
 {
 	volatile uint32_t *begun;
@@ -43,7 +43,7 @@ static void hog(int ready, unsigned int engine)
 	if (kfd_open(&dev) || kfd_bo_create(&dev, &bo, BYTES, KFD_ALLOC_GTT) ||
 	    kfd_queue_create_on(&dev, &queue, RING_SIZE, engine))
 		exit(1);
-	/* What the engine writes just before the packet. */
+	/* The engine writes it just before the packet. */
 	begun = (volatile uint32_t *)((char *)queue.pointers.cpu + KFD_QUEUE_FENCE + 64);
 	sdma_nop(&p, 1);
 	kfd_queue_submit(&queue, p.dwords, p.count);
@@ -57,7 +57,7 @@ static void hog(int ready, unsigned int engine)
 		exit(1);
 	if (write(ready, "", 1) != 1)
 		exit(1);
-	/* It shall not be the process's end that helps. */
+	/* The end of the process must not be the solution. */
 	for (;;)
 		pause();
 }
@@ -99,7 +99,7 @@ static bool allocates(struct kfd_dev *dev, unsigned int count)
 	return true;
 }
 
-/* The time that @ok took, for who reads the output. */
+/* Notes the time that @ok took. */
 static bool timed(bool ok, uint64_t since)
 {
 	tap_note("%llu ms", (unsigned long long)(kfd_now_ms() - since));
@@ -123,13 +123,16 @@ int main(void)
 
 	hogs[0] = child_start(hog, 0);
 	since = kfd_now_ms();
-	tap_ok(timed(copies(&dev, 0), since), "a copy on an engine that a packet of terabytes keeps");
-	tap_ok(hogs[0] && child_kill(hogs[0]), "the process with the packet was there all the time");
+	tap_ok(timed(copies(&dev, 0), since),
+	       "a copy on an engine that a packet of terabytes keeps");
+	tap_ok(hogs[0] && child_kill(hogs[0]),
+	       "the process with the packet was there all the time");
 
 	for (e = 0; e < ENGINES; e++)
 		hogs[e] = child_start(hog, e);
 	since = kfd_now_ms();
-	tap_ok(timed(allocates(&dev, 2 * ENGINES), since), "VRAM with such a packet on every engine");
+	tap_ok(timed(allocates(&dev, 2 * ENGINES), since),
+	       "VRAM with such a packet on every engine");
 	since = kfd_now_ms();
 	for (e = 0; e < ENGINES; e++)
 		tap_ok(timed(copies(&dev, e), since), "a copy on engine %u", e);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# For programs of the shell that tell the device model something: . /rkfd/clients/model.sh, then tell COMMAND...; what is
-# answered is in $answer.
+# For shell programs that command the device model: . /rkfd/clients/model.sh, then tell COMMAND...;
+# the answer is in $answer.
 
 tell() {
 	exec 5<>/dev/rkfd-model
@@ -16,7 +16,7 @@ tell() {
 	esac
 }
 
-# In $trace what the PSP, the SMU and engines were told since power-up, each in a line.
+# Puts into $trace the commands to the PSP, the SMU and engines since power-up, each in a line.
 trace_of_firmware() {
 	tell firmware
 	trace=$(echo "$answer" | tr -d '\r"' | sed 's/.*trace:\[//; s/\].*//' | tr ',' '\n')

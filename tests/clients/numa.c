@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Host memory that libhsakmt is asked for on the node of some processors is on
- * their NUMA node, and each GPU copies from one such node to the other.
+ * Host memory that libhsakmt allocates on the node of some processors is on their NUMA node,
+ * and each GPU copies from one such node to the other.
  */
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,8 @@ int main(void)
 			bool ok;
 
 			memset(memory[j], (int)(0x20 + 16 * i + j), SIZE);
-			ok = queue_copy(&queue, (uintptr_t)memory[to], (uintptr_t)memory[j], SIZE) &&
+			ok = queue_copy(&queue, (uintptr_t)memory[to], (uintptr_t)memory[j],
+					SIZE) &&
 			     memcmp(memory[to], memory[j], SIZE) == 0;
 			tap_ok(ok, "node %u copies from node %u to node %u", i, cpus[j % n_cpus],
 			       cpus[to % n_cpus]);

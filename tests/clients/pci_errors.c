@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The port above the GPUs reports errors (by the kernel's aer_inject): one that
- * lost a transaction, with which all goes on, and one that lost the link, with
- * which all GPUs below are gone until they are removed and found again.
+ * The port above the GPUs reports errors (by the kernel's aer_inject): one that lost a
+ * transaction, after which all goes on, and one that lost the link, after which all GPUs below
+ * are gone until they are removed and found again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 #define COMPLETION	0x4000u
 #define LINK		0x10u
 
-/* As drivers/pci/pcie/aer_inject.c of the kernel has it. */
+/* The structure of the kernel's drivers/pci/pcie/aer_inject.c. */
 struct error {
 	uint8_t bus, dev, fn;
 	uint32_t uncorrectable, correctable, header[4], domain;
@@ -46,7 +46,7 @@ static unsigned int devices(void)
 	return n;
 }
 
-/* The port that the first of them is below, as its name. */
+/* The name of the port above the first of them. */
 static bool find_port(char *port, size_t size)
 {
 	char path[PATH_MAX], *at, *next;
@@ -103,7 +103,7 @@ static bool remove_devices(void)
 	return ok;
 }
 
-/* The kernel handles an error in a thread, and says when it is done. */
+/* The kernel handles an error in a thread, and logs when it is done. */
 static bool handled(int log, const char *how)
 {
 	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;
@@ -157,7 +157,8 @@ int main(void)
 	tap_ok(remove_devices() && devices() == 0, "%u GPUs are removed", before);
 	if (!model_engines("resume") || !model_command("resume mec"))
 		die("the engines do not go on");
-	tap_ok(!kfd_write_file("/sys/bus/pci/rescan", "1") && devices() == before, "and found again");
+	tap_ok(!kfd_write_file("/sys/bus/pci/rescan", "1") && devices() == before,
+	       "and found again");
 	kfd_close(&dev);
 	tap_ok(check_process_copies(), "a process copies");
 	return tap_end();

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# For programs of the shell that look how a probe ends: . /rkfd/clients/probe.sh, behind tap.sh, model.sh and drivers.sh. The module is loaded
-# and has a GPU; begin notes how that looks, and unloads it.
+# For shell programs that check the end of a probe: . /rkfd/clients/probe.sh, after tap.sh, model.sh
+# and drivers.sh. The module is loaded and has a GPU; begin notes the state of that, and unloads it.
 
 unload() {
 	/rkfd/clients/unload.sh || bail "the module does not go"
@@ -16,13 +16,13 @@ mark() {
 	lines=$(dmesg | wc -l)
 }
 
-# What the driver has said since the mark, from warnings up, but for that probe has failed.
+# The driver's messages since the mark, from warnings up, except the one that probe has failed.
 said() {
 	dmesg -r | tail -n +$((lines + 1)) | grep '^<[1-4]>.* rkfd ' |
 		grep -v 'the GPU cannot be used: \|probe with driver rkfd failed with error'
 }
 
-# one PATTERN: that was one line, of this
+# one PATTERN: there was one line, and it matches
 one() {
 	said >/tmp/said
 	[ "$(wc -l </tmp/said)" = 1 ] && grep -q "$1" /tmp/said && return
@@ -30,7 +30,8 @@ one() {
 	return 1
 }
 
-# What a device without a driver has nothing of: mappings, memory of its BARs, interrupts, nodes.
+# Resources that a device without a driver does not hold: mappings, memory of its BARs, interrupts,
+# nodes.
 mappings() {
 	grep -c 'phys=' /proc/vmallocinfo
 }

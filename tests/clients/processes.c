@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Processes at once, each with a VM, memory and queues of its own, and more of
- * them than the hardware has VMIDs: those with work take turns, and none is
- * refused.
+ * Processes at once, each with a VM, memory and queues of its own, and more of them than the
+ * hardware has VMIDs: those with work take turns, and none is refused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,7 @@ static volatile struct {
 	uint64_t done[PROCESSES];
 } *shared;
 
-/* What one process does; the exit status says whether all was right. */
+/* The work of one process; the exit status is 0 if all was right. */
 static int copies(unsigned int who)
 {
 	const unsigned int turns = work(100, 5);
@@ -65,7 +64,7 @@ static int copies(unsigned int who)
 			}
 		}
 	}
-	/* Half of them leave their things to the kernel. */
+	/* Half of them leave their objects to the kernel. */
 	if (who & 1)
 		return 0;
 	for (q = 0; q < QUEUES; q++) {
@@ -77,7 +76,7 @@ static int copies(unsigned int who)
 	return 0;
 }
 
-/* Whether the other processes come as far as this one. */
+/* True if the other processes get as far as this one. */
 static bool meet(unsigned int count)
 {
 	const unsigned long long end = now_ns() + 3 * timeout_ms() * 1000000ull;
@@ -118,9 +117,9 @@ static bool finished(const struct kfd_queue *queue)
 }
 
 /*
- * Copies that wait for a compute queue that waits for copies: all three queues
- * get on, whoever else wants to. No queue is there before all processes have
- * theirs, nor goes before all are through.
+ * Copies wait for a compute queue, which waits for copies: all three queues get on, whatever
+ * other queues want to. No queue exists before all processes have theirs, nor goes before all
+ * are done.
  */
 static int waits(unsigned int who, unsigned int count)
 {
@@ -147,7 +146,7 @@ static int waits(unsigned int who, unsigned int count)
 		struct packets p = { 0 };
 
 		pattern_fill(src.cpu, BYTES, seed, 0);
-		/* The one that waits for the others first. */
+		/* The queue that waits for the others comes first. */
 		sdma_wait_memory(&p, kfd_compute_address(&compute, KFD_COMPUTE_FENCE), t);
 		copy(&back, &p, (uintptr_t)src.cpu + BYTES / 2, (uintptr_t)dst.cpu, BYTES / 2);
 		p.count = 0;
@@ -171,7 +170,7 @@ static int waits(unsigned int who, unsigned int count)
 	return 0;
 }
 
-/* Copies without a pause, a few at a time under way. */
+/* Copies without a pause, a few at a time in progress. */
 static int streams(unsigned int who, unsigned int count)
 {
 	struct kfd_queue queue;
@@ -213,7 +212,7 @@ static void tick(unsigned int count)
 	shared->stop = 1;
 }
 
-/* Runs @what in @count processes; whether all say 0. */
+/* Runs @what in @count processes; true if all return 0. */
 static bool together(unsigned int count, int (*what)(unsigned int who, unsigned int count))
 {
 	pid_t pid[PROCESSES + 1];
@@ -251,7 +250,7 @@ static void fairness(unsigned int count)
 		most = done > most ? done : most;
 		all += done;
 	}
-	/* Whoever starves does nothing; how even it is else, the machine says. */
+	/* A starving process does nothing; beyond that, the evenness depends on the machine. */
 	tap_ok(good && least > 0,
 	       "none of %u processes that copy all the time starves", count);
 	tap_note("the least does %.2f of the most, all together %llu", (double)least / (double)most,

@@ -1,8 +1,9 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# What PSP, SMU and engines can get wrong, at every step of probe at which they can: the errno, one line that says what it was, nothing left
-# behind, and the GPU works once the fault is gone; without being switched off and on, where what hung was not the PSP itself. The faults
-# are the model's (Documentation/model-firmware.md). psp_faults.sh SHARE: only each SHARE-th of them.
+# Possible errors of PSP, SMU and engines, at every step of probe at which they can occur: the
+# errno, one line with the cause, nothing left behind, and the GPU works once the fault is gone;
+# without a power cycle, where the hung part was not the PSP itself. The faults are the model's
+# (Documentation/model-firmware.md). psp_faults.sh SHARE: only each SHARE-th of them.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 . /rkfd/clients/drivers.sh
@@ -10,7 +11,7 @@
 share=${1:-1}
 case=0
 
-# fault FAULT: loads the driver when that will happen, unless the share of faults has not this one.
+# fault FAULT: loads the driver with that fault, unless it is not in the share of faults.
 fault() {
 	case=$((case + 1))
 	[ $((case % share)) = 0 ] || return
@@ -22,7 +23,7 @@ fault() {
 	return 0
 }
 
-# again FAULT [power]: that is gone, and the GPU works; with power after it was switched off and on.
+# again FAULT [power]: the fault is gone, and the GPU works; with power after a power cycle.
 again() {
 	tell psp-fault none
 	unload
@@ -52,7 +53,7 @@ survived() {
 	again "$1"
 }
 
-# leaving FAULT LINE: it comes when the module goes
+# leaving FAULT LINE: the fault occurs when the module is unloaded
 leaving() {
 	fault "$1" || return 0
 	works
@@ -64,7 +65,8 @@ leaving() {
 	again "$1"
 }
 
-# chip LINE [AT=BYTE...]: with these bytes in the flash chip, or a blank one, it is used nevertheless, with sensors
+# chip LINE [AT=BYTE...]: with these bytes in the flash chip, or a blank one, it is used
+# nevertheless, with sensors
 chip() {
 	case=$((case + 1))
 	[ $((case % share)) = 0 ] || return 0
@@ -103,7 +105,7 @@ refused no-secure-os ETIMEDOUT "PSP's secure OS does not begin" power
 refused ring=0x124 EIO 'making the ring: status 0x124'
 refused ring-hangs ETIMEDOUT 'making the ring: no answer' power
 
-# The commands of the ring in order, and whether the GPU can do without.
+# The commands of the ring in order, and whether the GPU works without them.
 command=0
 while read -r how what; do
 	command=$((command + 1))
@@ -164,7 +166,7 @@ survived smu=0x1e:0xff "$clocks it failed"
 survived smu-hangs=0x1e "$clocks no answer"
 survived smu=0x13:0xfd 'SMU: TransferTableSmu2Dram (0x13): something has to come before'
 survived smu-hangs=0x13 'SMU: TransferTableSmu2Dram (0x13): no answer'
-# A BIOS of which something is wrong: other bytes in places of it (tests/model/src/bin/board-files/vbios.rs).
+# A BIOS with a defect: other bytes in some places (tests/model/src/bin/board-files/vbios.rs).
 bios="$boot the card's BIOS:"
 chip "$bios there is none: it begins with ff ff"
 chip "$bios there is none: it begins with 00 aa" 0=0

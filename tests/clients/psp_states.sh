@@ -1,13 +1,13 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# How rkfd takes a board whose firmware has come as far as it may have: it works, or is not bound, with a line that says why, and works again
-# when the board is switched off and on.
+# rkfd's handling of a board whose firmware start has stopped at any point: it works, or is not
+# bound, with a line that says why, and works again after a power cycle.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 . /rkfd/clients/drivers.sh
 
-# on START NAME [WHAT THE LOG SAYS]: with that it is not bound, without it works. START is a state of the board's, or stuck-engine: dirty, with an
-# engine that has crashed.
+# on START NAME [LOG TEXT]: with the text it is not bound, without it works. START is a state of the
+# board's, or stuck-engine: dirty, with an engine that has crashed.
 on() {
 	/rkfd/clients/unload.sh || bail "the module does not go"
 	case $1 in

@@ -1,15 +1,16 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# psp_trace.sh: what the driver had the PSP do when it bound to a board that was fresh from power-up, as the model has it,
-# each line as a comment; and whether that came in order, was all, and was taken. What of it
-# the two drivers do otherwise is said below.
+# psp_trace.sh: the driver's commands to the PSP when it binds to a board fresh from power-up, as
+# the model has recorded them, each line as a comment; and whether they came in order, were
+# complete, and were accepted. Differences between the two drivers are noted below.
 driver=amdgpu
 [ ! -e /sys/module/rkfd ] || driver=rkfd
 . /rkfd/clients/model.sh
 trace_of_firmware
 . /rkfd/clients/tap.sh
 
-# has NAME BEGIN: the lines that begin so are those of standard input, of which each has as many words as count.
+# has NAME BEGIN: the lines that begin so are those of standard input, of which each has as many
+# words as are compared.
 has() {
 	cat >/tmp/expected
 	echo "$trace" | grep "^$2" >/tmp/found
@@ -41,7 +42,7 @@ EOF
 has "the trusted memory region" tmr <<EOF
 tmr 0x800000
 EOF
-# Type and size. The SMU's is before the region is there.
+# Type and size. The SMU's is sent before the region exists.
 has "firmware: SMU, SDMA, MEC, lists, RLC, registers" psp <<EOF
 psp LOAD_IP_FW 18 0x3b300
 psp SETUP_TMR 0x0
@@ -60,8 +61,8 @@ psp LOAD_IP_FW 67 0x15c0
 EOF
 [ "$(echo "$trace" | grep -E '^(bl|ring make|psp)' | awk '$NF != "0x0"' | wc -l)" = 0 ]
 result $? "all of it was taken"
-# The table of limits is that of the BIOS, with what the board has of its own in its place. Where memory for tools is, and what clocks there are, is
-# told and asked in between.
+# The table of limits is that of the BIOS, with the board's own values in some places. The place of
+# memory for tools, and the clocks, are exchanged in between.
 has "the SMU: versions, where tables go, limits, features, calibration" 'smu \(0x4\|0x2\|0xf\|0x10\|0x14 0x0->ok\|0x7\|0x27\|0x43\) ' <<EOF
 smu 0x4 0x0->0x8
 smu 0x2
@@ -72,7 +73,7 @@ smu 0x7 0x0->ok
 smu 0x27 0x0->ok
 smu 0x43 0x0->ok
 EOF
-# The MEC does nothing while the RLC is off. SDMA is before or behind them.
+# The MEC does nothing while the RLC is off. SDMA is before or after them.
 {
 	for engine in 0 1 2 3 4; do
 		[ $driver = amdgpu ] || echo "engine sdma$engine start"

@@ -9,7 +9,7 @@
 
 #define RING_SIZE	(16u << 10)
 #define QUEUES		8u
-#define MANY		56u	/* more than any engine set has slots */
+#define MANY		56u	/* more than any set of engines has slots */
 #define BYTES		(64u << 10)
 
 static struct gpu gpu;
@@ -63,7 +63,7 @@ static bool lane_finish(struct lane *lane)
 	       pattern_check(lane->dst.cpu, lane->dst.size, lane->seed, 0) == lane->dst.size;
 }
 
-/* All lanes fill, then all start, then all are looked at. */
+/* All lanes fill, then all start, then all are checked. */
 static bool rounds(struct lane *lanes, unsigned int count, unsigned int turns)
 {
 	bool ok = true;
@@ -165,7 +165,7 @@ static void more_than_slots(void)
 	free(lanes);
 }
 
-/* As many blocked queues as there are slots leave a slot for the others, in turn. */
+/* As many blocked queues as there are slots leave a slot for the others, by turns. */
 static void all_slots_blocked(void)
 {
 	const unsigned int count = gpu.sdma_queues;
@@ -204,7 +204,7 @@ static void all_slots_blocked(void)
 	free(lanes);
 }
 
-/* A queue is made and unmade often, used each time. */
+/* A queue is created and destroyed often, and used each time. */
 static void again_and_again(void)
 {
 	const unsigned int times = work(50, 10);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Unloads and loads the module 20 times: what debugfs counts begins at the same
-# base line each time, and a copy still works. RKFD_MODULE names the module file.
+# Unloads and loads the module 20 times: debugfs' counts begin at the same base line each time, and
+# a copy still works. RKFD_MODULE names the module file.
 
 module=${RKFD_MODULE:-/rkfd/rkfd.ko}
 cycles=20
@@ -36,7 +36,7 @@ while [ $cycle -lt $cycles ]; do
 	cycle=$((cycle + 1))
 	unload.sh || { wrong="rmmod in cycle $cycle"; break; }
 	[ ! -e /dev/kfd ] || { wrong="/dev/kfd left by cycle $cycle"; break; }
-	# The parameters are names and numbers: words are what they split into.
+	# The parameters are names and numbers, and may split into words.
 	# shellcheck disable=SC2086
 	insmod "$module" $params || { wrong="insmod in cycle $cycle"; break; }
 	now=$(objects)

@@ -1,14 +1,16 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# removed.sh TIMES: the GPU is pulled out while it is probed, at so many moments, spread over the accesses to its registers that this takes; and
-# while it is reset after a hang, at four moments, with more than three TIMES at twenty. That ends soon, in one line that says so, with nothing left behind; when the GPU is put in again it
-# works. Only with the model, which is told to be gone (Documentation/model-firmware.md).
+# removed.sh TIMES: the GPU is pulled out during its probe, at TIMES moments, spread over the
+# accesses to its registers; and during its reset after a hang, at four moments, with more than
+# three TIMES at twenty. That ends soon, with one line about it, and nothing is left behind; when
+# the GPU is put in again it works. Only with the model, which is told to be gone
+# (Documentation/model-firmware.md).
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 . /rkfd/clients/drivers.sh
 . /rkfd/clients/probe.sh
 times=${1:-3}
-# What a probe or a reset may take on a busy machine, seconds: more only hangs.
+# Timeout of a probe or a reset on a busy machine, seconds: later means a hang.
 most=120
 
 accesses() {
@@ -21,7 +23,7 @@ now() {
 	cut -d' ' -f1 /proc/uptime | tr -d .
 }
 
-# until_holds CONDITION: whether it does before long; after how many hundredths of a second is in $took.
+# until_holds CONDITION: true if it does before long; $took is the time in hundredths of a second.
 until_holds() {
 	start=$(now)
 	while ! eval "$1"; do
@@ -32,7 +34,7 @@ until_holds() {
 	took=$(($(now) - start))
 }
 
-# new PATTERN: whether the log has that since the mark
+# new PATTERN: true if the log has that since the mark
 new() {
 	dmesg | tail -n +$((lines + 1)) | grep -q "$1"
 }
@@ -52,13 +54,13 @@ again() {
 	result $? "$1: it works when it was put in again"
 }
 
-# The client of a hang goes: it may wait for a copy for as long as it is there.
+# The client of a hang ends: it may wait for a copy for as long as it lives.
 leave() {
 	kill -KILL $client 2>/dev/null
 	wait
 }
 
-# Something has the driver find out that a hub does not answer, which has the GPU reset.
+# Makes the driver notice that a hub does not answer, which leads to a reset of the GPU.
 hang() {
 	mark
 	tell hubs silent
@@ -103,7 +105,8 @@ until_holds 'works 2>/dev/null'
 result $? "a hang: it comes back and works"
 offsets=0
 [ "$times" -le 3 ] || offsets='0 10 30 90 200'
-# From what the board's firmware is told on: when engines stop in unbind, when it is reset, when it is probed after that.
+# From the first command to the board's firmware on: when engines stop in unbind, when it is reset,
+# when it is probed after that.
 while read -r at line; do
 	name="reset, gone $at accesses after '$line'"
 	tell remove $at "$line"

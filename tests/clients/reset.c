@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The firmware of the command processor, or of an SDMA engine, crashes, or a hub does not answer any more, while four processes are at
- * work. The GPU is reset as a whole and comes back by itself: the processes are told, and keep what they have in system memory; whoever comes next
- * can use it at once. Before the first the SMU has not answered a message. RKFD_ROUNDS rounds of that; without it three, and then what happens when that was too often, and when
- * the GPU does not come back. Only with the model, on a board whose firmware the driver has loaded itself; with the argument
- * stay on another, which is not reset.
+ * The firmware of the command processor, or of an SDMA engine, crashes, or a hub does not
+ * answer any more, while four processes work. The GPU is reset as a whole and comes back by
+ * itself: the processes are notified, and keep their system memory; new processes can use it at
+ * once. Before the first reset the SMU has not answered a message.
+ *
+ * RKFD_ROUNDS is the number of rounds. Without it there are three, followed by the result of
+ * too many resets, and of a GPU that does not come back. Only with the model, on a board whose
+ * firmware the driver has loaded itself; with the argument stay on another board, which is not
+ * reset.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,9 +46,9 @@
 #define DUMP_SIZE	(300u << 10)
 #define TEXT_SIZE	16384u
 #define STATE_SIZE	(4u << 20)
-/* How long a worker waits for its copy before it looks whether it was told. */
+/* The time that a worker waits for its copy before it checks for a notification. */
 #define LOOK_MS		20u
-/* How long a queue may take to come to the hardware, microseconds. */
+/* The time that a queue may take to get onto the hardware, microseconds. */
 #define COMING_US	500000u
 
 static sigjmp_buf no_doorbell;
@@ -54,13 +58,13 @@ static void on_bus_error(int sig)
 	siglongjmp(no_doorbell, sig);
 }
 
-/* What fails, and what is told of it. */
+/* A failure, and the reports of it. */
 struct failure {
-	/* What the model is told. */
+	/* Command for the model. */
 	const char *command;
-	/* What watchers hear, and what the core dump says. */
+	/* The event for watchers, and the cause in the core dump. */
 	const char *event, *cause;
-	/* A compute queue comes across it; else one of SDMA. */
+	/* A compute queue runs into it; else an SDMA queue does. */
 	bool by_compute;
 };
 
@@ -73,7 +77,7 @@ static const struct failure failures[] = {
 
 #define FAILURES	(sizeof(failures) / sizeof(*failures))
 
-/* What a worker has of the GPU. */
+/* A worker's objects on the GPU. */
 struct tools {
 	struct kfd_dev dev;
 	struct kfd_bo gtt, user, vram, loop;
@@ -116,7 +120,10 @@ static void copy_on(struct tools *t)
 	signal(SIGBUS, SIG_DFL);
 }
 
-/* Whether the process is told that the whole GPU is reset. A queue of its own may have been before. */
+/*
+ * True if the process is notified that the whole GPU is reset. A queue of its own may have been
+ * reset before.
+ */
 static bool is_told(struct tools *t)
 {
 	const uint64_t end = kfd_now_ms() + timeout_ms();
@@ -134,7 +141,7 @@ static bool is_told(struct tools *t)
 	return false;
 }
 
-/* Whether calls of its files are refused, before long: not those that are about no GPU. */
+/* True if calls on its files are refused before long: not those that concern no GPU. */
 static bool is_refused(const struct tools *t)
 {
 	const uint64_t end = kfd_now_ms() + timeout_ms();
@@ -175,7 +182,7 @@ static void worker(int ready, unsigned int number)
 	exit(0);
 }
 
-/* Makes the driver look at what has failed: it waits for the queue to leave. */
+/* Makes the driver check the failed part: it waits for the queue to leave. */
 static void look_at(bool by_compute)
 {
 	struct kfd_compute compute;
@@ -190,7 +197,7 @@ static void look_at(bool by_compute)
 	if (by_compute) {
 		if (!kfd_save_create(&dev, &save))
 			kfd_compute_create(&dev, &compute, &save, false, KFD_PAGE);
-		/* It comes to the hardware before it goes, if no other is there. */
+		/* It gets onto the hardware before it goes, if no other is there. */
 		usleep(COMING_US);
 		exit(0);
 	}
@@ -203,7 +210,7 @@ static void look_at(bool by_compute)
 	exit(0);
 }
 
-/* Has it happen and somebody come across it. */
+/* Makes it happen and makes a queue run into it. */
 static bool fails(const struct failure *failure)
 {
 	pid_t pid;
@@ -228,7 +235,7 @@ static int smi_open(const struct kfd_dev *dev)
 	return (int)args.anon_fd;
 }
 
-/* Whether the events before and after the reset for @cause come, in this order. */
+/* True if the events before and after the reset for @cause come, in this order. */
 static bool smi_told(int fd, const char *cause)
 {
 	const uint64_t end = kfd_now_ms() + timeout_ms();
@@ -282,7 +289,7 @@ static bool dump_is_whole(const char *text, const struct failure *failure, const
 	       dump_has(text, "registers", "SDMA0_F32_CNTL 0x");
 }
 
-/* Whether the event names the process whose queue the core dump does, if it does. */
+/* True if the event names the same process as the core dump, if that names one. */
 static bool task_is_named(const char *dump, const struct uevent_task *task)
 {
 	const char *cause = strstr(dump, "\ncause: ");
@@ -306,7 +313,7 @@ static bool task_is_named(const char *dump, const struct uevent_task *task)
 	       pid == task->pid && !strcmp(name, task->name);
 }
 
-/* A message that the SMU never answers, before it is asked for the reset. */
+/* A message that the SMU never answers, before the request for the reset. */
 static bool smu_hangs(const char *name)
 {
 	char pattern[128], text[16];
@@ -314,7 +321,8 @@ static bool smu_hangs(const char *name)
 	glob_t found;
 	int fd;
 
-	snprintf(pattern, sizeof(pattern), "/sys/bus/pci/devices/%s/hwmon/hwmon*/temp1_input", name);
+	snprintf(pattern, sizeof(pattern), "/sys/bus/pci/devices/%s/hwmon/hwmon*/temp1_input",
+		 name);
 	if (!model_command("psp-fault smu-hangs=0x13") || glob(pattern, 0, NULL, &found))
 		return false;
 	fd = open(found.gl_pathv[0], O_RDONLY | O_CLOEXEC);
@@ -347,7 +355,7 @@ static void workers_start(pid_t *pids)
 	}
 }
 
-/* One crash, and all that is to come of it. */
+/* One crash, and all its consequences. */
 static bool a_round(unsigned int number, const char *base)
 {
 	const struct failure *failure = &failures[number % FAILURES];
@@ -396,7 +404,8 @@ static void by_hand(const char *name, const char *base)
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", name);
 	workers_start(pids);
 	tap_ok(!kfd_write_file(path, "1"), "an administrator resets the device");
-	tap_ok(children_succeed(pids, WORKERS), "by hand: processes are told, and keep what is in system memory");
+	tap_ok(children_succeed(pids, WORKERS),
+	       "by hand: processes are told, and keep what is in system memory");
 	while (!back && kfd_now_ms() < end) {
 		back = !kfd_open(&dev);
 		if (!back)
@@ -409,14 +418,15 @@ static void by_hand(const char *name, const char *base)
 	tap_ok(objects_return_to(base, timeout_ms()), "by hand: nothing is left");
 }
 
-/* It was reset as often as it may be: what is left to the administrator. */
+/* The maximum number of resets is reached: the rest is the administrator's. */
 static void too_often(const char *name)
 {
 	struct uevent_task task;
 	static char dump[DUMP_SIZE];
 	int events = uevents();
 
-	tap_ok(fails(failures) && uevent_comes(events, "WEDGED=rebind", &task), "too often: WEDGED=rebind");
+	tap_ok(fails(failures) && uevent_comes(events, "WEDGED=rebind", &task),
+	       "too often: WEDGED=rebind");
 	close(events);
 	tap_ok(dump_read(dump, sizeof(dump)), "too often: a core dump");
 	tap_ok(!kfd_write_file(DRIVER "/unbind", name) && !kfd_write_file(DRIVER "/bind", name) &&
@@ -438,7 +448,7 @@ static void not_posted(const char *name)
 	       "but when that was switched off and on");
 }
 
-/* Whether a VMID that the firmware gives away leads to page tables. */
+/* True if a VMID that the firmware assigns leads to page tables. */
 static bool firmware_has_tables(void)
 {
 	static char state[STATE_SIZE];
@@ -455,7 +465,7 @@ static bool firmware_has_tables(void)
 	return false;
 }
 
-/* The same of what ends before long. */
+/* True if no VMID leads to page tables any more before long. */
 static bool firmware_loses_tables(void)
 {
 	const uint64_t end = kfd_now_ms() + timeout_ms();
@@ -468,7 +478,10 @@ static bool firmware_loses_tables(void)
 	return true;
 }
 
-/* Firmware of somebody else's is not taken away: what works goes on, until the administrator does something. */
+/*
+ * Firmware that another party has loaded is not reset: the working parts go on, until the
+ * administrator acts.
+ */
 static void stays(const char *name)
 {
 	const pid_t busy = busy_start(2);

@@ -25,7 +25,7 @@ static bool go_round(struct queue *queue, const struct buffer *dst,
 		const unsigned int slot = i++ % SLOTS;
 
 		if (slot == 0) {
-			/* All slots are written again, so none may be under way. */
+			/* All slots are written again, so no copy may be in progress. */
 			if (!queue_wait(queue, last))
 				return false;
 			memset(dst->cpu, 0, dst->size);

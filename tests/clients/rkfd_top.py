@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What rkfd-top shows without and with a busy process, as text and on a terminal. Prints TAP."""
+"""Output of rkfd-top without and with a busy process, as text and on a terminal. Prints TAP."""
 
 import os
 import pty
@@ -13,7 +13,7 @@ import termios
 import time
 import fcntl
 
-PATIENCE = 120  # seconds for what is to come
+PATIENCE = 120  # seconds until a timeout
 number = 0
 failed = False
 
@@ -48,7 +48,7 @@ def is_size(text):
 
 
 def percent(text):
-    """The number; 0 where nobody knows."""
+    """The number; 0 where it is unknown."""
     return int(text.removesuffix("%")) if re.fullmatch("[0-9]+%", text) else 0
 
 
@@ -66,7 +66,7 @@ def idle():
 
 
 def busy(pid):
-    """Looks until all is seen at once of a process that works without end."""
+    """Polls until all of a process that works without end shows at once."""
     end = time.monotonic() + PATIENCE
     shown = {}
     while time.monotonic() < end:
@@ -86,7 +86,7 @@ def busy(pid):
     ok(row["STATE"] == "home", "its state")
     ok(all(queue["MODE"] == "scheduled" and re.fullmatch("sdma[0-4]", queue["ENGINE"]) for queue in queues), "which is of SDMA, and scheduled")
     ok(any(queue["DONE/s"] not in ("-", "0") for queue in queues), "which gets on")
-    # It copies without a break; what is no measurement error is less than that.
+    # It copies without a break; the measurement error is within the limits.
     ok(all(0 < percent(queue["TIME"]) <= 110 for queue in queues), "and for how much of the time")
     times = {engine["TIME"] for engine in shown["engines"] if engine["TIME"] != "-"}
     ok(times == {row["TIME"]} == {queue["TIME"] for queue in queues}, "which is the process's time, and its engine's")
@@ -95,7 +95,7 @@ def busy(pid):
 
 
 def load():
-    """The GPU's own figure, which has all engines."""
+    """The GPU's own figure, which covers all engines."""
     end = time.monotonic() + PATIENCE
     figure = 0
     while figure == 0 and time.monotonic() < end:

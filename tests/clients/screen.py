@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""screen.py SECONDS COMMAND...: what a program writes to a terminal of 50 lines of 200 columns, control sequences made ends of
-lines. After so many seconds it is sent a "q"."""
+"""screen.py SECONDS COMMAND...: a program's output to a terminal of 50 lines of 200 columns, with
+control sequences turned into ends of lines. After SECONDS it is sent a "q"."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ import time
 seconds, command = float(sys.argv[1]), sys.argv[2:]
 pid, terminal = pty.fork()
 if pid == 0:
-    # The parent says how large the terminal is.
+    # The parent sets the terminal's size.
     time.sleep(1)
     os.environ["TERM"] = "linux"
     os.execvp(command[0], command)

@@ -1,9 +1,10 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# sensors.sh: whether the driver shows what the board's sensors show (the model is told what that is), by hwmon, in gpu_metrics,
-# byte for byte, and when AMDGPU_INFO asks. With rkfd also: that who reads all the time does not keep the SMU busy, what is read when the SMU refuses or does not
-# answer, and that nothing is shown where nothing is measured. With amdgpu, which shows the same in the same places, this is about the
-# model and this test.
+# sensors.sh: whether the driver shows the values of the board's sensors (the model is given them),
+# by hwmon, in gpu_metrics, byte for byte, and by AMDGPU_INFO. With rkfd also: a program that reads
+# all the time does not keep the SMU busy, the results when the SMU refuses or does not answer, and
+# the absence of sensors where nothing is measured. With amdgpu, which shows the same in the same
+# places, this tests the model and this script.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 driver=amdgpu
@@ -12,7 +13,7 @@ module=${RKFD_MODULE:-/rkfd/rkfd.ko}
 device=$(realpath /sys/class/drm/renderD128/device) || bail "no device"
 here=$(dirname "$0")
 
-# A table serves for some milliseconds.
+# A table is reused for some milliseconds.
 pause() {
 	usleep 30000
 }
@@ -36,7 +37,7 @@ metrics() {
 	cat "$device/gpu_metrics" >/tmp/metrics && od -An -v -tu2 -w120 /tmp/metrics
 }
 
-# long BYTE: a number of eight bytes there, of what metrics has read
+# long BYTE: a number of eight bytes at that place in the data of metrics
 long() {
 	od -An -v -tu8 -j "$1" -N 8 /tmp/metrics | tr -d ' '
 }
@@ -77,7 +78,7 @@ info GPU_LOAD 4 0
 info GPU_AVG_POWER 5 287
 info VDDNB 6 EINVAL
 info VDDGFX 7 850
-# Of the table of limits in the BIOS, and of the SMU's levels.
+# From the table of limits in the BIOS, and from the SMU's levels.
 info STABLE_PSTATE_GFX_SCLK 8 500
 info STABLE_PSTATE_GFX_MCLK 9 400
 info PEAK_PSTATE_GFX_SCLK 10 1700
@@ -87,18 +88,18 @@ info 'no sensor' 0 EINVAL
 info 'no sensor' 13 EINVAL
 info 'no sensor' 4294967295 EINVAL
 
-# The model's board has this number; libhsakmt has it from the topology.
+# The model's board has this number; libhsakmt gets it from the topology.
 [ "$(cat "$device/unique_id")" = 0001020390a00210 ]
 result $? "the board's number is told" || cat "$device/unique_id"
 grep -qx "unique_id $((0x0001020390a00210))" /sys/class/kfd/kfd/topology/nodes/1/properties
 result $? "and in the topology" || grep unique_id /sys/class/kfd/kfd/topology/nodes/*/properties
 
-# Clocks as they are only the SMU knows, and that where it sets them.
+# Only the SMU knows the actual clocks, and it sets them.
 pause
 begin=$(ms)
 metrics >/tmp/halves
 end=$(ms)
-# A dot is for what changes.
+# A dot stands for a byte that changes.
 cat >/tmp/wanted <<END
 120 769 51 63 70 52 53 54
 . . 65535 287 . . . . . . . .
@@ -126,7 +127,8 @@ wanted=$((tick * 287 * 10 / 15259))
 [ $tick -gt 20000000 ] && [ $((energy - wanted)) -ge -1 ] && [ $((energy - wanted)) -le 1 ]
 result $? "energy is power over time" || echo "# $energy, wanted $wanted"
 
-# How busy memory is compares so within a hundred looks: -gt or -eq, and percent. Of a slow guest it is not much.
+# The memory load compares so within a hundred reads: -gt or -eq, and percent. On a slow guest it is
+# low.
 await_memory() {
 	tries=0
 	until [ "$(metrics | awk '{ print $10 }')" "$1" "$2" ] || [ $tries = 100 ]; do
@@ -149,7 +151,7 @@ if [ $driver = amdgpu ]; then
 	exit
 fi
 
-# Of rkfd alone.
+# Only for rkfd.
 before=$(cat "$device"/hwmon/hwmon*/energy1_input)
 pause
 [ "$(cat "$device"/hwmon/hwmon*/energy1_input)" -gt "$before" ]
@@ -222,7 +224,7 @@ lines 'SMU: TransferTableSmu2Dram (0x13): no answer' 1
 result $? "of that there is one line, too"
 tell psp-fault none
 
-# reload NAME [PARAMETER]: the driver anew, without a power cycle
+# reload NAME [PARAMETER]: loads the driver anew, without a power cycle
 reload() {
 	"$here/unload.sh" || bail "the module does not go"
 	insmod "$module" ${2:+"$2"}
@@ -232,7 +234,7 @@ reload() {
 reload "after an SMU that did not answer"
 sensor temp1_input 51000
 
-# Readers while it goes.
+# Readers during the unload.
 touch /tmp/reading
 for i in 1 2 3; do
 	while [ -e /tmp/reading ] && cat "$device/gpu_metrics" "$device"/hwmon/hwmon*/*_input >/dev/null 2>&1; do :; done &
@@ -272,6 +274,6 @@ info PEAK_PSTATE_GFX_MCLK 11 1600
 tell sensors default
 pause
 sensor temp1_input 35000
-# The lowest of the table, as there is nothing to do.
+# The lowest of the table, as the GPU is idle.
 sensor freq1_input 500000000
 finish

@@ -13,7 +13,7 @@
 #include "common/child.h"
 #include "common/queue.h"
 #include "common/tap.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 
 #define SIZE	(1u << 20)
@@ -38,7 +38,7 @@ static bool is_filled(const void *memory, uint32_t seed)
 	return true;
 }
 
-/* What a process that has been sent memory found of it; a bit each. */
+/* Findings of a process that has received memory; a bit each. */
 enum {
 	FOUND_REGISTERED = 1 << 0,
 	FOUND_CONTENT = 1 << 1,
@@ -46,7 +46,7 @@ enum {
 	FOUND_BY_LIBDRM = 1 << 3,
 };
 
-/* The GPU reads what came, and writes it. */
+/* The GPU reads the received memory, and writes it. */
 static unsigned int by_libhsakmt(const struct gpu *gpu, int fd)
 {
 	HsaGraphicsResourceInfo info;
@@ -102,12 +102,14 @@ static unsigned int by_libdrm(int fd)
 		goto free;
 	good = first.buf_handle == second.buf_handle && first.alloc_size == SIZE;
 	amdgpu_bo_free(second.buf_handle);
-	good = good && amdgpu_bo_query_info(first.buf_handle, &info) == 0 && info.alloc_size == SIZE;
+	good = good && amdgpu_bo_query_info(first.buf_handle, &info) == 0;
+	good = good && info.alloc_size == SIZE;
 	good = good && amdgpu_bo_cpu_map(first.buf_handle, &cpu) == 0;
 	good = good && is_filled(cpu, 2);
 	if (good)
 		amdgpu_bo_cpu_unmap(first.buf_handle);
-	good = good && amdgpu_bo_export(first.buf_handle, amdgpu_bo_handle_type_dma_buf_fd, &out) == 0;
+	good = good && amdgpu_bo_export(first.buf_handle, amdgpu_bo_handle_type_dma_buf_fd,
+					&out) == 0;
 	if (good) {
 		good = fd_inode((int)out) == fd_inode(fd);
 		close((int)out);

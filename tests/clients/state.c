@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the driver has set in the device, as the model has it: after it has bound, while queues exist that have
- * worked, and after they are gone. One line each: state WHEN REGISTER VALUE. scripts/state compares two drivers.
+ * The driver's settings in the device, as the model has them: after the bind, while queues
+ * exist that have worked, and after they are gone. One line each: state WHEN REGISTER VALUE.
+ * scripts/state compares two drivers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static void must(int err, const char *what)
 		die("%s: %s", what, strerror(err));
 }
 
-/* The string that begins at the quote at @at; what follows it. */
+/* The string that begins at the quote at @at; returns the text behind it. */
 static char *next_text(char *at, char **text)
 {
 	char *end = strchr(at + 1, '"');
@@ -45,7 +46,7 @@ struct hqd {
 	bool user;
 };
 
-/* A user's has an address space of its own; which slot it is in, the scheduler chooses. */
+/* A user's queue has an address space of its own; the scheduler chooses its slot. */
 static void print_hqd(const char *when, const struct hqd *hqd)
 {
 	unsigned int i;
@@ -62,7 +63,7 @@ static void join(char *name)
 		*name = ':';
 }
 
-/* Prints what the model says: an object of strings, and of such objects. */
+/* Prints the model's answer: an object of strings, and of such objects. */
 static void dump(const char *when)
 {
 	static char answer[ANSWER];
@@ -109,7 +110,7 @@ int main(void)
 	must(kfd_queue_finish(&queue, timeout_ms()), "SDMA queue at work");
 	must(kfd_save_create(&dev, &save), "save area");
 	must(kfd_compute_create(&dev, &compute, &save, false, RING_SIZE), "compute queue");
-	/* On rkfd it is loaded behind the call: only after that a doorbell leaves its mark there. */
+	/* On rkfd it is loaded after the call: only after that a doorbell leaves its mark there. */
 	usleep(SETTLE_US);
 	if (!kfd_compute_works(&compute, timeout_ms()))
 		die("the compute queue does not work");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The engines stop answering while a queue is at work, in memory of its process. The process closes its files and lives on;
- * the driver is taken away, after which the device may not write to memory any more; then the process gives the memory back.
- * Only with the model.
+ * The engines stop answering while a queue is at work, in memory of its process. The process
+ * closes its files and lives on; the driver is unbound, after which the device may not write to
+ * memory any more; then the process frees the memory. Only with the model.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static void queue_on_own_memory(const struct kfd_dev *dev, struct kfd_queue *que
 		die("the queue does not work");
 }
 
-/* The module's parameters, as insmod takes them. */
+/* The module's parameters, in the form for insmod. */
 static void parameters(char *text, size_t size)
 {
 	glob_t found;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The machine sleeps with a GPU bound, and processes at work: copies whose data
- * is looked at, compute queues that count and one that waits in the middle of a
- * packet, waves, and memory of all kinds, which is to be as it was, on each GPU.
- * Down to the power management of devices and back, which loses nothing; to RAM,
- * where a model of a GPU loses power and VRAM; and as far as hibernation comes
- * without a disk. With a disk named swap there is hibernation, too, which comes
- * back at once. RKFD_TIMES says how often to RAM; a guest that sleeps has to be
- * woken by its host. With the argument lost, only a GPU that does not come back:
- * the model has its SMU fail. With the argument off, only hibernation from which
- * the machine starts anew, as often both ways of going off; its host starts it.
+ * The machine sleeps with a GPU bound, and processes at work: copies whose data is checked,
+ * compute queues that count and one that waits in the middle of a packet, waves, and memory of
+ * all kinds, which must be unchanged, on each GPU. It sleeps down to the power management of
+ * devices and back, which loses nothing; to RAM, where a model of a GPU loses power and VRAM;
+ * and as far as hibernation gets without a disk. With a disk named swap there is hibernation,
+ * too, which comes back at once.
+ *
+ * RKFD_TIMES is the number of sleeps to RAM; a sleeping guest has to be woken by its host. With
+ * the argument lost, only a GPU that does not come back: the model makes its SMU fail. With the
+ * argument off, only hibernation from which the machine starts anew, as often in both ways of
+ * powering off; its host starts it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,10 +36,10 @@
 #define TEST_SECONDS	"/sys/module/suspend/parameters/pm_test_delay"
 #define ALLOWANCE	"/sys/power/image_size"
 #define GPUS_MAX	MOVERS_MAX
-/* What no machine with less RAM than the GPU has VRAM has room for. */
+/* No machine with less RAM than the GPU has VRAM has room for it. */
 #define HUGE		(256u << 20)
 
-/* How many lines of the log since the last call have @text. */
+/* The number of log lines since the last call that have @text. */
 static unsigned int log_lines(const char *text)
 {
 	unsigned int count = 0;
@@ -50,9 +51,8 @@ static unsigned int log_lines(const char *text)
 }
 
 /*
- * The BIOS of QEMU's q35 leaves the ACPI registers of the LPC bridge off when
- * the machine comes back from RAM: neither the next sleep nor the end of the
- * machine would do anything.
+ * The BIOS of QEMU's q35 leaves the ACPI registers of the LPC bridge off when the machine comes
+ * back from RAM: neither the next sleep nor powering off would do anything.
  */
 static uint8_t lpc[8];
 static int lpc_fd = -1;
@@ -78,13 +78,16 @@ static void lpc_restore(void)
 		die("the machine's power registers stay off");
 }
 
-/* What this process has on each GPU. */
+/* This process's objects on each GPU. */
 static struct held mine[GPUS_MAX];
 static unsigned int gpus;
 /* There is swap, where memory of processes may be. */
 static bool swapped;
 
-/* Everybody is at work: others, then this process, whose files and memory they do not share. */
+/*
+ * Starts all work: that of others, then of this process, whose files and memory they do not
+ * share.
+ */
 static pid_t all_start(void)
 {
 	struct kfd_dev dev = { 0 }, last;
@@ -113,7 +116,7 @@ static void all_end(pid_t busy)
 	tap_ok(movers_stop(), "so were those of shared memory, on each GPU (%u)", gpus);
 }
 
-/* All that was there is, and can be used. */
+/* All objects are still there, and can be used. */
 static bool all_is_there(void)
 {
 	bool ok = true;
@@ -132,7 +135,7 @@ static bool all_is_there(void)
 	return ok;
 }
 
-/* Has the machine sleep as @state says, down to @level of what can be tried. */
+/* Makes the machine sleep as @state says, down to @level of the test levels. */
 static int sleep_to(const char *state, const char *level)
 {
 	int err;
@@ -145,7 +148,7 @@ static int sleep_to(const char *state, const char *level)
 	return err;
 }
 
-/* One sleep, after which nobody has noticed. */
+/* One sleep that no process has noticed. */
 static bool unnoticed(const char *state, const char *level)
 {
 	unsigned int lines, i;
@@ -165,7 +168,7 @@ static bool unnoticed(const char *state, const char *level)
 	return all_is_there() && !err && lines >= 4 * gpus;
 }
 
-/* To RAM: what has no power has lost all. */
+/* To RAM: devices without power have lost all. */
 static bool to_ram(void)
 {
 	const unsigned long long before = model_count("power", "losses");
@@ -178,7 +181,7 @@ static bool to_ram(void)
 	return ok;
 }
 
-/* Takes memory until a sleep has no room for what VRAM holds. */
+/* Takes memory until a sleep has no room for the content of VRAM. */
 static void take_all(int ready, unsigned int number)
 {
 	struct kfd_dev dev;
@@ -213,7 +216,7 @@ static void without_room(void)
 	child_kill(other);
 }
 
-/* The disk of that serial number. */
+/* The disk with that serial number. */
 static bool find_swap(char *path, size_t size)
 {
 	char serial[64];
@@ -236,7 +239,7 @@ static bool find_swap(char *path, size_t size)
 	return false;
 }
 
-/* The disk to hibernate to, as swap; skips what is tested without one. */
+/* The disk to hibernate to, as swap; skips the tests that need one. */
 static bool start_swap(char *swap, size_t size)
 {
 	if (!system("modprobe virtio_blk") && find_swap(swap, size) && !swapon(swap, 0)) {
@@ -259,7 +262,7 @@ static void hibernate(void)
 	swapped = swapoff(swap) != 0;
 }
 
-/* As people do it: the machine goes off, and starts anew with what is on the disk. */
+/* As users do it: the machine powers off, and starts anew with the image on the disk. */
 static void off(unsigned int rounds)
 {
 	static const char *const ways[] = { "shutdown", "platform" };
@@ -282,7 +285,7 @@ static void off(unsigned int rounds)
 	all_end(busy);
 }
 
-/* Whether the log has a line with @text before long. */
+/* True if the log gets a line with @text before long. */
 static bool is_told(const char *text)
 {
 	const uint64_t end = kfd_now_ms() + timeout_ms();
@@ -295,7 +298,10 @@ static bool is_told(const char *text)
 	return true;
 }
 
-/* Firmware that does not come up again: the GPU is lost for who used it, and given to the driver anew. */
+/*
+ * Firmware that does not come up again: the GPU is lost for its users, and given to the driver
+ * anew.
+ */
 static void lost(void)
 {
 	const pid_t busy = busy_start(4);
@@ -303,11 +309,12 @@ static void lost(void)
 	bool told;
 
 	copies_start();
-	if (busy <= 0 || !kfd_find_device(name, sizeof(name)) || !model_command("psp-fault smu-off"))
+	if (busy <= 0 || !kfd_find_device(name, sizeof(name)) ||
+	    !model_command("psp-fault smu-off"))
 		die("nothing to lose");
 	log_lines("");
 	tap_ok(sleep_to("mem", "devices") == 0, "the machine sleeps and is back");
-	/* The last of what is said: before it there is one line of the loss. */
+	/* The last line of it: before it there is one line about the loss. */
 	told = is_told("the GPU cannot be used: EIO");
 	tap_ok(told, "the GPU is not: it is tried once more");
 	if (!model_command("psp-fault none"))

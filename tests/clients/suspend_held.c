@@ -21,7 +21,7 @@
 
 #define WAVES		4u
 
-/* In turns: a few registers, all there are, LDS. */
+/* By turns: a few registers, all there are, LDS. */
 static const enum waves_program programs[] = { WAVES_SHARED, WAVES_LARGE, WAVES_HUGE, WAVES_SMALL };
 
 static int to_vram(const struct held *held, const void *mem, size_t size)
@@ -38,8 +38,8 @@ static bool share(const struct held *held, void *mem, size_t size, int advice)
 }
 
 /*
- * The next contents of the shared memory, which go to VRAM: out of new huge
- * pages if there are such, as what has come back from there is in small ones.
+ * The next contents of the shared memory, which go to VRAM: out of new huge pages if there are
+ * any, as pages that have come back from there are small.
  */
 static bool fill_shared(struct held *held)
 {
@@ -93,14 +93,14 @@ void held_start(struct held *held, const struct kfd_dev *dev)
 	pattern_fill(held->vram.cpu, VRAM, 1, 0);
 	pattern_fill(held->gtt.cpu, USER, 2, 0);
 	start_shared(held);
-	/* Waves have an area of their own that they are saved in. */
+	/* Waves have a save area of their own. */
 	if (kfd_save_create(dev, &held->waves_save) ||
 	    kfd_compute_create(dev, &held->waves_compute, &held->waves_save, false, RING) ||
 	    waves_create(dev, &held->waves, WAVES))
 		die("no queue for waves");
 }
 
-/* Copies to where the CPU may look without a change of place: 0, or the error. */
+/* Copies to a place where the CPU may look without a move: 0, or the error. */
 static int look(struct held *held, const void *mem, size_t size)
 {
 	memset(held->scratch.cpu, 0xee, size);
@@ -108,13 +108,13 @@ static int look(struct held *held, const void *mem, size_t size)
 			      timeout_ms());
 }
 
-/* What the queue has counted to; 0 also when it cannot be seen. */
+/* The queue's count; 0 also when it cannot be read. */
 static uint64_t counted(struct held *held)
 {
 	return look(held, held->count, sizeof(*held->count)) ? 0 : *(uint64_t *)held->scratch.cpu;
 }
 
-/* Whether it counts on from where it was before the sleep. */
+/* True if it counts on from its value before the sleep. */
 static bool counts_on(struct held *held)
 {
 	const uint64_t end = kfd_now_ms() + timeout_ms(), from = counted(held);
@@ -129,7 +129,7 @@ static bool counts_on(struct held *held)
 	return true;
 }
 
-/* Whoever gets VRAM after a sleep finds nothing there, whatever it has become meanwhile. */
+/* VRAM that is allocated after a sleep is cleared, whatever it has become meanwhile. */
 static bool new_is_empty(struct held *held)
 {
 	struct kfd_bo bo;
@@ -144,7 +144,7 @@ static bool new_is_empty(struct held *held)
 	return kfd_bo_destroy(&held->dev, &bo) == 0 && ok;
 }
 
-/* Notes @what when it is not @ok, which it gives back. */
+/* Notes @what when it is not @ok, which it returns. */
 static bool is(bool ok, const struct held *held, const char *what)
 {
 	if (!ok)
@@ -158,7 +158,8 @@ static bool buffers_are_there(struct held *held)
 	static uint64_t seed = 100;
 	bool ok = true;
 
-	ok &= is(pattern_check(held->vram.cpu, VRAM, 1, 0) == VRAM, held, "VRAM is not what it was");
+	ok &= is(pattern_check(held->vram.cpu, VRAM, 1, 0) == VRAM, held,
+		 "VRAM is not what it was");
 	ok &= is(pattern_check(held->gtt.cpu, USER, 2, 0) == USER, held,
 		 "system memory is not what it was");
 	pattern_fill(held->user.cpu, USER, ++seed, 0);
@@ -166,7 +167,7 @@ static bool buffers_are_there(struct held *held)
 				 USER, timeout_ms()) &&
 		 pattern_check(held->vram.cpu, USER, seed, 0) == USER, held,
 		 "the queue of before does not copy");
-	/* As it is to be the next time. */
+	/* The content for the next time. */
 	pattern_fill(held->vram.cpu, USER, 1, 0);
 	return ok;
 }
@@ -192,7 +193,8 @@ static bool shared_is_there(struct held *held, bool swapped)
 		 SHARED / 2, held, "shared memory is not what it was for the CPU");
 	ok &= is(in_vram(held->shared, SHARED) == 0, held, "shared memory does not leave VRAM");
 	held->seed++;
-	ok &= is(fill_shared(held) && (swapped || in_vram(held->shared, SHARED) == SHARED / KFD_PAGE),
+	ok &= is(fill_shared(held) && (swapped ||
+				       in_vram(held->shared, SHARED) == SHARED / KFD_PAGE),
 		 held, "shared memory does not go to VRAM");
 	return ok;
 }
@@ -211,8 +213,8 @@ bool held_before(struct held *held)
 {
 	held->counted = counted(held);
 	/*
-	 * No longer than they have to: a device that is emulated has no time
-	 * for much else beside them.
+	 * No longer than they have to: a device that is emulated has little time for anything
+	 * else beside them.
 	 */
 	return is(start_waves(held), held, "waves do not begin");
 }

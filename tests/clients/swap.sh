@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# swap.sh COMMAND...: runs a command with swap, on a disk in memory, which has to be there as a module; without it
-# where there is none. Behind a loop device the kernel takes it for a real disk, for which pages stay in the swap cache.
+# swap.sh COMMAND...: runs a command with swap, on a disk in memory, for which there must be a
+# module; without swap if there is none. Behind a loop device the kernel takes it for a real disk,
+# for which pages stay in the swap cache.
 
 [ -e /dev/kfd ] || exit 4
 modprobe brd rd_nr=1 rd_size=131072 2>/dev/null

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# For programs of the shell that print TAP: . /rkfd/clients/tap.sh, then a result for each thing that is to hold, then finish.
+# For shell programs that print TAP: . /rkfd/clients/tap.sh, then a result for each condition, then
+# finish.
 n=0
 bad=0
 echo "TAP version 13"
 
-# result STATUS NAME: STATUS is what it returns, too
+# result STATUS NAME: returns STATUS
 result() {
 	n=$((n + 1))
 	[ "$1" = 0 ] && echo "ok $n $2" && return
@@ -26,7 +27,7 @@ bail() {
 	exit 1
 }
 
-# finish: the plan, and whether all was well
+# finish: prints the plan; true if all was well
 finish() {
 	echo "1..$n"
 	return $bad

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# timeline.sh COMMAND...: runs the commands, of HIP, at the same time while the kernel traces what rkfd, the GPU scheduler and
-# the interrupt do. A compressed tar archive comes to standard output: the trace, and for each command what it and HIP
-# (AMD_LOG_LEVEL) printed.
+# timeline.sh COMMAND...: runs the commands, of HIP, at the same time while the kernel traces rkfd,
+# the GPU scheduler and the interrupt. A compressed tar archive goes to standard output: the trace,
+# and each command's output and HIP's (AMD_LOG_LEVEL).
 out=$(mktemp -d)
 trace=/sys/kernel/tracing/instances/rkfd-timeline
 
@@ -12,9 +12,9 @@ fail() {
 }
 
 mkdir $trace || fail "no instance of tracefs"
-# The names of processes: init has that off.
+# The names of processes: init has turned that off.
 echo 1 >$trace/options/record-cmd
-# HIP tells its times by the same clock.
+# HIP's times are by the same clock.
 echo mono >$trace/trace_clock || fail "no clock"
 echo 32768 >$trace/buffer_size_kb
 # Of the CPU's interrupts only rkfd's.

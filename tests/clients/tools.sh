@@ -1,7 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# tools.sh [sensors]: what rocm-smi, amd-smi and nvtop show of the GPUs, with a process that works on the first one and without, as TAP. What
-# only the SMU's firmware knows they are not to show. With sensors: that alone, of a board whose SMU runs, as the model is told.
+# tools.sh [sensors]: the output of rocm-smi, amd-smi and nvtop about the GPUs, with a process that
+# works on the first one and without, as TAP. They must not show figures that only the SMU's
+# firmware knows. With sensors: only those figures, of a board whose SMU runs, with the values that
+# the model is given.
 out=/tmp/tools.$$
 rocm='python3 /usr/libexec/rocm_smi/rocm_smi.py'
 amd='python3 /usr/libexec/amdsmi_cli/amdsmi_cli.py'
@@ -11,12 +13,12 @@ set -- $(echo /sys/class/drm/card*/device)
 gpus=$# device=$1
 vram=$(cat "$device/mem_info_vram_total")
 
-# check STATUS NAME: with what the tool printed, where it does not hold
+# check STATUS NAME: prints the tool's output if the check fails
 check() {
 	result "$1" "$2" || sed 's/^/# /' $out
 }
 
-# tool NAME COMMAND: runs it; what it prints is looked at afterwards
+# tool NAME COMMAND: runs it; its output is checked afterwards
 tool() {
 	name=$1
 	echo "# $name"
@@ -26,19 +28,19 @@ tool() {
 	check $? "$name prints no line of an error"
 }
 
-# shows NAME REGULAR EXPRESSION: whether there is such a line, blanks made one
+# shows NAME REGULAR EXPRESSION: true if there is such a line, with blanks merged
 shows() {
 	tr -s ' \t' ' ' <$out | grep -qE "$2"
 	check $? "$name: $1"
 }
 
-# so_many COUNT NAME REGULAR EXPRESSION: whether there are so many such lines
+# so_many COUNT NAME REGULAR EXPRESSION: true if there are COUNT such lines
 so_many() {
 	[ "$(tr -s ' \t' ' ' <$out | grep -cE "$3")" = "$1" ]
 	check $? "$name: $2, $1 times"
 }
 
-# waits_for BUSY: until the GPU is as busy as that
+# waits_for BUSY: until the GPU has that load
 waits_for() {
 	i=0
 	while [ "$(cat "$device/gpu_busy_percent")" != "$1" ] && [ $i -lt 600 ]; do
@@ -47,7 +49,7 @@ waits_for() {
 	done
 }
 
-# what BUSY VRAM: what all of them show
+# what BUSY VRAM: the output of all of them
 what() {
 	tool "rocm-smi, $1 %" "$rocm --showproductname --showmeminfo vram gtt vis_vram --showuse --showpids"
 	shows 'vendor' '^GPU\[0\] : Card Vendor: Advanced Micro Devices'
@@ -57,7 +59,7 @@ what() {
 	shows 'VRAM in use' "^GPU\[0\] : VRAM Total Used Memory \(B\): $2\$"
 	shows 'GTT' '^GPU\[0\] : GTT Total Memory \(B\): [1-9]'
 	shows 'visible VRAM' "^GPU\[0\] : VIS_VRAM Total Memory \(B\): $vram\$"
-	# The others have nothing to do.
+	# The others are idle.
 	so_many $gpus 'model' '^GPU\[[0-9]\] : Card Series: .*MI210'
 	so_many $((gpus - 1)) 'no use of others' '^GPU\[[1-9]\] : GPU use \(%\): 0$'
 	so_many $((gpus - 1)) 'no VRAM of others in use' '^GPU\[[1-9]\] : VRAM Total Used Memory \(B\): [0-9]{1,7}$'
@@ -87,7 +89,7 @@ what() {
 	done
 }
 
-# sensors: what they show of them
+# sensors: the tools' output about them
 sensors() {
 	. /rkfd/clients/model.sh
 	tell sensors default edge=51 junction=63 mem=70 power=287 sclk=1650 mclk=1600
@@ -137,8 +139,8 @@ shows 'process' 'at_work'
 kill -9 $pid
 wait $pid
 
-# amd-smi adds up what a process's descriptors say, though two of one file say the same: so it shows twice the VRAM of a program on libdrm,
-# whatever the driver. nvtop and rocm-smi do not.
+# amd-smi adds up the values of a process's descriptors, though two of one file are the same: so it
+# shows twice the VRAM of a program on libdrm, whatever the driver. nvtop and rocm-smi do not.
 at_work twice >/dev/null &
 pid=$!
 waits_for 100

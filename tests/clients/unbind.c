@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The GPU is taken away while memory of it is shared all over and compute queues
- * are busy, and comes back.
+ * The GPU is unbound while its memory is shared everywhere and compute queues are busy, and
+ * comes back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "common/child.h"
 #include "common/tap.h"
 #include "common/trace.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 
 #define DRIVER	"/sys/bus/pci/drivers/rkfd"
@@ -31,7 +31,7 @@ static void on_bus_error(int sig)
 	siglongjmp(no_memory, sig);
 }
 
-/* Whether a read of @p fails for want of memory. */
+/* True if a read of @p fails for want of memory. */
 static bool is_gone(const volatile uint32_t *p)
 {
 	bool gone = true;
@@ -73,7 +73,7 @@ static void drop(struct shared *s)
 	close(s->fd);
 }
 
-/* What the driver does last in its unbind, and what is taken from it first after that. */
+/* The driver's last action in its unbind, and the driver core's first one after that. */
 static const char *const teardown[] = { "free_irq", "iommu_device_unuse_default_domain" };
 
 int main(void)
@@ -107,7 +107,8 @@ int main(void)
 	else
 		tap_skip("the order of that", "the kernel traces no functions");
 	trace_close();
-	tap_ok(kfd_export(&dev, gtt.bo.handle, 0, &fd) != 0, "its buffers have no handles any more");
+	tap_ok(kfd_export(&dev, gtt.bo.handle, 0, &fd) != 0,
+	       "its buffers have no handles any more");
 	tap_ok(kfd_import(&dev, gtt.fd, 0, &handle) != 0, "nothing is imported");
 	tap_ok(drm_fd_to_handle(dev.drm_fd, gtt.fd, &vram.handle) != 0,
 	       "nor by the render node");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * userptr_freed [SECONDS]: user memory is unmapped from the GPU by one thread and freed by another at the same
- * moment, while a queue writes to it without end. Whoever gets the pages next must find in them what he put there, and
- * nobody may write to them in between: with page_poison=1 on its command line the kernel looks.
+ * userptr_freed [SECONDS]: user memory is unmapped from the GPU by one thread and freed by
+ * another at the same moment, while a queue writes to it without end. The next owner of the
+ * pages must find its own data in them, and nothing may write to them in between: with
+ * page_poison=1 on its command line the kernel checks that.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -19,13 +20,13 @@
 #include "kfd_compute.h"
 
 #define RING_SIZE	(64u << 10)
-/* What the GPU writes to and the process frees: its entries are the last to be cleared. */
+/* The GPU writes here and the process frees it: its entries are the last to be cleared. */
 #define TAIL		(256u << 10)
 #define TAIL_PAGES	(TAIL / KFD_PAGE)
 #define WRITTEN		0x6b666431u
 #define MINE		0x5a5a5a5a5a5a5a5aull
 #define START_MS	KFD_HANG_MS
-/* How long an unmap is taken to last before one has been seen. */
+/* The assumed duration of an unmap before one has been measured. */
 #define FIRST_UNMAP_NS	5000000ull
 
 enum freeing { DISCARDED, UNMAPPED, FREEINGS };
@@ -47,12 +48,15 @@ struct writer {
 struct freer {
 	pthread_barrier_t begin, end;
 	enum freeing how;
-	unsigned long long after_ns;	/* the beginning of the unmap */
+	unsigned long long after_ns;	/* from the beginning of the unmap */
 	bool stop;
-	uint64_t *next;			/* pages that were got behind it */
+	uint64_t *next;			/* pages that were allocated behind it */
 };
 
-/* One page here, one there: no two of @memory follow each other, so that each has an entry of its own. */
+/*
+ * One page here, one there: no two pages of @memory follow each other, so that each has an
+ * entry of its own.
+ */
 static void touch(uint8_t *memory, size_t size)
 {
 	uint8_t *between = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -148,7 +152,10 @@ static void writer_stop(struct writer *w)
 		die("a queue cannot be destroyed: %s", strerror(err));
 }
 
-/* Frees the tail at the chosen moment, and takes as many pages at once: very likely the same. */
+/*
+ * Frees the tail at the chosen moment, and allocates as many pages at once: very likely the
+ * same.
+ */
 static void *freeing(void *arg)
 {
 	struct freer *f = arg;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * userptr_stress [SECONDS]: threads map over, discard, move, unmap, swap out and fork memory that is mapped on the GPU,
- * while copies from it and to it run, and a compute queue writes to it. Where a copy begins after the change, its data
- * is checked; where both happen at once, nobody can say which data it is, but the device must not touch a page that was
- * given back: with an IOMMU the device model ends the run for that. libhsakmt is told not to make shared virtual memory of
- * it, of which what is unmapped is forgotten: svm_stress is for that.
+ * userptr_stress [SECONDS]: threads map over, discard, move, unmap, swap out and fork memory
+ * that is mapped on the GPU, while copies from it and to it run, and a compute queue writes to
+ * it. Where a copy begins after the change, its data is checked; where both happen at once, the
+ * data is unknown, but the device must not touch a page that was given back: with an IOMMU the
+ * device model ends the run for that. libhsakmt is told not to make shared virtual memory of
+ * it, of which unmapped parts are forgotten: svm_stress tests that.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -34,7 +35,7 @@
 #define CHANGERS	2u
 #define LEAST		3u
 
-/* A thread, and what it has done. */
+/* A thread, and its progress. */
 struct worker {
 	pthread_t thread;
 	unsigned int number;
@@ -64,7 +65,7 @@ static void fail(struct worker *w, const char *what)
 	tap_note("%s after %u rounds", what, w->done);
 }
 
-/* @size bytes of ordinary memory at @at, in place of what is there. */
+/* @size bytes of ordinary memory at @at, in place of the existing mapping. */
 static void renew(void *at, size_t size)
 {
 	if (mmap(at, size, PROT_READ | PROT_WRITE,
@@ -102,7 +103,7 @@ static void *steady(void *arg)
 	return NULL;
 }
 
-/* Has pages go to swap, if there is any: see swap.sh. */
+/* Makes pages go to swap, if there is any: see swap.sh. */
 static void *paging_out(void *arg)
 {
 	struct worker *w = arg;
@@ -119,7 +120,7 @@ static void *paging_out(void *arg)
 	return NULL;
 }
 
-/* Changes where user memory comes from, and fills it anew. */
+/* Changes the origin of user memory, and fills it anew. */
 static void change(struct worker *w, uint8_t *area, uint64_t seed)
 {
 	uint8_t *other;
@@ -154,7 +155,7 @@ static void change(struct worker *w, uint8_t *area, uint64_t seed)
 	pattern_fill(area, AREA, seed, 0);
 }
 
-/* Changes, then copies out of what is new and back into it. */
+/* Changes, then copies out of the new memory and back into it. */
 static void *changing(void *arg)
 {
 	struct worker *w = arg;
@@ -255,7 +256,10 @@ static void *unmapping(void *arg)
 		usleep(below(w, 2000));
 		munmap(b.cpu, AREA / 2);
 		usleep(below(w, 2000));
-		/* Its addresses may be another thread's by now, so they are not unmapped once more. */
+		/*
+		 * Its addresses may be another thread's by now, so they are not unmapped once
+		 * more.
+		 */
 		if (hsaKmtUnmapMemoryToGPU(b.cpu) != HSAKMT_STATUS_SUCCESS ||
 		    hsaKmtDeregisterMemory(b.cpu) != HSAKMT_STATUS_SUCCESS)
 			fail(w, "memory that is gone cannot be taken back");
@@ -267,8 +271,9 @@ static void *unmapping(void *arg)
 }
 
 /*
- * Keeps large areas to this process: what libhsakmt gives the GPU for a compute queue's waves is 61 MiB of ordinary memory,
- * each page of which has to be copied after each fork. The queues would do little but wait for that.
+ * Keeps large areas to this process. libhsakmt's area for a compute queue's waves is 61 MiB of
+ * ordinary memory, each page of which has to be copied after each fork. The queues would do
+ * little but wait for that.
  */
 static void keep_from_children(size_t least)
 {
@@ -285,7 +290,10 @@ static void keep_from_children(size_t least)
 	fclose(maps);
 }
 
-/* A compute queue writes to memory that is discarded in between, and so comes and goes as the copies' queues do. */
+/*
+ * A compute queue writes to memory that is discarded in between, and so is evicted and restored
+ * like the copies' queues.
+ */
 static void *computing(void *arg)
 {
 	struct worker *w = arg;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who has nothing to do with a piece of hardware does not wait for it: who looks
- * at a process while that waits for VRAM, and who comes after it was found that a
- * hub does not answer. Only with the model, which can stop and be silent.
+ * A process that does not use a piece of hardware does not wait for it: neither a process that
+ * reads about another one that waits for VRAM, nor one that comes after a hub was found not to
+ * answer. Only with the model, which can stop and be silent.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,10 +21,10 @@
 
 #define DRIVER	"/sys/bus/pci/drivers/rkfd"
 #define RING_SIZE	(16u << 10)
-/* Short enough that no engine is taken for one that hangs. */
+/* Short enough that no engine counts as hung. */
 #define LOOK_MS		3000u
 #define BUFFERS		16u
-/* What a hub may take to answer. */
+/* The time that a hub may take to answer. */
 #define FLUSH_MS	1000u
 #define DUMP_SIZE	(300u << 10)
 
@@ -51,9 +51,8 @@ static void *look(void *arg)
 }
 
 /*
- * VRAM is cleared by the engines before anybody gets it, most of it while it is
- * free: so all that can be had is freed while they stand, and half of it wanted
- * again.
+ * The engines clear VRAM before it is allocated, most of it while it is free: so all available
+ * VRAM is freed while they stand still, and half of it wanted again.
  */
 static void who_looks(void)
 {
@@ -86,7 +85,7 @@ static void who_looks(void)
 	tap_ok(ok_alloc && !kfd_bo_destroy(&dev, &bo), "and then there is memory");
 }
 
-/* A process that copies what it has not mapped, once it is told to. */
+/* A process that copies from unmapped memory on request. */
 static void fault(int ready, unsigned int number)
 {
 	struct packets p = { 0 };
@@ -104,13 +103,14 @@ static void fault(int ready, unsigned int number)
 	    kfd_queue_finish(&queue, timeout_ms()) || write(ready, "", 1) != 1 ||
 	    sigwait(&now, &which))
 		_exit(1);
-	sdma_copy(&p, (uintptr_t)queue.pointers.cpu + 1024, (uintptr_t)kfd_reserve(KFD_PAGE, KFD_PAGE), 64);
+	sdma_copy(&p, (uintptr_t)queue.pointers.cpu + 1024,
+		  (uintptr_t)kfd_reserve(KFD_PAGE, KFD_PAGE), 64);
 	kfd_queue_submit(&queue, p.dwords, p.count);
 	for (;;)
 		pause();
 }
 
-/* The first to come across the hubs is a fault, and the thread that handles interrupts. */
+/* The first to run into the silent hubs are a fault, and the thread that handles interrupts. */
 static void silent_hubs(void)
 {
 	static char dump[DUMP_SIZE];
@@ -152,7 +152,7 @@ static void silent_hubs(void)
 	       BUFFERS);
 	tap_note("%llu ms, of which one flush is %u", (unsigned long long)took, FLUSH_MS);
 	tap_ok(child_kill(pid), "who caused the fault is still there");
-	/* So that another one can come; not each kernel has them. */
+	/* Makes room for the next one; not every kernel has them. */
 	dump_read(dump, sizeof(dump));
 	for (i = 0; i < BUFFERS; i++)
 		ok &= !kfd_bo_destroy(&dev, &bo[i]);
@@ -164,7 +164,7 @@ static void silent_hubs(void)
 	tap_ok(!kfd_queue_destroy(&dev, &queue), "the queue goes");
 }
 
-/* What the driver gave up when hubs were silent is nobody's until then. */
+/* Memory that the driver gave up when hubs were silent stays unused until then. */
 static void rebound(void)
 {
 	char name[64];

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# without_pasid.sh PROGRAM...: runs it while the device model's interrupt entries do not say whose they are.
+# without_pasid.sh PROGRAM...: runs it while the device model's interrupt entries have no PASID.
 tell() {
 	echo "omit-pasid $1" >&5
 	read -r answer <&5

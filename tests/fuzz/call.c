@@ -24,7 +24,7 @@ bool fuzz_call(int fd, char type, unsigned int number, void *args, size_t size)
 		for (unsigned int n = 1 + below(4); n && size; n--)
 			bytes[below((uint32_t)size)] = (unsigned char)random32();
 	}
-	/* Arguments lie in a buffer that is larger than any. */
+	/* Arguments are in a buffer that is larger than any of them. */
 	if (told > 4096)
 		told = 4096;
 	good = ioctl(fd, _IOC(once_in(50) ? below(4) : _IOC_READ | _IOC_WRITE, type, number, told),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How the fuzzer makes one call, and what it counts. */
+/* How the fuzzer makes one call, and its counts. */
 #ifndef RKFD_FUZZ_CALL_H
 #define RKFD_FUZZ_CALL_H
 
@@ -16,20 +16,19 @@ struct tally {
 	_Atomic uint64_t good[NUMBERS], bad[NUMBERS];
 };
 
-/* What all processes of a run share. */
+/* The counts that all processes of a run share. */
 struct counts {
 	_Atomic uint64_t calls;
 	struct tally kfd, drm;
 };
 
-/* Where calls are counted, and the GPU they are made on; once, before the processes. */
+/* The counts of calls, and the GPU of the calls; set once, before the processes. */
 extern struct counts *counts;
 extern struct kfd_dev gpu;
 
 /*
- * Makes the ioctl @number of an interface ('K' or 'd') with @size bytes of
- * arguments; now and then another size, other bytes, or no memory. True if it
- * was answered with success.
+ * Makes the ioctl @number of an interface ('K' or 'd') with @size bytes of arguments; now and
+ * then another size, other bytes, or no memory. True if it succeeded.
  */
 bool fuzz_call(int fd, char type, unsigned int number, void *args, size_t size);
 /* Another call, not of an interface's table. */

@@ -77,7 +77,8 @@ static void share(void)
 	if (once_in(2)) {
 		args.prime = (struct drm_prime_handle){
 			.handle = (uint32_t)pool_guess(GEM),
-			.flags = once_in(10) ? (uint32_t)odd_number() : DRM_CLOEXEC | (once_in(2) ? DRM_RDWR : 0),
+			.flags = once_in(10) ? (uint32_t)odd_number() :
+				 DRM_CLOEXEC | (once_in(2) ? DRM_RDWR : 0),
 		};
 		if (CORE(DRM_IOCTL_PRIME_HANDLE_TO_FD))
 			keep(SHARED_FILE, (uint32_t)args.prime.fd);
@@ -94,7 +95,8 @@ static void about_one(void)
 	case 0:
 		args.metadata.handle = (uint32_t)pool_guess(GEM);
 		args.metadata.op = 1 + below(3);
-		args.metadata.data.data_size_bytes = once_in(10) ? (uint32_t)odd_number() : below(257);
+		args.metadata.data.data_size_bytes =
+			once_in(10) ? (uint32_t)odd_number() : below(257);
 		AMDGPU(DRM_AMDGPU_GEM_METADATA, metadata);
 		break;
 	case 1:
@@ -132,7 +134,8 @@ static void questions(void)
 			.return_pointer = (uintptr_t)some_pointer(room),
 			.return_size = once_in(10) ? (uint32_t)odd_number() : below(1024),
 			.query = below(0x30),
-			.read_mmr_reg = { .dword_offset = once_in(2) ? 0x263e : random32(), .count = below(4) },
+			.read_mmr_reg = { .dword_offset = once_in(2) ? 0x263e : random32(),
+					  .count = below(4) },
 		};
 		AMDGPU(DRM_AMDGPU_INFO, info);
 	}

@@ -11,7 +11,7 @@
 #include "pool.h"
 #include "rings.h"
 
-/* Room for the arguments of any call, and what they point to. */
+/* Room for the arguments of any call, and the memory that they point to. */
 static _Thread_local union {
 	unsigned char bytes[1u << _IOC_SIZEBITS];
 	struct kfd_ioctl_create_queue_args create_queue;
@@ -148,7 +148,7 @@ static void wait_events(void)
 		.events_ptr = in_room(),
 		.num_events = once_in(100) ? (uint32_t)odd_number() : count,
 		.wait_for_all = below(2),
-		/* Who waits for ever ends with the process. */
+		/* A thread that waits for ever ends with the process. */
 		.timeout = once_in(1000) ? EVENT_FOREVER : below(20),
 	};
 	CALL(0x0c, wait);
@@ -197,7 +197,7 @@ static void map(bool in)
 	CALL(in ? 0x18 : 0x19, map);
 }
 
-/* What is said of the arena, or asked; nothing if the module has svm=0. */
+/* Sets or gets attributes of the arena; nothing if the module has svm=0. */
 static void svm(void)
 {
 	const unsigned int count = below(6);
@@ -374,7 +374,8 @@ void fuzz_kfd(void)
 		break;
 	case 2:
 	case 3:
-		args.destroy_queue.queue_id = (uint32_t)(once_in(2) ? pool_guess(QUEUE) : pool_take(QUEUE));
+		args.destroy_queue.queue_id = (uint32_t)(once_in(2) ? pool_guess(QUEUE) :
+							 pool_take(QUEUE));
 		CALL(0x03, destroy_queue);
 		break;
 	case 4:
@@ -446,9 +447,9 @@ void fuzz_kfd(void)
 	}
 }
 
-/* Queue @i in these buffers, as @create has it. */
-static void begin_queue(unsigned int i, struct kfd_ioctl_create_queue_args *create, const struct kfd_bo *ring,
-			const struct kfd_bo *pointers)
+/* Queue @i in these buffers, with the arguments @create. */
+static void begin_queue(unsigned int i, struct kfd_ioctl_create_queue_args *create,
+			const struct kfd_bo *ring, const struct kfd_bo *pointers)
 {
 	void *slice;
 
@@ -460,7 +461,8 @@ static void begin_queue(unsigned int i, struct kfd_ioctl_create_queue_args *crea
 	if (kfd_ioctl(own.fd, AMDKFD_IOC_CREATE_QUEUE, create) != 0)
 		return;
 	keep(QUEUE, create->queue_id);
-	if (kfd_mmap(own.fd, KFD_DOORBELL_SLICE, create->doorbell_offset & ~(KFD_DOORBELL_SLICE - 1ull), &slice) != 0)
+	if (kfd_mmap(own.fd, KFD_DOORBELL_SLICE,
+		     create->doorbell_offset & ~(KFD_DOORBELL_SLICE - 1ull), &slice) != 0)
 		return;
 	ring_made(i, create->doorbell_offset, slice);
 	keep(DOORBELL, (uintptr_t)slice + (create->doorbell_offset & (KFD_DOORBELL_SLICE - 1)));

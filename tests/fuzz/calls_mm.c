@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a process does to its memory, its files and its doorbells meanwhile. */
+/* Changes by a process to its memory, its files and its doorbells meanwhile. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,24 +24,27 @@ static void map(void)
 
 	if (once_in(2)) {
 		static const uint64_t types[] = {
-			KFD_OFFSET_DOORBELL, KFD_OFFSET_EVENTS, KFD_OFFSET_MMIO, KFD_OFFSET_RESERVED,
+			KFD_OFFSET_DOORBELL, KFD_OFFSET_EVENTS, KFD_OFFSET_MMIO,
+			KFD_OFFSET_RESERVED,
 		};
 
 		fd = (int)pool_any(KFD_FILE);
-		offset = types[below(4)] | KFD_OFFSET_GPU(gpu.gpu_id) | (once_in(10) ? KFD_PAGE * below(20) : 0);
+		offset = types[below(4)] | KFD_OFFSET_GPU(gpu.gpu_id) |
+			 (once_in(10) ? KFD_PAGE * below(20) : 0);
 	} else {
 		fd = (int)pool_any(once_in(4) ? SHARED_FILE : RENDER_FILE);
 		offset = once_in(20) ? odd_number() & ~0xfffull : pool_any(GEM_OFFSET);
 	}
 	if (size <= KFD_PAGE << 3 && once_in(4))
-		p = mmap((void *)(uintptr_t)arena_address(), size, prot, flags | MAP_FIXED, fd, (off_t)offset);
+		p = mmap((void *)(uintptr_t)arena_address(), size, prot, flags | MAP_FIXED, fd,
+			 (off_t)offset);
 	else
 		p = mmap(NULL, size, prot, flags, fd, (off_t)offset);
 	if (p != MAP_FAILED)
 		keep(once_in(2) ? MAPPING : DOORBELL, (uintptr_t)p);
 }
 
-/* Changes the arena, in which the userptr pages lie. */
+/* Changes the arena, which holds the userptr pages. */
 static void change(void)
 {
 	void *at = (void *)(uintptr_t)arena_address();
@@ -55,7 +58,8 @@ static void change(void)
 		mprotect(at, size, once_in(2) ? PROT_READ : PROT_READ | PROT_WRITE);
 		break;
 	case 2:
-		mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		     0);
 		break;
 	case 3:
 		madvise(at, size, MADV_HUGEPAGE);
@@ -65,7 +69,7 @@ static void change(void)
 	}
 }
 
-/* A child, which has what is inherited, does one thing and goes. */
+/* A child, with the inherited state, does one thing and ends. */
 static void child(void)
 {
 	const pid_t pid = fork();

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fail [SCENE...]: every allocation and every user copy of a call fails in
- * turn: the call says so by an errno or does without, works when it is made
- * again, and leaves nothing behind. Of all scenes, or of those whose names
- * begin as one of the arguments does.
+ * fail [SCENE...]: every allocation and every user copy of a call fails in turn: the call
+ * returns an errno or does without, works when it is made again, and leaves nothing behind. Of
+ * all scenes, or of those whose names begin as one of the arguments does.
  *
- * Needs a kernel with fault injection (failslab, fail_page_alloc,
- * fail_usercopy), whose fail-nth has the Nth of a thread's chances fail.
+ * Needs a kernel with fault injection (failslab, fail_page_alloc, fail_usercopy), whose
+ * fail-nth makes the Nth of a thread's fault points fail.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +22,7 @@
 
 #define DEBUGFS		"/sys/kernel/debug/"
 #define FAIL_NTH	"/proc/thread-self/fail-nth"
-/* No call has as many chances. */
+/* No call has as many fault points. */
 #define MOST		2000u
 #define RETURN_MS	20000u
 
@@ -35,7 +34,7 @@ static void write_text(const char *path, const char *text)
 		die("%s cannot be set", path);
 }
 
-/* All allocations may fail, and silently: what counts is what the driver says. */
+/* All allocations may fail, and silently: only the driver's messages count. */
 static void prepare(void)
 {
 	write_text(DEBUGFS "failslab/ignore-gfp-wait", "N");
@@ -47,7 +46,7 @@ static void prepare(void)
 	write_text(DEBUGFS "fail_usercopy/verbose", "0");
 }
 
-/* Opened beforehand: to open it is a call with chances of its own. */
+/* Opened beforehand: opening it is a call with fault points of its own. */
 static int nth_fd;
 
 static bool set(unsigned int nth)
@@ -58,7 +57,10 @@ static bool set(unsigned int nth)
 	return pwrite(nth_fd, text, strlen(text), 0) >= 0;
 }
 
-/* Ends it; whether the failure happened. To read and to write the file are user copies, which are chances as well. */
+/*
+ * Ends it; true if the failure happened. Reading and writing the file are user copies, which
+ * are fault points as well.
+ */
 static bool disarm(void)
 {
 	char text[16] = "";
@@ -75,14 +77,14 @@ static bool disarm(void)
 	return atoi(text) == 0;
 }
 
-/* How a process of a scene ends. */
+/* The end of a scene's process. */
 enum outcome {
-	FAILED = 10,	/* one of its chances did, as it should */
-	NO_MORE,	/* there are fewer chances */
+	FAILED = 10,	/* its fault point failed, as it should */
+	NO_MORE,	/* there are fewer fault points */
 	WRONG,
 };
 
-/* One process: the @nth chance of the scene's call fails. */
+/* One process: fault point @nth of the scene's call fails. */
 static enum outcome play(const struct scene *scene, unsigned int nth)
 {
 	struct stage stage = { 0 };
@@ -108,11 +110,12 @@ static enum outcome play(const struct scene *scene, unsigned int nth)
 	}
 	if (err)
 		again = scene->call(&stage);
-	/* It had been done, and could not be told. */
+	/* It had been done, but its result could not be returned. */
 	if (err == EFAULT && again == scene->done)
 		again = 0;
 	if (again) {
-		tap_note("%s: %s when it is made again after chance %u failed", scene->name, strerror(again), nth);
+		tap_note("%s: %s when it is made again after chance %u failed", scene->name,
+			 strerror(again), nth);
 		return WRONG;
 	}
 	if (scene->undo && !scene->undo(&stage)) {
@@ -122,7 +125,7 @@ static enum outcome play(const struct scene *scene, unsigned int nth)
 	return failed ? FAILED : NO_MORE;
 }
 
-/* All chances of a scene's call; how many, or -1. */
+/* All fault points of a scene's call; returns their number, or -1. */
 static int play_all(const struct scene *scene)
 {
 	for (unsigned int nth = 1; nth <= MOST; nth++) {
@@ -144,7 +147,7 @@ static int play_all(const struct scene *scene)
 	return -1;
 }
 
-/* Whether a scene is asked for by the arguments from @names on, which end with NULL. */
+/* True if the arguments from @names on, which end with NULL, select a scene. */
 static bool is_meant(const struct scene *scene, char *const *names)
 {
 	if (!*names)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Processes of several threads make calls of all kinds with good, nearly good
- * and bad arguments, write to their doorbells, change their memory, and are
- * killed in the middle. Beside them a process that does nothing wrong goes on,
- * and afterwards all that the driver counts is back where it was.
+ * Processes of several threads make calls of all kinds with good, nearly good and bad
+ * arguments, write to their doorbells, change their memory, and are killed in the middle.
+ * Beside them a process that does nothing wrong goes on, and afterwards all of the driver's
+ * counts are back where they were.
  *
  * fuzz [CALLS [SEED]]
  *
- * The same seed makes the same choices in each thread; how threads and
- * processes meet differs from run to run.
+ * The same seed makes the same choices in each thread; the interleaving of threads and
+ * processes differs from run to run.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -30,9 +30,9 @@
 #define PROCESSES	4u
 #define THREADS		3u
 #define RETURN_MS	30000u
-/* In fewer calls chance decides whether each ioctl is answered with success: some are made once in 500. */
+/* In fewer calls chance decides whether each ioctl succeeds: some are made once in 500. */
 #define FEW		40000u
-/* How often it says how far it is. */
+/* Interval of the progress reports. */
 #define SAY_NS		30000000000ull
 
 static uint64_t wanted;
@@ -62,7 +62,7 @@ static pid_t process_start(uint64_t seed)
 	const pid_t pid = child_fork();
 
 	if (pid == 0) {
-		/* What runs away does not take the guest with it. */
+		/* A runaway process must not take down the guest. */
 		const struct rlimit memory = { 4ull << 30, 4ull << 30 };
 		pthread_t other;
 
@@ -72,13 +72,14 @@ static pid_t process_start(uint64_t seed)
 		touch_start();
 		begin_kfd();
 		for (uintptr_t i = 1; i < THREADS; i++)
-			pthread_create(&other, NULL, thread, (void *)(uintptr_t)(seed * THREADS + i));
+			pthread_create(&other, NULL, thread,
+				       (void *)(uintptr_t)(seed * THREADS + i));
 		thread((void *)(uintptr_t)(seed * THREADS));
 	}
 	return pid;
 }
 
-/* Whether each of @numbers was answered well and badly; says which was not. */
+/* True if each of @numbers succeeded and failed; prints those that did not. */
 static bool all_seen(const char *name, const struct tally *tally, const unsigned char *numbers,
 		     unsigned int count)
 {
@@ -105,7 +106,7 @@ static uint64_t sum(const struct tally *tally)
 	return good;
 }
 
-/* Every ioctl that can be answered with success: not ALLOC_QUEUE_GWS, as there is no GWS. */
+/* Every ioctl that can succeed: not ALLOC_QUEUE_GWS, as there is no GWS. */
 static const unsigned char kfd_numbers[] = {
 	0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x11, 0x12, 0x13,
 	0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1c, 0x1d, 0x1f, 0x21, 0x23, 0x24, 0x25,
@@ -126,10 +127,11 @@ int main(int argc, char **argv)
 	wanted = argc > 1 ? strtoull(argv[1], NULL, 0) : work(60000, 6000);
 	seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
 	tap_start();
-	counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
 	if (counts == MAP_FAILED || kfd_find_gpu(&gpu))
 		die("no GPU, or no memory");
-	/* The first use may make things that stay; the base line is what follows. */
+	/* The first use may create lasting objects; the base line follows it. */
 	tap_ok(neighbour_once(), "a copy beforehand");
 	if (!objects_base(base, 0))
 		die("the GPU is in use");
@@ -161,9 +163,12 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < PROCESSES; i++)
 		child_kill(pids[i]);
 	tap_note("%llu calls a second",
-		 (unsigned long long)atomic_load(&counts->calls) * 1000000000ull / (now_ns() - began));
-	tap_ok(killed > 0, "%llu calls, %llu of KFD's and %llu of DRM's with success; %u processes killed in the middle",
-	       (unsigned long long)atomic_load(&counts->calls), (unsigned long long)sum(&counts->kfd),
+		 (unsigned long long)atomic_load(&counts->calls) * 1000000000ull /
+		 (now_ns() - began));
+	tap_ok(killed > 0,
+	       "%llu calls, %llu of KFD's and %llu of DRM's with success; %u processes killed in the middle",
+	       (unsigned long long)atomic_load(&counts->calls),
+	       (unsigned long long)sum(&counts->kfd),
 	       (unsigned long long)sum(&counts->drm), killed);
 	tap_ok(!ended, "none of them ended by itself (%u did)", ended);
 	if (wanted >= FEW) {

@@ -47,7 +47,7 @@ void keep_not(enum kind kind, uint64_t value)
 		munmap((void *)(uintptr_t)value, KFD_PAGE);
 		break;
 	default:
-		/* Numbers that stand for nothing. */
+		/* Numbers without an object. */
 		break;
 	}
 }

@@ -6,11 +6,14 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* One queue, one checked fill of system memory and of VRAM in a process of its own; whether all went well. */
+/*
+ * One queue, one checked fill of system memory and of VRAM in a process of its own; true if all
+ * went well.
+ */
 bool neighbour_once(void);
 /* A process that does so again and again until it is told to end. */
 pid_t neighbour_start(void);
-/* Ends it: how many rounds it made, or -1 when something went wrong. */
+/* Ends it: returns the number of its rounds, or -1 when something went wrong. */
 long neighbour_end(pid_t pid);
 
 #endif /* RKFD_FUZZ_NEIGHBOUR_H */

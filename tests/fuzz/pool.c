@@ -18,7 +18,7 @@ static _Thread_local uint64_t state;
 
 void pool_seed(uint64_t seed)
 {
-	/* Neighbouring seeds are to differ from the first choice on (splitmix64). */
+	/* Neighbouring seeds should differ from the first choice on (splitmix64). */
 	seed += 0x9e3779b97f4a7c15ull;
 	seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9ull;
 	seed = (seed ^ seed >> 27) * 0x94d049bb133111ebull;
@@ -27,7 +27,7 @@ void pool_seed(uint64_t seed)
 
 void pool_start(void)
 {
-	/* What is put over the end of it falls into the room behind. */
+	/* Overruns of its end fall into the room behind. */
 	void *p = mmap(NULL, 2 * ARENA_BYTES, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -37,7 +37,7 @@ void pool_start(void)
 	arena = (uintptr_t)p;
 }
 
-/* xorshift64*: fast, and good enough to choose by. */
+/* xorshift64*: fast, and good enough for choices. */
 uint64_t random64(void)
 {
 	state ^= state >> 12;
@@ -118,8 +118,9 @@ uint64_t odd_number(void)
 {
 	static const uint64_t edges[] = {
 		0, 1, 2, 0xfff, 0x1000, 0x1001, 1ull << 21, (1ull << 31) - 1, 1ull << 31,
-		UINT32_MAX, 1ull << 32, (1ull << 47) - PAGE, 1ull << 47, (1ull << 48) - PAGE, 1ull << 48,
-		1ull << 62, 1ull << 63, UINT64_MAX - PAGE + 1, UINT64_MAX, 0xffff800000000000ull,
+		UINT32_MAX, 1ull << 32, (1ull << 47) - PAGE, 1ull << 47, (1ull << 48) - PAGE,
+		1ull << 48, 1ull << 62, 1ull << 63, UINT64_MAX - PAGE + 1, UINT64_MAX,
+		0xffff800000000000ull,
 	};
 
 	switch (below(4)) {

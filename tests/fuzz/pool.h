@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a fuzzing process has: numbers of all kinds that a call gave it, which
- * all of its threads use, and choices among them that are mostly good.
+ * The state of a fuzzing process: numbers of all kinds that calls returned, which all of its
+ * threads use, and choices among them that are mostly good.
  *
  * Threads race for the numbers on purpose.
  */
@@ -20,10 +20,10 @@ enum kind {
 	BUFFER,		/* handles of /dev/kfd */
 	PLACE,		/* addresses that buffers were made for */
 	GEM,		/* handles of the render node */
-	GEM_OFFSET,	/* where a file of the render node has one for mmap */
+	GEM_OFFSET,	/* the mmap offset of one in a file of the render node */
 	QUEUE,
 	EVENT,
-	MAPPING,	/* addresses that mmap gave */
+	MAPPING,	/* addresses that mmap returned */
 	DOORBELL,	/* addresses of doorbells */
 	KINDS
 };
@@ -31,16 +31,16 @@ enum kind {
 /* The process's own addresses: user memory and places for buffers. */
 #define ARENA_BYTES	(64ull << 20)
 
-/* Begins the process's (or a thread's) choices; the same seed gives the same ones. */
+/* Starts the random choices of the process (or a thread); the same seed gives the same ones. */
 void pool_seed(uint64_t seed);
 /* The process's arena; once, before its threads. */
 void pool_start(void);
 
-/* Puts one in the place of another; that, or 0 if there was none. */
+/* Puts one in the place of another; returns that, or 0 if there was none. */
 uint64_t pool_put(enum kind kind, uint64_t value);
 /* One of that kind, 0 if there is none. */
 uint64_t pool_any(enum kind kind);
-/* The same, which nobody else gets then. */
+/* The same, and removes it, so that no other thread gets it. */
 uint64_t pool_take(enum kind kind);
 /* One of that kind, or now and then another number: one near it, of another kind, or any. */
 uint64_t pool_guess(enum kind kind);
@@ -51,15 +51,15 @@ uint32_t random32(void);
 uint32_t below(uint32_t limit);
 /* True once in @n. */
 bool once_in(uint32_t n);
-/* Numbers at which arithmetic goes wrong, and any. */
+/* Numbers at which arithmetic goes wrong, and any others. */
 uint64_t odd_number(void);
 /* Bytes of a buffer: mostly a few pages. */
 uint64_t some_size(void);
 /* An address of the arena, on a page. */
 uint64_t arena_address(void);
-/* Where memory may be or not: places, mappings, the arena, and nonsense. */
+/* Addresses where memory may or may not be: places, mappings, the arena, and nonsense. */
 uint64_t some_address(void);
-/* Memory of the process to be read and written by a call, now and then none. */
+/* Memory of the process for a call to read and write, now and then none. */
 void *some_pointer(void *good);
 
 #endif /* RKFD_FUZZ_POOL_H */

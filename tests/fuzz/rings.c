@@ -34,12 +34,12 @@ void ring_made(unsigned int i, uint64_t doorbell, void *slice)
 
 	if (slice)
 		atomic_store(&ring->slice, (uintptr_t)slice);
-	/* What is left from the queue before it counts for this one, too. */
+	/* Write pointers that remain from the previous queue count for this one, too. */
 	atomic_store(&ring->wptr, 0);
 	atomic_store(&ring->doorbell, atomic_load(&ring->slice) + doorbell % KFD_DOORBELL_SLICE);
 }
 
-/* Mostly where a buffer is, in it a dword that a packet can name. */
+/* Mostly the address of a buffer; in it a dword that a packet can name. */
 static uint64_t target(void)
 {
 	return some_address() & (once_in(20) ? ~0ull : once_in(2) ? ~3ull : ~7ull);
@@ -129,7 +129,8 @@ static void aql_packet(struct packets *p)
 static void submit(struct ring *ring)
 {
 	const uint32_t type = ring->args.queue_type, dwords = ring->args.ring_size / 4;
-	const bool sdma = type == KFD_IOC_QUEUE_TYPE_SDMA, aql = type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
+	const bool sdma = type == KFD_IOC_QUEUE_TYPE_SDMA;
+	const bool aql = type == KFD_IOC_QUEUE_TYPE_COMPUTE_AQL;
 	struct packets p = { 0 };
 	uint64_t from, wptr, doorbell;
 
@@ -156,7 +157,7 @@ static void submit(struct ring *ring)
 	touch(doorbell, &wptr, sizeof(wptr));
 }
 
-/* What may be a ring, and what may be a doorbell. */
+/* Stores to possible rings, and to possible doorbells. */
 static void scatter(void)
 {
 	struct packets p = { 0 };

@@ -163,7 +163,10 @@ static int available(struct stage *s)
 
 static int export(struct stage *s)
 {
-	struct kfd_ioctl_export_dmabuf_args args = { .handle = s->handle, .flags = O_CLOEXEC | O_RDWR };
+	struct kfd_ioctl_export_dmabuf_args args = {
+		.handle = s->handle,
+		.flags = O_CLOEXEC | O_RDWR,
+	};
 	const int err = kfd_ioctl(s->dev.fd, AMDKFD_IOC_EXPORT_DMABUF, &args);
 
 	s->fd = (int)args.dmabuf_fd;
@@ -187,7 +190,7 @@ static int dmabuf_info(struct stage *s)
 	return kfd_ioctl(s->dev.fd, AMDKFD_IOC_GET_DMABUF_INFO, &args);
 }
 
-/* Beside the buffer that it is of. */
+/* Beside the exported buffer. */
 static int import(struct stage *s)
 {
 	struct kfd_ioctl_import_dmabuf_args args = {
@@ -276,8 +279,8 @@ static int cu_mask(struct stage *s)
 
 static int doorbells(struct stage *s)
 {
-	return kfd_mmap(s->dev.fd, KFD_DOORBELL_SLICE, KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(s->dev.gpu_id),
-			&s->address);
+	return kfd_mmap(s->dev.fd, KFD_DOORBELL_SLICE,
+			KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(s->dev.gpu_id), &s->address);
 }
 
 static bool doorbells_gone(struct stage *s)
@@ -312,7 +315,10 @@ static bool has_set_event(struct stage *s)
 	return has_event(s) && set_event(s) == 0;
 }
 
-/* What was set stays set when the call that waits for it fails, unless it has ended. */
+/*
+ * An event that was set stays set when the call that waits for it fails, unless the call had
+ * completed.
+ */
 static int wait_event(struct stage *s)
 {
 	return event_wait(&s->dev, s->number, 1000);
@@ -330,7 +336,7 @@ static int event_page(struct stage *s)
 	return kfd_mmap(s->dev.fd, EVENT_PAGE_SIZE, KFD_OFFSET_EVENTS, &s->address);
 }
 
-/* Others of /dev/kfd. */
+/* Other calls of /dev/kfd. */
 
 static int smi(struct stage *s)
 {
@@ -375,7 +381,9 @@ static int clocks(struct stage *s)
 
 static int runtime_enable(struct stage *s)
 {
-	struct kfd_ioctl_runtime_enable_args args = { .mode_mask = KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK };
+	struct kfd_ioctl_runtime_enable_args args = {
+		.mode_mask = KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK,
+	};
 
 	return kfd_ioctl(s->dev.fd, AMDKFD_IOC_RUNTIME_ENABLE, &args);
 }
@@ -456,7 +464,7 @@ static int prime_export(struct stage *s)
 	return err;
 }
 
-/* The other file's, which has no handle for it yet. */
+/* The other file's buffer, which has no handle for it yet. */
 static bool has_foreign_file(struct stage *s)
 {
 	struct stage other = { 0 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* One call each, with what it needs beforehand and what undoes it. */
+/* One call each, with its preparation and the call that undoes it. */
 #ifndef RKFD_FUZZ_SCENES_H
 #define RKFD_FUZZ_SCENES_H
 
 #include "kfd.h"
 #include "kfd_compute.h"
 
-/* What a process of a scene has. */
+/* The state of a scene's process. */
 struct stage {
 	struct kfd_dev dev;
 	struct kfd_bo bo;
@@ -22,16 +22,15 @@ struct stage {
 
 struct scene {
 	const char *name;
-	/* What is there before the call; true if all of it could be had. */
+	/* Prepares the call; true if that succeeded. */
 	bool (*set)(struct stage *stage);
 	/* The call: 0, or a positive errno. Called again after it failed. */
 	int (*call)(struct stage *stage);
-	/* Undoes a call that succeeded; true if that goes. NULL: there is nothing to undo. */
+	/* Undoes a call that succeeded; true if that succeeds. NULL: there is nothing to undo. */
 	bool (*undo)(struct stage *stage);
 	/*
-	 * What the call says when it is made again after it was done but its
-	 * results could not be copied out (EFAULT, as with amdkfd); 0: nothing,
-	 * it is done again.
+	 * The error of a repeated call after the call was done but its results could not be
+	 * copied out (EFAULT, as with amdkfd); 0: none, it is done again.
 	 */
 	int done;
 };

@@ -1,15 +1,16 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# run.sh [quick] [FILTER]: KFDTest's cases, each in a process of its own, as TAP, compared with the file list beside this
-# one: an unexpected pass is as wrong as an unexpected failure. FILTER is patterns separated by colons, as gtest has
-# them; quick takes those alone that list marks so. What list expects is said there.
+# run.sh [quick] [FILTER]: KFDTest's cases, each in a process of its own, as TAP, compared with the
+# file list beside this one: an unexpected pass is as wrong as an unexpected failure. FILTER is
+# patterns separated by colons, as in gtest; quick runs only those that list marks so. The head of
+# list explains its expectations.
 here=$(dirname "$0")
 quick=
 [ "${1:-}" != quick ] || { quick=y; shift; }
 filter=${1:-*}
 out=/tmp/kfdtest.out
 limit=${RKFD_TIMEOUT:-60}
-# PtraceAccessInvisibleVram has libhsakmt map what the CPU may not touch.
+# PtraceAccessInvisibleVram makes libhsakmt map memory that the CPU may not touch.
 export HSA_DEBUG=1
 # With rkfd there is a /sys/module/amdgpu, too, where libraries look for its parameters.
 driver=amdgpu
@@ -29,15 +30,15 @@ selected() {
 	return 1
 }
 
-# What became of a case: passes, skips, fails, hangs or crashes. The GPU has 30 s for what it is waited for, and not 10, as an emulated
-# one on a busy host may need more than those.
+# The result of a case: passes, skips, fails, hangs or crashes. Waits for the GPU take at most 30 s,
+# and not 10, as an emulated one on a busy host may need more than those.
 verdict() { # CASE SECONDS
 	timeout -s KILL "$2" "$here/kfdtest" --gtest_filter="$1" --timeout=30000 >$out 2>&1
 	case $? in
 	0) ;;
 	1) echo fails; return ;;
 	124 | 137)
-		# Its children would go on, beside those that come after it.
+		# Its children would go on, beside the following cases.
 		killall -KILL kfdtest 2>/dev/null
 		echo hangs
 		return ;;
@@ -71,7 +72,7 @@ while read -r name expected amdgpu mark why; do
 	selected "$name" || continue
 	[ $driver = rkfd ] || [ "$amdgpu" = same ] || expected=$amdgpu
 	case $expected in
-	# Its reason says what it would do to the guest.
+	# Its reason gives the effect on the guest.
 	never) report ok "$name # SKIP $why"; continue ;;
 	untried) [ "$filter" != '*' ] || { report ok "$name # SKIP untried: $why"; continue; } ;;
 	esac

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* CREATE, UPDATE and DESTROY of compute queues, and what else there is for them. */
+/* CREATE, UPDATE and DESTROY of compute queues, and the other calls for them. */
 #include <sys/mman.h>
 
 #include "kfd_compute.h"
@@ -13,7 +13,7 @@ FIXTURE(compute)
 	struct kfd_dev dev;
 	struct kfd_save save;
 	struct kfd_compute queue;			/* its buffers */
-	struct kfd_ioctl_create_queue_args args;	/* good ones, to be spoilt */
+	struct kfd_ioctl_create_queue_args args;	/* good ones, for tests to spoil */
 };
 
 FIXTURE_VARIANT(compute)
@@ -51,7 +51,7 @@ static int create(const struct kfd_dev *dev, struct kfd_ioctl_create_queue_args 
 	return kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, args);
 }
 
-/* The answer to a queue that is not to be; one that amdkfd takes goes again. */
+/* The answer to a queue that must not be created; if amdkfd creates it, it is destroyed. */
 static int try(const struct kfd_dev *dev, struct kfd_ioctl_create_queue_args *args)
 {
 	int err = create(dev, args);
@@ -95,7 +95,7 @@ TEST_F(compute, wraps_around)
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
 }
 
-/* The CP's doorbells are in the slice's first page, and not those of SDMA. */
+/* The CP's doorbells are in the slice's first page, apart from those of SDMA. */
 TEST_F(compute, doorbells_are_the_cps)
 {
 	const uint64_t byte = KFD_DOORBELL_SLICE - 1;
@@ -191,7 +191,7 @@ TEST_F(compute, bad_ring_and_pointers)
 	EXPECT_ANSWER(queue_priority, try(&self->dev, &args));
 }
 
-/* What UPDATE refuses changes nothing. */
+/* A refused UPDATE changes nothing. */
 TEST_F(compute, bad_update)
 {
 	struct kfd_compute queue;
@@ -214,14 +214,14 @@ TEST_F(compute, bad_update)
 		      kfd_ioctl(self->dev.fd, AMDKFD_IOC_UPDATE_QUEUE, &args));
 	EXPECT_ANSWER(queue_unknown_update, update(&self->dev, queue.id + 100, NULL, 100));
 	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
-	/* A buffer that is no ring can be freed, the one that is cannot. */
+	/* A buffer that is no ring can be freed; a ring cannot. */
 	ASSERT_EQ(0, kfd_bo_create(&self->dev, &other, RING, KFD_ALLOC_GTT));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &other));
 	EXPECT_ANSWER(ring_in_use, kfd_unmap(self->dev.fd, queue.ring.handle, self->dev.gpu_id));
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
 }
 
-/* Another process has neither the memory nor the queue, though it knows address and number. */
+/* Another process has neither the memory nor the queue, even if it knows address and number. */
 TEST_F(compute, of_another_process)
 {
 	struct kfd_compute queue;
@@ -246,7 +246,10 @@ TEST_F(compute, of_another_process)
 		};
 		unsigned int i;
 
-		/* Nothing of the child's comes to lie there; a mapping for two is made once. */
+		/*
+		 * No memory of the child may get this address; a mapping that both share is
+		 * made once.
+		 */
 		for (i = 0; i < 5; i++)
 			mmap(foreign[i]->cpu, foreign[i]->size, PROT_NONE,
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
@@ -273,7 +276,7 @@ TEST_F(compute, of_another_process)
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
 }
 
-/* What a queue is made of stays as long as the queue does. */
+/* The buffers of a queue stay as long as the queue does. */
 TEST_F(compute, buffers_in_use_are_not_freed)
 {
 	const int fd = self->dev.fd;
@@ -306,7 +309,7 @@ TEST_F(compute, inactive)
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
 }
 
-/* Nor does one without a ring, whatever its percentage, until it gets one. */
+/* A queue without a ring does nothing, whatever its percentage, until it gets one. */
 TEST_F(compute, without_ring)
 {
 	struct kfd_compute queue;
@@ -366,7 +369,7 @@ TEST_F(compute, cu_mask)
 	EXPECT_ANSWER(cu_mask_size, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
 	args.num_cu_mask = 33;
 	EXPECT_ANSWER(cu_mask_size, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
-	/* Bits beyond the most that there can be are not looked at, and need not be there. */
+	/* Bits beyond the maximum are not read and need not exist. */
 	mask[0] = 1;
 	args.num_cu_mask = UINT32_MAX - 31;
 	EXPECT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
@@ -414,7 +417,7 @@ TEST_F(compute, wave_state)
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
 }
 
-/* The GPU itself rings the doorbell of a queue, as well as flushes what the CPU has written. */
+/* The GPU itself rings the doorbell of a queue, and flushes the CPU's writes. */
 TEST_F(compute, gpu_writes_registers)
 {
 	uint64_t doorbells, flush, handle[2];
@@ -432,7 +435,7 @@ TEST_F(compute, gpu_writes_registers)
 	flush = kfd_map_registers(&self->dev, KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP, KFD_PAGE,
 				  &handle[1]);
 	ASSERT_NE(0, flush);
-	/* Nobody rings when the packets are in the ring. */
+	/* No CPU rings when the packets are in the ring. */
 	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
 	doorbell = queue.doorbell;
 	queue.doorbell = &value;
@@ -453,7 +456,7 @@ TEST_F(compute, gpu_writes_registers)
 	EXPECT_EQ(0, kfd_free(self->dev.fd, handle[1]));
 }
 
-/* What a queue that is there only for that reads at @address. */
+/* Reads @address by a queue that is made for this alone. */
 static int read_by_gpu(const struct kfd_dev *dev, const struct kfd_save *save, bool aql,
 		       uint64_t address, uint32_t *value)
 {
@@ -486,7 +489,7 @@ TEST_F(compute, remapped_without_queues)
 	ASSERT_EQ(0, read_by_gpu(&self->dev, &self->save, variant->aql, address, &value));
 	EXPECT_EQ(0x01d, value);
 	ASSERT_EQ(0, kfd_unmap(self->dev.fd, old.handle, self->dev.gpu_id));
-	/* It comes cleared, and the old memory stays as it is. */
+	/* It is cleared when it comes, and the old memory is unchanged. */
 	ASSERT_EQ(0, kfd_alloc_at(&self->dev, KFD_ALLOC_GTT, address, KFD_PAGE, &handle));
 	ASSERT_EQ(0, kfd_map(self->dev.fd, handle, self->dev.gpu_id));
 	ASSERT_EQ(0, read_by_gpu(&self->dev, &self->save, variant->aql, address, &value));
@@ -509,7 +512,7 @@ TEST_F(compute, gws)
 	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, self->args.queue_id));
 }
 
-/* A queue of SDMA has no waves. */
+/* An SDMA queue has no waves. */
 TEST_F(compute, not_for_sdma)
 {
 	struct kfd_queue queue;
@@ -529,7 +532,7 @@ TEST_F(compute, not_for_sdma)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 }
 
-/* Every CP doorbell of the process's slice is taken at some point. */
+/* Each CP doorbell of the process's slice is used at some point. */
 TEST_F(compute, too_many)
 {
 	static uint32_t ids[2048];

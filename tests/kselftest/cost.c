@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a process makes is paid for: by its share, its cgroup or its limit on
- * locked memory. Documentation/limits.md has the table.
+ * Objects of a process are charged: to its share, its cgroup or its limit on locked memory.
+ * Documentation/limits.md has the table.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -22,16 +22,16 @@
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "kfd_svm.h"
 #include "kworkers.h"
-#include "queues.h"
+#include "many_queues.h"
 #include "tap.h"
 
 #define KIB		1024ull
 #define MIB		(1ull << 20)
 #define MANY		40u
-/* What amdkfd gives a process on these GPUs. */
+/* amdkfd's limit for a process on these GPUs. */
 #define QUEUES_MOST	127u
 #define CGROUPS		"/tmp/cgroups"
 #define CGROUP		CGROUPS "/cost"
@@ -56,7 +56,7 @@ static long long number_in(const char *path, const char *key)
 	return value;
 }
 
-/* A queue has no thread of the kernel's for itself. */
+/* No kernel thread is made for a queue. */
 TEST_F(cost, no_thread_for_a_queue)
 {
 	const unsigned int before = kworkers("R").count;
@@ -70,7 +70,7 @@ TEST_F(cost, no_thread_for_a_queue)
 	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
 }
 
-/* What the driver keeps for a ring is counted as the process's. */
+/* The driver's memory for a ring is counted as the process's. */
 TEST_F(cost, rings_are_counted)
 {
 	const long long counted = kfd_fdinfo(self->dev.drm_fd, "drm-total-gtt", " KiB");
@@ -85,13 +85,13 @@ TEST_F(cost, rings_are_counted)
 		ASSERT_EQ(0, queues_add(&self->dev, &queues));
 	taken -= number_in("/proc/meminfo", "MemAvailable");
 	grown = kfd_fdinfo(self->dev.drm_fd, "drm-total-gtt", " KiB") - counted;
-	/* In KiB. What the machine does besides is not much. */
+	/* In KiB. Other activity of the machine adds little. */
 	EXPECT_LT(taken, grown + 16 * 1024);
 	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
 	EXPECT_EQ(counted + 8 * 1024 + 4, kfd_fdinfo(self->dev.drm_fd, "drm-total-gtt", " KiB"));
 }
 
-/* Whatever they are made of, there are no more than so many queues for a process. */
+/* The number of queues of a process is limited, whatever their kind. */
 TEST_F(cost, queues_of_a_process)
 {
 	struct queues queues;
@@ -126,7 +126,7 @@ static int limit_locked(uint64_t bytes)
 	return setrlimit(RLIMIT_MEMLOCK, &limit) ? errno : 0;
 }
 
-/* The process's own memory that a queue needs in place counts as locked. */
+/* A process's own memory that a queue needs pinned counts as locked. */
 TEST_F(cost, pins_are_limited)
 {
 	const long long pinned = number_in("/proc/self/status", "VmPin");
@@ -170,7 +170,7 @@ TEST_F(cost, pinned_vram)
 
 #define PLACES	20000u
 
-/* Whether a process beside this one gets memory mapped. */
+/* Whether a process beside this one can map memory. */
 static int another(void)
 {
 	struct kfd_bo bo;
@@ -183,7 +183,7 @@ static int another(void)
 	return waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
-/* One page at many places: page tables without end for nearly no memory. */
+/* One page at many places: endless page tables for almost no memory. */
 TEST_F(cost, page_tables_are_shared)
 {
 	struct drm_amdgpu_gem_va place = {
@@ -208,7 +208,7 @@ TEST_F(cost, page_tables_are_shared)
 	EXPECT_EQ(0, another());
 }
 
-/* Whether the kernel counts memory by cgroups; where they are is seen to. */
+/* True if the kernel charges memory to cgroups; mounts their file system. */
 static bool has_memory_cgroups(void)
 {
 	char controllers[256] = "";
@@ -226,7 +226,7 @@ static bool has_memory_cgroups(void)
 	return strstr(controllers, "memory");
 }
 
-/* The process is in a cgroup of its own from here on. */
+/* Moves the process into a cgroup of its own. */
 static int enter_cgroup(void)
 {
 	char pid[32];
@@ -246,7 +246,7 @@ static long long cgroup_kib(void)
 	return number_in(CGROUP "/memory.stat", "kernel ") / 1024;
 }
 
-/* What the driver allocates for a process is its cgroup's. */
+/* The driver's allocations for a process are charged to its cgroup. */
 TEST_F(cost, memory_is_the_cgroups)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args;
@@ -301,7 +301,7 @@ static void *wait_for_many(void *arg)
 	return NULL;
 }
 
-/* What a thread waits for is its cgroup's as long as it waits. */
+/* The list of a thread's events is charged to its cgroup for the duration of the wait. */
 TEST_F(cost, waits_are_the_cgroups)
 {
 	const long long expected = WAITERS * EVENT_SLOTS * 64ull / KIB;
@@ -337,7 +337,10 @@ TEST_F(cost, waits_are_the_cgroups)
 	free(data);
 }
 
-/* Takes the process's share of system memory, by memory that is never touched: what is left is not enough for a page. */
+/*
+ * Uses up the process's share of system memory, with memory that is never touched, until less
+ * than a page is left.
+ */
 static int take_system_memory(const struct kfd_dev *dev)
 {
 	const size_t all = 1ull << 36;
@@ -359,7 +362,7 @@ static int take_system_memory(const struct kfd_dev *dev)
 	return 0;
 }
 
-/* Each import is paid for, by whichever file it comes in, though the memory is another's. */
+/* Each import is charged, through either file, though the memory belongs to another process. */
 TEST_F(cost, imports_are_paid)
 {
 	uint64_t handles[1024];
@@ -388,7 +391,7 @@ TEST_F(cost, imports_are_paid)
 		usleep(100000);
 	}
 	EXPECT_EQ(ENOMEM, err);
-	/* What one has cost can be had again. */
+	/* The share of a closed handle can be used again. */
 	if (count) {
 		EXPECT_EQ(0, kfd_free(self->dev.fd, handles[0]));
 		EXPECT_EQ(0, drm_fd_to_handle(self->dev.drm_fd, fd, &handle));
@@ -408,7 +411,7 @@ static uint8_t *reserve(size_t pages, int prot)
 	return mem == MAP_FAILED ? NULL : mem;
 }
 
-/* Says something else of every second page: how many times it could be said. */
+/* Sets a different attribute for every second page; returns the number of successful calls. */
 static unsigned int cut(int fd, uint8_t *mem, size_t pages, int *err)
 {
 	unsigned int count = 0;
@@ -422,14 +425,15 @@ static unsigned int cut(int fd, uint8_t *mem, size_t pages, int *err)
 	return count;
 }
 
-/* Other memory in the place of a page. */
+/* Maps other memory in place of a page. */
 static int place_anew(uint8_t *page)
 {
-	return mmap(page, KFD_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-		    -1, 0) == page ? 0 : errno;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+	return mmap(page, KFD_PAGE, PROT_NONE, flags, -1, 0) == page ? 0 : errno;
 }
 
-/* That of @pages at @start. */
+/* The granularity of @pages at @start. */
 static uint32_t granularity(int fd, uint8_t *start, size_t pages)
 {
 	uint32_t value = 0;
@@ -437,7 +441,7 @@ static uint32_t granularity(int fd, uint8_t *start, size_t pages)
 	return svm_get(fd, start, pages * KFD_PAGE, SVM_GRANULARITY, &value) ? UINT32_MAX : value;
 }
 
-/* There are so many ranges of which something was said, and no more, until some are unmapped. */
+/* The number of ranges with attributes is limited, until some are unmapped. */
 TEST_F(cost, svm_ranges_of_a_process)
 {
 	const size_t pages = RANGES_MOST + 1024;
@@ -456,11 +460,14 @@ TEST_F(cost, svm_ranges_of_a_process)
 	made = cut(fd, mem, pages, &err);
 	EXPECT_EQ(ENOMEM, err);
 	EXPECT_EQ((RANGES_MOST - 1) / 2, made);
-	/* What makes no more of them goes on. */
+	/* A call that makes no new ranges succeeds. */
 	EXPECT_EQ(0, svm_set(fd, mem + KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 4));
 	EXPECT_EQ(0, svm_set(fd, mem, pages * KFD_PAGE, SVM_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_RO));
 	EXPECT_EQ(ENOMEM, svm_set(fd, mem + (pages - 2) * KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 1));
-	/* Nor do there get more by other memory in the middle of one: what is left of it is one again. */
+	/*
+	 * Other memory in the middle of a range does not add one either: the rest stays one
+	 * range.
+	 */
 	rest = mem + 2 * made * KFD_PAGE;
 	EXPECT_EQ(0, place_anew(rest + 100 * KFD_PAGE));
 	EXPECT_EQ(0, place_anew(rest + 105 * KFD_PAGE));
@@ -469,7 +476,7 @@ TEST_F(cost, svm_ranges_of_a_process)
 	EXPECT_EQ(2, granularity(fd, rest + 106 * KFD_PAGE, 100));
 	ASSERT_EQ(0, munmap(mem, 16 * KFD_PAGE));
 	EXPECT_EQ(0, svm_set(fd, mem + (pages - 2) * KFD_PAGE, KFD_PAGE, SVM_GRANULARITY, 1));
-	/* All of them in one go. */
+	/* All of them at once. */
 	ASSERT_EQ(0, munmap(mem, pages * KFD_PAGE));
 	mem = reserve(4, PROT_NONE);
 	EXPECT_EQ(0, svm_set(fd, mem, 4 * KFD_PAGE, SVM_GRANULARITY, 2));
@@ -477,7 +484,10 @@ TEST_F(cost, svm_ranges_of_a_process)
 	EXPECT_EQ(0, munmap(mem, 4 * KFD_PAGE));
 }
 
-/* What is known of shared virtual memory is the cgroup's, and what GPUs have of it costs no more than is counted. */
+/*
+ * The attributes of shared virtual memory are charged to the cgroup, and so are the GPUs'
+ * mappings of it, at no more than their price.
+ */
 TEST_F(cost, svm_is_the_cgroups)
 {
 	const size_t pages = 8192;

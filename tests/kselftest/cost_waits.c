@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a process has made does not keep those waiting who have little to do with it. Documentation/limits.md has the table. */
+/*
+ * Objects of one process do not delay other processes that hardly use them.
+ * Documentation/limits.md has the table.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +15,7 @@
 #include "kfd_harness.h"
 #include "kworkers.h"
 #include "packets.h"
-#include "queues.h"
+#include "many_queues.h"
 #include "trace.h"
 
 KFD_FIXTURE(waits)
@@ -23,14 +26,15 @@ KFD_FIXTURE(waits)
 #define FULL_BYTES	(FULL_RING - KFD_PAGE)
 
 /*
- * What may be taken at a time, bytes: by a job, by the store that rings the doorbell (the page may be taken away from it a few times before
- * it is made), and by a pass (which may look twice).
+ * Limits, in bytes, on the packets taken at a time: by a job, by the store that rings the
+ * doorbell (the page may be taken away from it a few times before it completes), and by a pass
+ * (which may look twice).
  */
 #define JOB_BYTES	(1024u * 4)
 #define STORE_BYTES	(4 * JOB_BYTES)
 #define PASS_BYTES	(2 * 4 * JOB_BYTES)
 
-/* What the trace tells of that: the most of each. */
+/* The maxima of each, from the trace. */
 struct taken {
 	uint64_t upto[1024];	/* of a queue */
 	struct {
@@ -82,8 +86,9 @@ static struct taken read_taken(void)
 }
 
 /*
- * A doorbell may announce as many packets as all rings hold. For the store that does, and for a pass, others wait: the process's
- * page faults and calls for its queues. Few are taken by either.
+ * A doorbell may announce as many packets as all rings hold. The store that does so, and each
+ * pass, delay others: the process's page faults and its calls for queues. Therefore both take
+ * few packets.
  */
 TEST_F(waits, full_rings_keep_nobody_waiting)
 {
@@ -110,7 +115,7 @@ TEST_F(waits, full_rings_keep_nobody_waiting)
 	pointers[KFD_QUEUE_WPTR / 8] = FULL_BYTES;
 	__sync_synchronize();
 	*doorbell = FULL_BYTES;
-	/* All are taken and done in the end. */
+	/* All of them are taken and done in the end. */
 	end = kfd_now_ms() + KFD_HANG_MS;
 	while (read_taken().all != FULL_QUEUES * FULL_BYTES && kfd_now_ms() < end)
 		usleep(100000);
@@ -130,7 +135,7 @@ TEST_F(waits, full_rings_keep_nobody_waiting)
 	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, args.queue_id));
 }
 
-/* Threads that an event has activated, but that wait for another, too. */
+/* Threads that an event has activated, but that also wait for another one. */
 #define HALF_DONE	400u
 #define SETS		300u
 #define ROUNDS		5u
@@ -146,7 +151,8 @@ struct half_done {
 static void *wait_for_both(void *arg)
 {
 	struct half_done *one = arg;
-	struct kfd_event_data data[2] = { { .event_id = one->ids[0] }, { .event_id = one->ids[1] } };
+	struct kfd_event_data data[2] = { { .event_id = one->ids[0] },
+					 { .event_id = one->ids[1] } };
 
 	one->err = event_wait_many(one->dev, data, 2, true, KFD_HANG_MS);
 	return NULL;
@@ -167,7 +173,10 @@ static uint64_t time_sets(const struct kfd_dev *dev, uint32_t id)
 	       (uint64_t)from.tv_nsec;
 }
 
-/* To set an event costs those who wait for it, not those who have it already. */
+/*
+ * The cost of setting an event depends on the threads that wait for it, not on those that
+ * already have it.
+ */
 TEST_F(waits, who_has_an_event_costs_nothing)
 {
 	struct half_done *waiters = calloc(HALF_DONE, sizeof(*waiters));
@@ -186,10 +195,11 @@ TEST_F(waits, who_has_an_event_costs_nothing)
 		waiters[i] = (struct half_done){ .dev = &self->dev, .ids = ids };
 		ASSERT_EQ(0, pthread_create(&waiters[i].thread, &attr, wait_for_both, &waiters[i]));
 	}
-	/* Who begins to wait later has the event, too, but is not listed with it. */
+	/* A thread that begins to wait later has the event, too, but is not in its list. */
 	usleep(2000000);
 	/*
-	 * The least of each: what else the machine does is in neither, sooner or later. To look at all who have the event would be in each.
+	 * The minimum of each, as sooner or later a round is free of other activity. A scan of
+	 * all threads that have the event would show in every round.
 	 */
 	for (round = 0; round < ROUNDS || (round < ROUNDS_AT_MOST && set >= 3 * other); round++) {
 		uint64_t one = time_sets(&self->dev, ids[0]), two = time_sets(&self->dev, ids[2]);
@@ -209,7 +219,10 @@ TEST_F(waits, who_has_an_event_costs_nothing)
 	free(waiters);
 }
 
-/* How often threads of the kernel's workqueues that are bound to no processor go to sleep in @ms milliseconds in which none of them ends. */
+/*
+ * How often kworker threads that are bound to no processor go to sleep in @ms milliseconds
+ * during which none of them ends.
+ */
 static unsigned long long kworker_sleeps(unsigned int ms)
 {
 	struct kworkers before, after;
@@ -222,14 +235,17 @@ static unsigned long long kworker_sleeps(unsigned int ms)
 	return after.sleeps - before.sleeps;
 }
 
-/* How long a queue has waited when it is counted, how long that is, and how often it may be looked at meanwhile. */
+/*
+ * The time after which a waiting queue is counted, the time of counting, and the number of
+ * polls allowed in it.
+ */
 #define WAITED_MS	4000u
 #define COUNTED_MS	6000u
 #define LOOKS		30u
 
 /*
- * A packet that waits for ever is looked for less and less often: who has hundreds of processes with one each leaves the processors
- * to others.
+ * A packet that waits for ever is polled less and less often, so that hundreds of processes
+ * with one each leave the processors to others.
  */
 TEST_F(waits, a_queue_that_waits_is_seldom_looked_at)
 {

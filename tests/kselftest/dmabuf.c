@@ -4,11 +4,11 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "dmabuf.h"
+#include "dmabuf_fixture.h"
 
 DMABUF_FIXTURE(dmabuf)
 
-/* Runs the same with either kind of memory. */
+/* Runs the same tests with either kind of memory. */
 FIXTURE_VARIANT(dmabuf)
 {
 	uint32_t flags;
@@ -74,7 +74,7 @@ TEST_F(dmabuf, info)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* A buffer has one dma-buf at a time, and after it is closed may have another. */
+/* A buffer has one dma-buf at a time. After that is closed, it may get another. */
 TEST_F(dmabuf, export_twice)
 {
 	struct kfd_bo bo;
@@ -93,8 +93,8 @@ TEST_F(dmabuf, export_twice)
 }
 
 /*
- * An open of no kind of access keeps what a dma-buf is in the file system, but not its file: the next file may lie where
- * that was, and is not to be taken for it.
+ * An open without access mode keeps the dma-buf's inode, but not its file. The next file may
+ * get the same address and must not be mistaken for it.
  */
 TEST_F(dmabuf, export_after_its_file_is_closed)
 {
@@ -123,7 +123,10 @@ TEST_F(dmabuf, export_after_its_file_is_closed)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* It is the same after the exporter has freed its handle and somebody has imported it. */
+/*
+ * It is the same dma-buf after the exporter has freed its handle and another file has imported
+ * it.
+ */
 TEST_F(dmabuf, export_of_an_import)
 {
 	uint64_t handle;
@@ -193,7 +196,7 @@ TEST_F(dmabuf, import_into_the_same_process)
 	pattern(bo.cpu, 3, SIZE);
 	EXPECT_EQ(0, gpu_copy(&self->queue, (char *)again.cpu + SIZE / 2, third.cpu, SIZE / 2));
 	EXPECT_EQ(0, differences((char *)bo.cpu + SIZE / 2, 3, SIZE / 2));
-	/* One handle's end leaves the others. */
+	/* Freeing one handle does not affect the others. */
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &third));
 	close(fd);
@@ -202,7 +205,7 @@ TEST_F(dmabuf, import_into_the_same_process)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &again));
 }
 
-/* A handle without a place: it can be shared on, not mapped. */
+/* A handle without an address can be exported, but not mapped. */
 TEST_F(dmabuf, import_without_address)
 {
 	struct kfd_bo bo;
@@ -221,7 +224,7 @@ TEST_F(dmabuf, import_without_address)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* The render node has one handle for a buffer, however often it comes in. */
+/* The render node has one handle for a buffer, however often it is imported. */
 TEST_F(dmabuf, render_node_handles)
 {
 	uint32_t first, second, other_handle;
@@ -240,7 +243,7 @@ TEST_F(dmabuf, render_node_handles)
 	ASSERT_EQ(0, kfd_open_render(&self->dev, &other));
 	ASSERT_EQ(0, drm_fd_to_handle(other, fd, &other_handle));
 	close(fd);
-	/* The buffer lives by the handles alone now. */
+	/* From here on only the handles keep the buffer. */
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 	EXPECT_EQ(0, drm_gem_close(self->dev.drm_fd, first));
 	EXPECT_EQ(EINVAL, drm_gem_close(self->dev.drm_fd, first));
@@ -252,7 +255,10 @@ TEST_F(dmabuf, render_node_handles)
 	close(other);
 }
 
-/* In a child: imports what comes over the socket, fills it by the GPU, says so, and waits for the end. */
+/*
+ * In a child: imports the dma-buf from the socket, fills it by the GPU, reports that, and waits
+ * for the end.
+ */
 static int child_fills(int socket)
 {
 	struct kfd_queue queue;
@@ -274,7 +280,7 @@ static int child_fills(int socket)
 		err = gpu_fill(&queue, bo.cpu, 0x22222222, SIZE);
 	if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1)
 		return EPIPE;
-	/* The exporter has gone by now. */
+	/* The exporter has ended by now. */
 	if (!err)
 		err = gpu_fill(&queue, bo.cpu, 0x33333333, SIZE);
 	if (!err)
@@ -309,7 +315,7 @@ TEST_F(dmabuf, exporter_goes_first)
 	EXPECT_EQ(0, WEXITSTATUS(status));
 }
 
-/* The process that made the buffer is gone with all that it had, but for the buffer. */
+/* The process that made the buffer has ended with everything except the buffer. */
 TEST_F(dmabuf, buffer_outlives_its_process)
 {
 	int sockets[2], fd, status;
@@ -335,7 +341,7 @@ TEST_F(dmabuf, buffer_outlives_its_process)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* What is not cleaned up goes with the process; nobody frees anything here. */
+/* Objects that are not cleaned up go with the process; the test frees none. */
 TEST_F(dmabuf, left_to_the_end)
 {
 	struct kfd_bo bo, again;
@@ -380,7 +386,7 @@ TEST_F(sharing, bad_input)
 	unknown.gpu_id ^= 1;
 	EXPECT_ANSWER(unknown_gpu, kfd_import(&unknown, fd, 0, &handle));
 	if (kfd_is_rkfd()) {
-		/* Not a page, not the user's, over the end. */
+		/* Not page-aligned, not user space, beyond the end. */
 		EXPECT_EQ(EINVAL, kfd_import(&self->dev, fd, 0x100000001, &handle));
 		EXPECT_EQ(EINVAL, kfd_import(&self->dev, fd, 1ull << 63, &handle));
 		EXPECT_EQ(EINVAL, kfd_import(&self->dev, fd, (1ull << 47) - KFD_PAGE, &handle));
@@ -390,7 +396,7 @@ TEST_F(sharing, bad_input)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* GPU and exporter see each other's writes, at the places where they are, and all is given back. */
+/* GPU and exporter see each other's writes, without a move, and all is given back. */
 static void check_foreign(struct __test_metadata *_metadata, const struct kfd_dev *dev,
 			  struct kfd_queue *queue, int fd, void *own)
 {
@@ -410,7 +416,7 @@ static void check_foreign(struct __test_metadata *_metadata, const struct kfd_de
 	EXPECT_EQ(0, unequal(own, 0x66666666, SIZE));
 	EXPECT_EQ(0, unequal(foreign.cpu, 0x66666666, SIZE));
 
-	/* On it goes as what it is. */
+	/* An export of the import gives the same dma-buf. */
 	ASSERT_EQ(0, kfd_export(dev, foreign.handle, O_CLOEXEC, &out));
 	EXPECT_EQ(fd_inode(fd), fd_inode(out));
 	close(out);
@@ -422,7 +428,7 @@ static void check_foreign(struct __test_metadata *_metadata, const struct kfd_de
 	close(out);
 	EXPECT_EQ(0, drm_gem_close(dev->drm_fd, handle));
 
-	/* The import holds the memory when its exporter lets go of it. */
+	/* The import holds the memory after its exporter has let go of it. */
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &again));
 	close(fd);
 	EXPECT_EQ(0, gpu_fill(queue, foreign.cpu, 0x77777777, SIZE));

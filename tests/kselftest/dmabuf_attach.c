@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * VRAM that another device wants: it moves to where that reaches it, is used by
- * all from there, and comes home. The other device is vivid's camera, which maps
- * the buffers that it is to write to for DMA, and cannot be told of moves.
+ * VRAM that another device attaches to: it moves to memory that the device can access, is used
+ * there by everyone, and moves back afterwards. The other device is vivid's camera, which maps
+ * the buffers that it is to write to for DMA, and cannot be notified of moves.
  */
 #include <fcntl.h>
 #include <glob.h>
@@ -17,7 +17,7 @@
 #include <linux/videodev2.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 #include "tap.h"
 
@@ -25,10 +25,10 @@
 #define RING		(64u * 1024)
 #define TIMEOUT_MS	KFD_HANG_MS
 
-/* More than one of vivid's pictures, and so little that it is in one piece wherever it is. */
+/* Larger than one of vivid's pictures, and small enough to be contiguous anywhere. */
 #define PICTURE		(1u << 20)
 
-/* A new file of vivid's capture device that takes buffers by dma-buf, or -1. */
+/* Opens vivid's capture device for buffers by dma-buf; a new file, or -1. */
 static int vivid_open(void)
 {
 	struct v4l2_requestbuffers buffers = {
@@ -49,7 +49,7 @@ static int vivid_open(void)
 	return fd;
 }
 
-/* Has the device attach to @fd and map it. What it has mapped before it gives back. */
+/* Makes the device attach to @fd and map it. It releases its previous mapping. */
 static int vivid_take(int video, int fd)
 {
 	struct v4l2_buffer buffer = {
@@ -62,14 +62,17 @@ static int vivid_take(int video, int fd)
 	return kfd_ioctl(video, VIDIOC_QBUF, &buffer);
 }
 
-/* A file that is closed has given back what it had. */
+/* Closing the file releases its mapping. */
 static void vivid_give_back(int *video)
 {
 	close(*video);
 	*video = vivid_open();
 }
 
-/* A file of vgem's render node, or -1. That device attaches to what it imports, and never maps it. */
+/*
+ * Opens vgem's render node, or -1. That device attaches to imported buffers, and never maps
+ * them.
+ */
 static int vgem_open(void)
 {
 	glob_t found;
@@ -131,13 +134,16 @@ static int gpu_copy(struct kfd_queue *queue, const void *dst, const void *src, s
 	return kfd_queue_copy(queue, (uintptr_t)dst, (uintptr_t)src, bytes, TIMEOUT_MS);
 }
 
-/* Whether so many bytes are away from VRAM, within some time. */
+/* True if @bytes bytes are away from VRAM within some time. */
 static bool away(long long bytes)
 {
 	return objects_become("evicted_bytes", bytes, TIMEOUT_MS);
 }
 
-/* Out with its content, used there by engine and CPU, and home again with that. */
+/*
+ * The buffer moves out with its content, is used there by engine and CPU, and moves back with
+ * it.
+ */
 TEST_F(attached, there_and_back)
 {
 	struct kfd_bo bo, host, more;
@@ -151,7 +157,7 @@ TEST_F(attached, there_and_back)
 	ASSERT_NE(MAP_FAILED, p);
 	for (round = 1; round <= 3; round++) {
 		EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x1000 + round, SIZE));
-		/* Both CPU mappings have seen VRAM when it goes. */
+		/* Both CPU mappings have accessed VRAM before the move. */
 		EXPECT_EQ(0, unequal(p, 0x1000 + round, SIZE));
 		EXPECT_EQ(0, unequal(bo.cpu, 0x1000 + round, KFD_PAGE));
 		ASSERT_EQ(0, vivid_take(self->video, fd));
@@ -162,7 +168,7 @@ TEST_F(attached, there_and_back)
 		EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x2000 + round, SIZE));
 		EXPECT_EQ(0, unequal(p, 0x2000 + round, SIZE));
 		EXPECT_EQ(0, unequal(bo.cpu, 0x2000 + round, SIZE));
-		/* It is mapped where it is by who comes then, too. */
+		/* A later import is mapped where the memory is, too. */
 		ASSERT_EQ(0, kfd_bo_import(&self->dev, &more, fd, SIZE));
 		EXPECT_EQ(0, gpu_fill(&self->queue, more.cpu, 0x3000 + round, SIZE));
 		EXPECT_EQ(0, unequal(bo.cpu, 0x3000 + round, SIZE));
@@ -179,7 +185,10 @@ TEST_F(attached, there_and_back)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* What a device is at work on stays where that reaches it, also when nobody has it mapped any more. */
+/*
+ * A buffer that a device works on stays where the device reaches it, even if no device has it
+ * mapped any more.
+ */
 TEST_F(attached, at_work)
 {
 	const int vgem = vgem_open();
@@ -199,10 +208,10 @@ TEST_F(attached, at_work)
 	ASSERT_EQ(0, kfd_ioctl(vgem, DRM_IOCTL_VGEM_FENCE_ATTACH, &work));
 	end.fence = work.out_fence;
 	vivid_give_back(&self->video);
-	/* Longer than it takes to come home. */
+	/* Longer than the way back to VRAM takes. */
 	usleep(2000 * 1000);
 	away_at_work = objects_count("evicted_bytes");
-	/* The process runs on with it there. */
+	/* The process goes on with the buffer there. */
 	EXPECT_EQ(0, gpu_fill(&self->queue, bo.cpu, 0x4001, SIZE));
 	/* The device ends its work itself after ten seconds, if a busy host comes too late. */
 	if (kfd_ioctl(vgem, DRM_IOCTL_VGEM_FENCE_SIGNAL, &end) == 0)
@@ -215,7 +224,7 @@ TEST_F(attached, at_work)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* A queue in a buffer that is attached keeps that where it is. */
+/* A queue whose ring is in a buffer that is attached keeps the buffer where it is. */
 TEST_F(attached, ring)
 {
 	struct kfd_bo ring, pointers;
@@ -239,7 +248,10 @@ TEST_F(attached, ring)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &ring));
 }
 
-/* A GPU has it in VRAM, by the switch between them, when a device comes that does not reach it there: both have it in system memory then. */
+/*
+ * A GPU uses the buffer in VRAM, by the switch between the GPUs, when a device attaches that
+ * does not reach it there. Then both use it in system memory.
+ */
 TEST_F(attached, beside_a_peer)
 {
 	struct kfd_queue of_other;
@@ -263,7 +275,7 @@ TEST_F(attached, beside_a_peer)
 		EXPECT_EQ(0, unequal(bo.cpu, 0x5000 + round, SIZE));
 		EXPECT_EQ(0, gpu_fill(&of_other, import.cpu, 0x6000 + round, SIZE));
 		EXPECT_EQ(0, unequal(bo.cpu, 0x6000 + round, SIZE));
-		/* The GPU comes last: it has it where it is. */
+		/* The GPU imports it last, and uses it where it is. */
 		EXPECT_EQ(0, kfd_bo_destroy(&other, &import));
 		ASSERT_EQ(0, kfd_bo_import(&other, &import, fd, SIZE));
 		EXPECT_EQ(SIZE, objects_count("evicted_bytes"));
@@ -281,7 +293,10 @@ TEST_F(attached, beside_a_peer)
 	close(other.drm_fd);
 }
 
-/* Its process has gone before it is attached. Another process has it then, from where it is. */
+/*
+ * The exporting process has ended before the device attaches. Another process then imports the
+ * buffer from where it is.
+ */
 TEST_F(attached, nobodys)
 {
 	int sockets[2], fd, status;
@@ -316,7 +331,7 @@ TEST_F(attached, nobodys)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* Attached and given back while engines copy. */
+/* A device attaches and detaches while engines copy. */
 TEST_F(attached, while_copies_run)
 {
 	const unsigned int rounds = work(60, 20);
@@ -360,7 +375,10 @@ TEST_F(attached, while_copies_run)
 
 KFD_FIXTURE(attach)
 
-/* What has to be in VRAM is attached to by nobody, and what nobody has mapped has not moved. */
+/*
+ * A device cannot attach to a buffer that must be in VRAM, and a buffer that no device has
+ * mapped has not moved.
+ */
 TEST_F(attach, refused)
 {
 	const int vgem = vgem_open();

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-/* dma-bufs whose descriptor is for reading only: neither GPU, CPU nor driver writes what comes by one. */
+/*
+ * dma-bufs with a descriptor for reading only: neither GPU, CPU nor driver writes to their
+ * memory.
+ */
 #include <fcntl.h>
 #include <sys/mman.h>
 
 #include <drm/amdgpu_drm.h>
 #include <drm/drm.h>
 
-#include "dmabuf.h"
+#include "dmabuf_fixture.h"
 #include "kfd_event.h"
 #include "packets.h"
 
 DMABUF_FIXTURE(sharing)
 
-/* The engine reads the zeros that are imported by @fd for reading only, and cannot write it, nor can the CPU. */
+/*
+ * The engine reads the zeros that are imported through the read-only @fd. Neither the engine
+ * nor the CPU can write there.
+ */
 static void check_read_only(struct __test_metadata *_metadata, const struct kfd_dev *dev,
 			    struct kfd_queue *queue, int fd)
 {
@@ -35,7 +41,7 @@ static void check_read_only(struct __test_metadata *_metadata, const struct kfd_
 	ASSERT_EQ(0, kfd_map(dev->fd, handle, dev->gpu_id));
 	EXPECT_EQ(0, gpu_copy(queue, vram.cpu, va, SIZE));
 	EXPECT_EQ(0, unequal(vram.cpu, 0, SIZE));
-	/* What becomes of a queue that tries is another matter. */
+	/* The fate of a queue that tries is another matter. */
 	ASSERT_EQ(0, event_create(dev, KFD_IOC_EVENT_MEMORY, false, &fault.event_id));
 	ASSERT_EQ(0, kfd_queue_create(dev, &writer, RING));
 	sdma_fill(&write, (uintptr_t)va, 0x1234, KFD_PAGE / 4);
@@ -81,7 +87,7 @@ TEST_F(sharing, read_only_of_dma_heap)
 	check_read_only(_metadata, &self->dev, &self->queue, fd);
 }
 
-/* A buffer that another open file made, its offset there, and a descriptor of it for reading only. */
+/* A buffer of another open file, its offset there, and a read-only descriptor of it. */
 struct exporter {
 	int drm_fd;
 	uint32_t handle;
@@ -105,7 +111,7 @@ static int export_read_only(const struct kfd_dev *dev, struct exporter *theirs)
 	return err ? err : drm_handle_to_read_only_fd(theirs->drm_fd, theirs->handle, &theirs->fd);
 }
 
-/* Nobody has written to it. */
+/* Checks that the memory is unwritten. */
 static bool take_back(struct exporter *theirs)
 {
 	void *p = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, theirs->drm_fd, theirs->offset);
@@ -117,7 +123,7 @@ static bool take_back(struct exporter *theirs)
 	return clean;
 }
 
-/* The driver itself writes a queue's read pointer, and the slots of events. */
+/* The driver itself writes a queue's read pointer and the slots of events. */
 TEST_F(sharing, read_only_for_the_driver)
 {
 	struct kfd_ioctl_create_event_args event = { .event_type = KFD_IOC_EVENT_SIGNAL };
@@ -140,7 +146,7 @@ TEST_F(sharing, read_only_for_the_driver)
 	kfd_queue_args(&self->dev, &self->queue.ring, &self->queue.pointers, &args);
 	args.read_pointer_address = (uintptr_t)va;
 	EXPECT_EQ(EINVAL, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
-	/* The process writes the other one. */
+	/* The process writes the other pointer. */
 	args.read_pointer_address = (uintptr_t)self->queue.pointers.cpu + KFD_QUEUE_RPTR;
 	args.write_pointer_address = (uintptr_t)va;
 	EXPECT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CREATE_QUEUE, &args));
@@ -152,7 +158,10 @@ TEST_F(sharing, read_only_for_the_driver)
 	EXPECT_TRUE(take_back(&theirs));
 }
 
-/* A handle of the render node could be mapped for writing, and so could the offset that one has. */
+/*
+ * A handle of the render node could be mapped for writing, and so could the offset of such a
+ * handle.
+ */
 TEST_F(sharing, read_only_at_the_render_node)
 {
 	struct exporter theirs;
@@ -168,13 +177,13 @@ TEST_F(sharing, read_only_at_the_render_node)
 	ASSERT_EQ(0, kfd_import(&self->dev, theirs.fd, 0, &kfd));
 	EXPECT_EQ(EACCES, kfd_mmap(self->dev.drm_fd, SIZE, theirs.offset, &p));
 	EXPECT_EQ(0, kfd_free(self->dev.fd, kfd));
-	/* Who made it has its handle. */
+	/* The exporter gets its own handle. */
 	EXPECT_EQ(0, drm_fd_to_handle(theirs.drm_fd, theirs.fd, &handle));
 	EXPECT_EQ(theirs.handle, handle);
 	EXPECT_TRUE(take_back(&theirs));
 }
 
-/* What came for reading only goes on so, also when the dma-buf that it came as is gone. */
+/* A buffer that was imported for reading only stays so, even after its dma-buf is gone. */
 TEST_F(sharing, read_only_stays_so)
 {
 	struct exporter theirs;
@@ -189,7 +198,10 @@ TEST_F(sharing, read_only_stays_so)
 	EXPECT_EQ(fd_inode(theirs.fd), fd_inode(fd));
 	EXPECT_EQ(O_RDONLY, fcntl(fd, F_GETFL) & O_ACCMODE);
 	close(fd);
-	/* With its handle the owner lets go of the dma-buf; the next one is of who may only read. */
+	/*
+	 * With its handle the owner lets go of the dma-buf; the next one belongs to the
+	 * read-only importer.
+	 */
 	EXPECT_EQ(0, drm_gem_close(theirs.drm_fd, theirs.handle));
 	close(theirs.drm_fd);
 	close(theirs.fd);

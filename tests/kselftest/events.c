@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Events: making, setting, waiting; what the GPU sets is in events_gpu.c. */
+/* Events: creation, setting, waiting. Events that the GPU sets are in events_gpu.c. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -19,7 +19,7 @@ TEST_F(events, every_type)
 {
 	uint32_t type, id;
 
-	/* There is a page of slots from then on. */
+	/* From here on there is a page of slots. */
 	ASSERT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_SIGNAL, true, &id));
 	ASSERT_EQ(0, event_destroy(&self->dev, id));
 	for (type = KFD_IOC_EVENT_SIGNAL; type <= KFD_IOC_EVENT_MEMORY; type++) {
@@ -58,8 +58,9 @@ TEST_F(events, unknown_type)
 
 TEST_F(events, unknown_numbers)
 {
-	const uint32_t ids[] = { 0, 7, 255, 256, EVENT_SLOTS - 1, EVENT_SLOTS, EVENT_FIRST_OTHER - 1,
-		EVENT_FIRST_OTHER, EVENT_FIRST_OTHER + 3, 0x7fffffff, 0x80000000, UINT32_MAX };
+	const uint32_t ids[] = { 0, 7, 255, 256, EVENT_SLOTS - 1, EVENT_SLOTS,
+		EVENT_FIRST_OTHER - 1, EVENT_FIRST_OTHER, EVENT_FIRST_OTHER + 3, 0x7fffffff,
+		0x80000000, UINT32_MAX };
 	uint32_t id;
 	size_t i;
 
@@ -130,7 +131,7 @@ TEST_F(events, any_or_all)
 	EXPECT_EQ(0, event_set(&self->dev, data[0].event_id));
 	EXPECT_EQ(0, event_set(&self->dev, data[1].event_id));
 	EXPECT_EQ(0, event_wait_many(&self->dev, data, 3, true, LONG_MS));
-	/* Of no events, all have come. */
+	/* A wait for all of no events is complete. */
 	EXPECT_EQ(0, event_wait_many(&self->dev, data, 0, true, LONG_MS));
 	EXPECT_EQ(0, event_wait_many(&self->dev, data, 0, false, LONG_MS));
 }
@@ -168,11 +169,11 @@ TEST_F(events, ages)
 	EXPECT_EQ(0, event_wait_many(&self->dev, &data, 1, true, LONG_MS));
 	EXPECT_EQ(2, data.signal_event_data.last_event_age);
 	EXPECT_EQ(ETIMEDOUT, event_wait_many(&self->dev, &data, 1, true, 0));
-	/* Who has not seen the last setting need not wait, though it was consumed. */
+	/* A waiter that has not seen the last setting need not wait, even if it was consumed. */
 	data.signal_event_data.last_event_age = 1;
 	EXPECT_EQ(0, event_wait_many(&self->dev, &data, 1, true, LONG_MS));
 	EXPECT_EQ(2, data.signal_event_data.last_event_age);
-	/* Without an age nothing is told. */
+	/* Without an age none is returned. */
 	EXPECT_EQ(0, event_set(&self->dev, data.event_id));
 	data.signal_event_data.last_event_age = 0;
 	EXPECT_EQ(0, event_wait_many(&self->dev, &data, 1, true, LONG_MS));
@@ -203,7 +204,7 @@ TEST_F(events, wakes)
 	EXPECT_EQ(0, w.result);
 }
 
-/* One setting is for all that wait at the time, also if the event resets itself. */
+/* One setting wakes all threads that wait at the time, even if the event resets itself. */
 TEST_F(events, wakes_all_waiters)
 {
 	struct kfd_event_data data[4] = { 0 };
@@ -224,7 +225,10 @@ TEST_F(events, wakes_all_waiters)
 	}
 }
 
-/* More waiters in an event's list than pages in a row hold: each thread names the event as often as it may. */
+/*
+ * More waiters in an event's list than fit into contiguous pages: each thread names the event
+ * as often as it may.
+ */
 TEST_F(events, many_waiters)
 {
 	static struct kfd_event_data data[EVENT_SLOTS];
@@ -260,7 +264,7 @@ TEST_F(events, destroyed_while_waited_for)
 	EXPECT_EQ(0, event_destroy(&self->dev, data[0].event_id));
 	pthread_join(w.thread, NULL);
 	EXPECT_ANSWER(wait_event_gone, w.result);
-	/* Who waited for the destroyed one is in nobody's list any more. */
+	/* The waiter for the destroyed event is in no list any more. */
 	EXPECT_EQ(0, event_set(&self->dev, data[1].event_id));
 	EXPECT_EQ(0, event_wait(&self->dev, data[1].event_id, 0));
 }
@@ -273,7 +277,7 @@ static void tick(int signal)
 	ticks++;
 }
 
-/* Has SIGALRM come every SHORT_MS, with or without restarting system calls. */
+/* Makes SIGALRM arrive every SHORT_MS, with or without restarting system calls. */
 static void start_ticking(int flags)
 {
 	const struct itimerval every = {
@@ -294,7 +298,7 @@ static void stop_ticking(void)
 	setitimer(ITIMER_REAL, &never, NULL);
 }
 
-/* A wait that is made again after each signal waits no longer for that. */
+/* A wait that is restarted after each signal does not wait longer for it. */
 TEST_F(events, signals_restart)
 {
 	uint64_t start, took;
@@ -310,7 +314,7 @@ TEST_F(events, signals_restart)
 	EXPECT_EQ(ETIMEDOUT, err);
 	EXPECT_LE(3, ticks);
 	EXPECT_LE(8 * SHORT_MS - 16, took);
-	/* Begun anew with each, it would not have ended while they came. */
+	/* If each restart began anew, it would not have ended while signals came. */
 	EXPECT_GT(LONG_MS, took);
 }
 
@@ -331,13 +335,13 @@ TEST_F(events, signals_interrupt)
 		err = errno;
 	stop_ticking();
 	EXPECT_EQ(EINTR, err);
-	/* What is left of the time. */
+	/* The rest of the time. */
 	EXPECT_GE(LONG_MS, args.timeout);
 	EXPECT_LT(LONG_MS / 2, args.timeout);
 	EXPECT_EQ(KFD_IOC_WAIT_RESULT_FAIL, args.wait_result);
 }
 
-/* What a wait had consumed when a signal came is not lost. */
+/* Events that a wait had consumed when a signal came are not lost. */
 TEST_F(events, signals_lose_nothing)
 {
 	struct kfd_event_data data[2] = { 0 };
@@ -360,7 +364,7 @@ TEST_F(events, signals_lose_nothing)
 	EXPECT_EQ(0, w.result);
 }
 
-/* Makes events up to the limit; how many there were, and the errno at it. */
+/* Creates events up to the limit; returns their number, and the errno at the limit. */
 static unsigned int create_all(const struct kfd_dev *dev, uint32_t type, int *err)
 {
 	unsigned int count = 0;
@@ -386,7 +390,7 @@ TEST_F(events, limit_with_user_page)
 	EXPECT_ANSWER(events_too_many, err);
 	EXPECT_EQ(0, event_set(&self->dev, EVENT_SLOTS - 1));
 	EXPECT_EQ(0, event_wait(&self->dev, EVENT_SLOTS - 1, 0));
-	/* A number that is free again is given out again; other types have their own. */
+	/* A free number is given out again; other types have numbers of their own. */
 	EXPECT_EQ(0, event_destroy(&self->dev, 77));
 	EXPECT_EQ(0, event_create(&self->dev, KFD_IOC_EVENT_DEBUG_EVENT, true, &again));
 	EXPECT_EQ(77, again);
@@ -402,7 +406,7 @@ TEST_F(events, limit_with_kernel_page)
 	int err;
 
 	SKIP_ON_AMDKFD("no event page of the kernel's since Linux 7.3");
-	/* What the first clients mapped, until more is mapped. */
+	/* The limit of the size that the first clients mapped, until more is mapped. */
 	EXPECT_EQ(255, create_all(&self->dev, KFD_IOC_EVENT_SIGNAL, &err));
 	EXPECT_ANSWER(events_too_many, err);
 	EXPECT_EQ(0, event_destroy(&self->dev, 1));
@@ -434,7 +438,7 @@ TEST_F(events, limit_without_slots)
 {
 	int err;
 
-	/* amdkfd has none. */
+	/* amdkfd has no such limit. */
 	if (!kfd_is_rkfd())
 		SKIP(return, "not rkfd");
 	EXPECT_EQ(1024, create_all(&self->dev, KFD_IOC_EVENT_MEMORY, &err));
@@ -455,7 +459,7 @@ TEST_F(events, user_page)
 	for (i = 0; i < EVENT_SLOTS; i++)
 		set += slots[i] != EVENT_UNSIGNALED;
 	EXPECT_EQ(0, set);
-	/* It stays as long as the process, which has one. */
+	/* The page stays as long as the process, which has only one. */
 	ASSERT_EQ(0, kfd_unmap(self->dev.fd, page.handle, self->dev.gpu_id));
 	EXPECT_ANSWER(event_page_free, kfd_free(self->dev.fd, page.handle));
 	ASSERT_EQ(0, kfd_bo_create(&self->dev, &other, EVENT_PAGE_SIZE, KFD_ALLOC_GTT));
@@ -484,11 +488,11 @@ TEST_F(events, bad_user_page)
 	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, EVENT_PAGE_SIZE, KFD_ALLOC_VRAM));
 	args.event_page_offset = bo.handle;
 	EXPECT_ANSWER(event_page_in_vram, event_create_args(&self->dev, &args));
-	/* Where it was taken it is the process's for good. */
+	/* Where the call succeeded, the page is the process's for good. */
 	if (kfd_expected(answer_event_page_in_vram) == 0)
 		return;
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
-	/* None of that is in the way of a good one. */
+	/* None of the failures prevents a good page. */
 	args.event_page_offset = 0;
 	EXPECT_EQ(0, event_create_args(&self->dev, &args));
 }
@@ -509,12 +513,12 @@ TEST_F(events, kernel_page)
 	EXPECT_EQ(0, set);
 	EXPECT_ANSWER(mmap_length,
 		      kfd_mmap(self->dev.fd, 2 * EVENT_PAGE_SIZE, KFD_OFFSET_EVENTS, &p));
-	/* Mapped twice it is one page. */
+	/* Two mappings show the same page. */
 	ASSERT_EQ(0, kfd_mmap(self->dev.fd, EVENT_PAGE_SIZE, KFD_OFFSET_EVENTS, &p));
 	slots[5] = 3;
 	EXPECT_EQ(3, ((volatile uint64_t *)p)[5]);
 	munmap(p, EVENT_PAGE_SIZE);
-	/* What the GPU would have written counts without an interrupt. */
+	/* A slot value that the GPU would have written counts without an interrupt. */
 	slots[id] = 1;
 	EXPECT_EQ(0, event_wait(&self->dev, id, LONG_MS));
 	EXPECT_EQ(EVENT_UNSIGNALED, slots[id]);
@@ -543,7 +547,7 @@ TEST_F(events, forked_child)
 	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, id, 0));
 }
 
-/* A process that is killed while threads of it wait. */
+/* A process is killed while its threads wait. */
 TEST_F(events, killed_while_waiting)
 {
 	int status;
@@ -566,7 +570,10 @@ TEST_F(events, killed_while_waiting)
 	EXPECT_TRUE(WIFSIGNALED(status));
 }
 
-/* The page stays when its GPU goes. What has its handle's number then, on the GPU that has come again, is not the page. */
+/*
+ * The page stays when its GPU goes. A buffer on the GPU's next life that gets the same handle
+ * is not the page.
+ */
 TEST_F(events, page_of_a_gpu_that_went)
 {
 	struct kfd_bo page, other;

@@ -40,7 +40,7 @@ static uint64_t slot_address(const struct kfd_bo *page, uint32_t id)
 	return (uintptr_t)page->cpu + 8 * id;
 }
 
-/* Has the GPU write @value to a slot and, with @context, interrupt. */
+/* Makes the GPU write @value to a slot and, with @context, interrupt. */
 static void signal_slot(struct kfd_queue *queue, const struct kfd_bo *page, uint32_t id,
 			uint32_t context)
 {
@@ -51,7 +51,7 @@ static void signal_slot(struct kfd_queue *queue, const struct kfd_bo *page, uint
 	kfd_queue_submit(queue, p.dwords, p.count);
 }
 
-/* Whether the driver takes note of a slot; nobody waits who could look into it. */
+/* True if the driver notices the slot; no waiter is there to look into it. */
 static bool noted(const volatile uint64_t *slot, unsigned int ms)
 {
 	const uint64_t end = kfd_now_ms() + ms;
@@ -64,7 +64,7 @@ static bool noted(const volatile uint64_t *slot, unsigned int ms)
 	return true;
 }
 
-/* Everything submitted before is done, and its interrupts are on their way. */
+/* All earlier submissions are done, and their interrupts are on their way. */
 static int finish(struct kfd_queue *queue)
 {
 	return kfd_queue_finish(queue, SOON_MS);
@@ -95,7 +95,7 @@ TEST_F(events_gpu, wait_ends_by_trap)
 	}
 }
 
-/* Without a number all slots are looked into; so too with one that is wrong. */
+/* Without a number, or with a wrong one, the driver scans all slots. */
 TEST_F(events_gpu, slots_are_scanned)
 {
 	const uint32_t contexts[] = { 0, EVENT_SLOTS - 1, EVENT_SLOTS, 0x0fffffff, 4000 };
@@ -130,7 +130,7 @@ TEST_F(events_gpu, old_traps)
 	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->id[1], NOT_MS));
 }
 
-/* A queue without TRAPs interrupts nobody, however the driver follows its work. */
+/* A queue without TRAPs causes no interrupts, however the driver follows its work. */
 TEST_F(events_gpu, other_interrupts)
 {
 	unsigned int i;
@@ -150,7 +150,7 @@ TEST_F(events_gpu, debug_event)
 	EXPECT_EQ(0, event_wait(&self->dev, id, SOON_MS));
 }
 
-/* A slot that was written to while it was nobody's does not set the next event in it. */
+/* A slot that was written to while it was free does not set the next event in it. */
 TEST_F(events_gpu, new_event_in_old_slot)
 {
 	const uint32_t id = self->id[1];
@@ -166,7 +166,7 @@ TEST_F(events_gpu, new_event_in_old_slot)
 	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, id, 0));
 }
 
-/* Two processes with events of the same numbers: each interrupt is for one of them. */
+/* Two processes with events of the same numbers: each interrupt belongs to one of them. */
 TEST_F(events_gpu, interrupts_have_an_owner)
 {
 	const uint32_t id = self->id[1];
@@ -207,7 +207,7 @@ TEST_F(events_gpu, interrupts_have_an_owner)
 	EXPECT_EQ(0, WEXITSTATUS(status));
 }
 
-/* The page that the driver made; the GPU does not reach it, so the test writes to the slot. */
+/* The page that the driver made. The GPU does not reach it, so the test writes to the slot. */
 TEST_F(events_gpu, kernel_page)
 {
 	volatile uint64_t *slots;
@@ -270,7 +270,7 @@ TEST_F(events_gpu, fault_of_read_only_memory)
 	kfd_queue_submit(&self->queue, p.dwords, p.count);
 	ASSERT_EQ(0, event_wait_many(&self->dev, &data, 1, true, SOON_MS));
 	EXPECT_EQ((uintptr_t)bo.cpu, data.memory_exception_data.va);
-	/* amdkfd may tell of the entry by which amdgpu ended the retries. */
+	/* amdkfd may report the entry by which amdgpu ended the retries. */
 	if (!kfd_is_rkfd())
 		return;
 	EXPECT_EQ(0, data.memory_exception_data.failure.NotPresent);

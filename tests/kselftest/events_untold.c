@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Waits whose caller cannot be told what came, since its memory cannot be
- * written: EFAULT, and an event that resets itself is there for the next wait.
+ * Waits whose result cannot be returned, since the caller's memory cannot be written: EFAULT,
+ * and an event that resets itself remains for the next wait.
  */
 #include <pthread.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 FIXTURE(events_untold)
 {
 	struct kfd_dev dev;
-	/* Of two events that reset themselves; with an age, which is written back. */
+	/* Two events that reset themselves; with an age, which is written back. */
 	struct kfd_event_data data[2];
 };
 
@@ -39,7 +39,7 @@ FIXTURE_TEARDOWN(events_untold)
 	kfd_close(&self->dev);
 }
 
-/* A page of its own that holds @data, to be read only. */
+/* A read-only page of its own that holds @data. */
 static void *read_only(const void *data, size_t bytes)
 {
 	void *page = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE,
@@ -51,7 +51,7 @@ static void *read_only(const void *data, size_t bytes)
 	return mprotect(page, KFD_PAGE, PROT_READ) ? NULL : page;
 }
 
-/* Each of the events comes once more, if it is of @these, a bit each. */
+/* Each event that is in the mask @these comes once more, and no other does. */
 static void expect_there(struct __test_metadata *_metadata, const struct kfd_dev *dev,
 			 const struct kfd_event_data *data, unsigned int these)
 {
@@ -98,7 +98,7 @@ TEST_F(events_untold, read_only_arguments)
 	EXPECT_EQ(-1, ioctl(self->dev.fd, AMDKFD_IOC_WAIT_EVENTS, fixed));
 	EXPECT_EQ(EFAULT, errno);
 	expect_there(_metadata, &self->dev, self->data, 2);
-	/* What did not come is not there either. */
+	/* An event that did not come before is not there either. */
 	self->data[0].signal_event_data.last_event_age = 0;
 	self->data[1].signal_event_data.last_event_age = 0;
 	EXPECT_EQ(-1, ioctl(self->dev.fd, AMDKFD_IOC_WAIT_EVENTS, fixed));
@@ -106,7 +106,7 @@ TEST_F(events_untold, read_only_arguments)
 	expect_there(_metadata, &self->dev, self->data, 0);
 }
 
-/* One that has the array go away while it is waited for. */
+/* A thread that unmaps the array during the wait. */
 struct thief {
 	const struct kfd_dev *dev;
 	void *page;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Buffers by GEM handle, as libdrm_amdgpu makes, maps, places and describes them. */
+/* Buffers by GEM handle, as libdrm_amdgpu creates, maps, places and describes them. */
 #include <sys/mman.h>
 
 #include <drm/amdgpu_drm.h>
 #include <drm/drm.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 #include "tap.h"
 
@@ -103,7 +103,7 @@ TEST_F(gem, cpu_and_gpu)
 	ASSERT_NE(0, va);
 	ASSERT_EQ(0, drm_gem_create(fd, SIZE, variant->domain, 0, &handle));
 	ASSERT_EQ(0, map_cpu(fd, handle, SIZE, &p));
-	/* What somebody else had there is nobody's business. */
+	/* Memory comes without its previous owner's content. */
 	EXPECT_EQ(0, unequal(p, 0, SIZE));
 	ASSERT_EQ(0, map(fd, handle, va, 0, SIZE));
 	EXPECT_EQ(0, gpu_fill(&self->queue, va, 0x1111, SIZE));
@@ -115,19 +115,22 @@ TEST_F(gem, cpu_and_gpu)
 	EXPECT_EQ(0, unequal(p, 0x1111, SIZE / 2));
 	EXPECT_EQ(0, unequal((char *)p + SIZE / 2, 0x2222, SIZE / 2));
 
-	/* Nothing lies over something else, and what is taken out is taken out. */
+	/* Mappings cannot overlap, and an unmapped place is unmapped. */
 	ASSERT_EQ(0, drm_gem_create(fd, SIZE, variant->domain, 0, &other));
 	EXPECT_ANSWER(gem_va_overlap, map(fd, other, va + SIZE / 2, 0, SIZE));
 	EXPECT_EQ(ENOENT, unmap(fd, other, va, SIZE));
 	EXPECT_EQ(0, unmap(fd, handle, va, SIZE));
 	EXPECT_EQ(ENOENT, unmap(fd, handle, va, SIZE));
 	ASSERT_EQ(0, map(fd, other, va, 0, SIZE));
-	/* amdgpu flushes nothing here when the CPU writes its tables: the GPU may go on where the first was. */
+	/*
+	 * amdgpu flushes nothing here when the CPU writes its tables: the GPU may continue at
+	 * the first buffer.
+	 */
 	SKIP_ON_AMDKFD("no flush between two buffers at one place");
 	EXPECT_EQ(0, gpu_fill(&self->queue, va, 0x3333, SIZE));
 	EXPECT_EQ(0, unequal(p, 0x1111, SIZE / 2));
 
-	/* The end of a handle is the end of its places. */
+	/* Closing a handle ends its mappings. */
 	EXPECT_EQ(0, drm_gem_close(fd, other));
 	ASSERT_EQ(0, map(fd, handle, va, 0, SIZE));
 	EXPECT_EQ(0, gpu_fill(&self->queue, va, 0x4444, SIZE));
@@ -138,7 +141,7 @@ TEST_F(gem, cpu_and_gpu)
 	munmap(p, SIZE);
 }
 
-/* From the render node to KFD and back: one buffer, seen from both. */
+/* From the render node to KFD and back: one buffer, seen through both. */
 TEST_F(gem, to_kfd_and_back)
 {
 	const int fd = self->dev.drm_fd;
@@ -166,7 +169,7 @@ TEST_F(gem, to_kfd_and_back)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 
-/* What libdrm asks of a buffer that it has imported. */
+/* The queries of libdrm about a buffer that it has imported. */
 TEST_F(gem, description)
 {
 	struct drm_amdgpu_gem_metadata note = { .op = AMDGPU_GEM_METADATA_OP_SET_METADATA };
@@ -178,7 +181,8 @@ TEST_F(gem, description)
 	uint32_t handle, text[4] = { 0 };
 	int buf;
 
-	ASSERT_EQ(0, drm_gem_create(fd, SIZE - 1, variant->domain, AMDGPU_GEM_CREATE_COHERENT, &handle));
+	ASSERT_EQ(0, drm_gem_create(fd, SIZE - 1, variant->domain, AMDGPU_GEM_CREATE_COHERENT,
+				    &handle));
 	memset(&made, 0, sizeof(made));
 	op.handle = handle;
 	op.value = (uintptr_t)&made;
@@ -193,7 +197,7 @@ TEST_F(gem, description)
 	ASSERT_EQ(0, kfd_ioctl(fd, DRM_IOCTL_AMDGPU_GEM_WAIT_IDLE, &idle));
 	EXPECT_EQ(0, idle.out.status);
 
-	/* A note goes with the buffer. */
+	/* Metadata goes with the buffer. */
 	note.handle = handle;
 	note.data.flags = 3;
 	note.data.tiling_info = 0x1234;
@@ -227,7 +231,7 @@ TEST_F(gem, description)
 	EXPECT_EQ(0, drm_gem_close(fd, handle));
 }
 
-/* What a queue uses stays where it is when its handle goes, and goes with the queue. */
+/* A buffer that a queue uses stays mapped when its handle is closed, and goes with the queue. */
 TEST_F(gem, handle_of_a_ring)
 {
 	const uint64_t va = (uintptr_t)kfd_reserve(RING, RING);
@@ -257,7 +261,7 @@ TEST_F(gem, handle_of_a_ring)
 			 (args.doorbell_offset & (KFD_DOORBELL_SLICE - 1)));
 	EXPECT_EQ(EBUSY, unmap(fd, handle, va, RING));
 	EXPECT_EQ(0, drm_gem_close(fd, handle));
-	/* It works on, and nothing else has its place. */
+	/* The queue goes on working, and its place is still taken. */
 	EXPECT_EQ(0, kfd_queue_finish(&other, TIMEOUT_MS));
 	ASSERT_EQ(0, drm_gem_create(fd, RING, variant->domain, 0, &handle));
 	EXPECT_EQ(EEXIST, map(fd, handle, va, 0, RING));
@@ -269,7 +273,7 @@ TEST_F(gem, handle_of_a_ring)
 	} while (err == EEXIST && kfd_now_ms() < end);
 	EXPECT_EQ(0, err);
 	EXPECT_EQ(0, drm_gem_close(fd, handle));
-	/* What the queue had goes a moment after its place. */
+	/* The queue's memory is freed a moment after its place. */
 	while (objects_count("bos") != bos && kfd_now_ms() < end)
 		usleep(1000);
 	EXPECT_EQ(bos, objects_count("bos"));
@@ -305,11 +309,14 @@ TEST_F(gem, bad_input)
 	EXPECT_EQ(EINVAL, map(fd, handle, 1ull << 47, 0, SIZE));
 	EXPECT_EQ(EINVAL, map(fd, handle, UINT64_MAX - SIZE + 1, 0, SIZE));
 	EXPECT_EQ(EINVAL, place(fd, 77, handle, va, 0, SIZE));
-	/* Left to the file's end, with what is mapped. */
+	/* Left to the close of the file, with a mapping. */
 	EXPECT_EQ(0, map(fd, handle, va, 0, SIZE));
 }
 
-/* More mappings than a list of pages in a row holds, and more than may be looked through for each that goes. */
+/*
+ * More mappings than a list in contiguous pages holds, and too many to scan the list for each
+ * that goes.
+ */
 TEST_F(gem, many_mappings)
 {
 	const uint64_t va = 1ull << 40;

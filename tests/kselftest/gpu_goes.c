@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One of several GPUs is taken from the driver, and given back, while others work
- * and while they have its memory. Wants little VRAM.
+ * One of several GPUs is unbound from the driver, and bound again, while others work and while
+ * they use its memory. Wants little VRAM.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -13,17 +13,20 @@
 #include <sys/wait.h>
 
 #include "proc.h"
-#include "two_gpus.h"
+#include "two_gpus_fixture.h"
 
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
 #define MOST		8
-/* At least so often a GPU goes, and at most, where it goes so fast that the others have done nothing meanwhile. */
+/*
+ * Minimum number of unbinds, and the maximum where an unbind is so fast that the others make no
+ * progress meanwhile.
+ */
 #define ROUNDS		3
 #define MOST_ROUNDS	50
 
 /*
- * The name of the last GPU, in the order of their nodes, and how many there are. It is the
- * last again when it has come back.
+ * The name of the last GPU, in the order of their nodes, and their number. It is the last one
+ * again when it has come back.
  */
 static size_t last_gpu(char *name, size_t size)
 {
@@ -47,7 +50,7 @@ static size_t last_gpu(char *name, size_t size)
 	}
 }
 
-/* In a child: GPU number @gpu fills memory of both kinds for ever, and counts how often. */
+/* In a child: GPU number @gpu fills memory of both kinds for ever, and counts the fills. */
 static int child_works(unsigned int gpu, volatile unsigned int *count)
 {
 	struct kfd_queue queue;
@@ -75,7 +78,7 @@ static int child_works(unsigned int gpu, volatile unsigned int *count)
 	}
 }
 
-/* Whether each of @workers has counted @more since @from. */
+/* True if each of @workers has counted @more since @from. */
 static bool get_on(const volatile unsigned int *counts, const unsigned int *from, size_t workers,
 		   unsigned int more)
 {
@@ -92,7 +95,7 @@ static bool get_on(const volatile unsigned int *counts, const unsigned int *from
 	return true;
 }
 
-/* Whether each of @workers has counted something. */
+/* True if each of @workers has counted something. */
 static bool all_counted(const unsigned int *counts, size_t workers)
 {
 	size_t i;
@@ -103,7 +106,7 @@ static bool all_counted(const unsigned int *counts, size_t workers)
 	return true;
 }
 
-/* Processes on all GPUs but the last notice nothing of it when that one goes and comes. */
+/* Processes on all other GPUs notice nothing when the last one is unbound and bound. */
 TEST(others_work)
 {
 	unsigned int during[MOST] = { 0 }, from[MOST];
@@ -154,8 +157,8 @@ TEST(others_work)
 }
 
 /*
- * A GPU goes whose buffers another one has imported: system memory stays what it is, VRAM is lost, and both are
- * given back as ever.
+ * A GPU goes whose buffers another GPU has imported. System memory keeps its content, VRAM is
+ * lost, and both are freed as usual.
  */
 TEST(exporter)
 {
@@ -193,7 +196,7 @@ TEST(exporter)
 		munmap(bo[i].cpu, SIZE);
 		close(fd[i]);
 	}
-	/* All that it has of its own goes on. */
+	/* The importer's own objects go on. */
 	EXPECT_EQ(0, gpu_fill(&queue, host.cpu, 0x51));
 	EXPECT_EQ(0, unequal(host.cpu, 0x51, SIZE));
 	close(other.drm_fd);
@@ -205,8 +208,8 @@ TEST(exporter)
 }
 
 /*
- * The other GPU goes while memory is mapped on it, and comes back: the one does
- * not notice, and what was mapped there is not any more.
+ * The other GPU goes while memory is mapped on it, and comes back. The first GPU does not
+ * notice, and the mappings on the other are gone.
  */
 TEST(mapped)
 {
@@ -262,7 +265,7 @@ TEST(mapped)
 		munmap(of_other.pointers.cpu, KFD_PAGE);
 		close(other.drm_fd);
 		ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", name));
-		/* It is there again, and nobody's. */
+		/* It is there again, and its VRAM is unused. */
 		EXPECT_EQ(0, vram(getpid(), &other));
 		EXPECT_EQ(ENODEV, kfd_map(one.fd, bo[0].handle, other.gpu_id));
 	}

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Descriptors in other hands: of children, after exec, sent to strangers, used by threads, called in 32-bit manner. */
+/*
+ * Descriptors in other processes: in children, after exec, sent to strangers, shared by
+ * threads, used by 32-bit calls.
+ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,7 +14,7 @@
 #include <drm/drm.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "objects.h"
 
 #define RING		(64u * 1024)
@@ -57,11 +60,12 @@ static int exit_status(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* Every call of a child on what it inherited is refused, whatever it asks for. */
+/* Every call of a child on an inherited descriptor is refused, whatever it is. */
 static int child_calls(const struct kfd_dev *dev, const struct kfd_bo *bo)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args alloc = {
-		.va_addr = 0x100000000, .size = KFD_PAGE, .gpu_id = dev->gpu_id, .flags = KFD_ALLOC_GTT,
+		.va_addr = 0x100000000, .size = KFD_PAGE, .gpu_id = dev->gpu_id,
+		.flags = KFD_ALLOC_GTT,
 	};
 	const int refused = kfd_expected(answer_file_of_other_process);
 	int fd;
@@ -76,9 +80,10 @@ static int child_calls(const struct kfd_dev *dev, const struct kfd_bo *bo)
 		return 1;
 	if (kfd_mmap(dev->fd, KFD_DOORBELL_SLICE,
 		     KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(dev->gpu_id), &p) != refused ||
-	    kfd_mmap(dev->fd, KFD_PAGE, KFD_OFFSET_MMIO | KFD_OFFSET_GPU(dev->gpu_id), &p) != refused)
+	    kfd_mmap(dev->fd, KFD_PAGE, KFD_OFFSET_MMIO | KFD_OFFSET_GPU(dev->gpu_id),
+		     &p) != refused)
 		return 2;
-	/* Closing it is the child's own business. */
+	/* Closing it concerns the child alone. */
 	close(dev->fd);
 	return 0;
 }
@@ -95,7 +100,7 @@ TEST_F(inherit, child_is_refused)
 	EXPECT_EQ(0x12345678, *(uint32_t *)self->bo.cpu);
 }
 
-/* What a child says that shares its parent's memory, as after vfork. */
+/* Results of a child that shares its parent's memory, as after vfork. */
 static struct {
 	const struct kfd_dev *dev;
 	int version, mapping, opened;
@@ -111,7 +116,7 @@ static int call_in_shared_memory(void *arg)
 	shared_child.mapping = kfd_mmap(shared_child.dev->fd, KFD_DOORBELL_SLICE,
 					KFD_OFFSET_DOORBELL |
 					KFD_OFFSET_GPU(shared_child.dev->gpu_id), &p);
-	/* Opened anew it is still the parent's address space, whose process there is. */
+	/* Opened anew, it still belongs to the parent's address space, which has the process. */
 	fd = open(KFD_PATH, O_RDWR | O_CLOEXEC);
 	shared_child.opened = fd < 0 ? errno : get_version(fd);
 	close(fd);
@@ -132,13 +137,13 @@ TEST_F(inherit, child_in_the_same_memory)
 	EXPECT_EQ(refused, shared_child.version);
 	EXPECT_EQ(refused, shared_child.mapping);
 	EXPECT_EQ(refused, shared_child.opened);
-	/* Its end is not the parent's. */
+	/* The end of the child is not the parent's. */
 	EXPECT_EQ(0, get_version(self->dev.fd));
 	EXPECT_EQ(0, kfd_unmap(self->dev.fd, self->bo.handle, self->dev.gpu_id));
 	EXPECT_EQ(0, kfd_map(self->dev.fd, self->bo.handle, self->dev.gpu_id));
 }
 
-/* The parent goes first: the child's copies of its descriptors keep nothing of it. */
+/* The parent ends first: the child's copies of its descriptors keep none of its objects. */
 TEST_F(inherit, child_outlives_its_parent)
 {
 	char base[OBJECTS_MAX], byte = 0;
@@ -161,7 +166,7 @@ TEST_F(inherit, child_outlives_its_parent)
 		pid = fork();
 		if (pid != 0)
 			_exit(pid < 0);
-		/* The grandchild, with all that its parent had open. */
+		/* The grandchild, with all descriptors of its parent. */
 		if (read(go[0], &byte, 1) != 1)
 			_exit(1);
 		err = objects_count("processes") <= 1 ? 0 : 1;
@@ -183,7 +188,7 @@ TEST_F(inherit, child_outlives_its_parent)
 	EXPECT_TRUE(objects_return_to(base, KFD_HANG_MS));
 }
 
-/* What main() does in the program that exec starts: see after_exec. */
+/* The part of main() that runs in the program started by exec: see after_exec. */
 static int after_exec(char **argv)
 {
 	int kfd = atoi(argv[0]), closed = atoi(argv[1]), err;
@@ -193,7 +198,7 @@ static int after_exec(char **argv)
 		return 1;
 	if (get_version(kfd) != kfd_expected(answer_file_of_other_process))
 		return 2;
-	/* What it was before exec is gone: the parent is the only process that is left. */
+	/* The process from before exec is gone: only the parent's is left. */
 	if (kfd_is_rkfd() && objects_count("processes") > 1)
 		return 3;
 	err = kfd_open(&dev);
@@ -227,7 +232,7 @@ TEST_F(inherit, exec)
 	EXPECT_EQ(0, exit_status(pid));
 }
 
-/* A stranger gets the descriptors sent, and the sender goes. */
+/* A stranger receives the descriptors, and the sender ends. */
 static int stranger(int socket)
 {
 	struct kfd_dev dev = { .fd = -1, .drm_fd = -1 };
@@ -245,7 +250,7 @@ static int stranger(int socket)
 		return 2;
 	if (write(socket, &byte, 1) != 1 || read(socket, &byte, 1) != 1)
 		return 101;
-	/* The sender has closed what it had: its files live here, its process does not. */
+	/* The sender has ended: its files live here, its process does not. */
 	err = get_version(dev.fd);
 	if (err != kfd_expected(answer_file_of_other_process))
 		return 3;
@@ -263,7 +268,7 @@ TEST_F(inherit, sent_to_a_stranger)
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (pid == 0) {
-		/* Nothing of the parent but the socket. */
+		/* Of the parent's objects, keep only the socket. */
 		kfd_close(&self->dev);
 		_exit(stranger(sockets[1]));
 	}
@@ -279,7 +284,7 @@ TEST_F(inherit, sent_to_a_stranger)
 	EXPECT_EQ(0, exit_status(pid));
 }
 
-/* The process lasts until the last of its files is closed. */
+/* The process lasts until its last file is closed. */
 TEST_F(inherit, several_opens)
 {
 	int second = open(KFD_PATH, O_RDWR | O_CLOEXEC);
@@ -309,7 +314,8 @@ static void *work(void *arg)
 		err = kfd_queue_create(dev, &queue, RING);
 		if (err)
 			break;
-		err = kfd_bo_create(dev, &bo, 16 * KFD_PAGE, round % 2 ? KFD_ALLOC_VRAM : KFD_ALLOC_GTT);
+		err = kfd_bo_create(dev, &bo, 16 * KFD_PAGE, round % 2 ? KFD_ALLOC_VRAM :
+				    KFD_ALLOC_GTT);
 		if (err)
 			break;
 		err = kfd_queue_fill(&queue, (uintptr_t)bo.cpu, 0xfeed0000u + (uint32_t)round,
@@ -324,7 +330,7 @@ static void *work(void *arg)
 	return (void *)err;
 }
 
-/* Threads are one process, also on a file each. */
+/* Threads are one process, even with a file each. */
 TEST_F(inherit, threads)
 {
 	pthread_t threads[THREADS];
@@ -354,7 +360,7 @@ static void on_signal(int sig)
 	siglongjmp(no_int80, sig);
 }
 
-/* A system call of the 32-bit kind; what it points to must lie below 4 GiB. */
+/* A system call of the 32-bit kind; its pointers must be below 4 GiB. */
 static long int80(long nr, long a, long b, long c)
 {
 	long ret;
@@ -389,7 +395,7 @@ TEST_F(inherit, calls_of_32_bits)
 	ASSERT_LT(0, int80(I386_GETPID, 0, 0, 0));
 	signal(SIGSEGV, SIG_DFL);
 
-	/* A 32-bit process may not open it, but what is open answers. */
+	/* A 32-bit process may not open the device, but an open file answers. */
 	strcpy(low->path, KFD_PATH);
 	EXPECT_EQ(-EPERM, int80(I386_OPEN, (long)low->path, O_RDWR, 0));
 	memset(low, 0, sizeof(*low));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Each number of the interface is answered deliberately: by an error that says
- * why it is refused, or by what it is for, whatever size the caller gives.
+ * Each number of the interface has a deliberate answer: an error that says why it is refused,
+ * or its function, whatever size the caller gives.
  */
 #include <drm/amdgpu_drm.h>
 
@@ -10,7 +10,7 @@
 #define FIRST	0x01
 #define LAST	0x28
 
-/* What a number is refused with; those that are not here do something. */
+/* The errors of refused numbers; all others have a function. */
 static const struct {
 	unsigned int nr;
 	struct kfd_expect answer;
@@ -64,7 +64,7 @@ TEST_F(ioctls, every_number_every_size)
 	for (nr = FIRST; nr <= LAST; nr++) {
 		const struct kfd_expect *answer = refusal(nr);
 
-		/* On another driver zeros may do anything: only ours is known. */
+		/* On another driver zeros may do anything: only our own is known. */
 		if (!kfd_is_rkfd() && !answer)
 			continue;
 		for (i = 0; i < ARRAY_SIZE(sizes); i++) {
@@ -118,7 +118,7 @@ TEST_F(ioctls, trap_handler)
 	EXPECT_ANSWER(unknown_gpu, CALL(self, SET_TRAP_HANDLER, &args));
 }
 
-/* The layout of addresses as the render node tells it; 0 if it does not. */
+/* The address layout that the render node reports; 0 if it does not. */
 static uint32_t address_config(int drm_fd)
 {
 	uint32_t value = 0;
@@ -149,7 +149,7 @@ TEST_F(ioctls, tile_config)
 	EXPECT_EQ(address_config(self->dev.drm_fd), args.gb_addr_config);
 	EXPECT_EQ(32, args.num_tile_configs);
 	EXPECT_EQ(3, args.num_macro_tile_configs);
-	/* Nothing beyond the counts is written. */
+	/* Nothing is written beyond the counts. */
 	EXPECT_EQ(0, tiles[31]);
 	EXPECT_EQ(0xffffffff, tiles[32]);
 	EXPECT_EQ(0, macro_tiles[2]);

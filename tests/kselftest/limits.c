@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How much memory there is: what AVAILABLE_MEMORY says, what ALLOC gives, what
- * fdinfo counts. Fills VRAM and the system memory for GPUs, so it wants a small
- * device and a machine that does nothing else.
+ * The amount of memory: in AVAILABLE_MEMORY, in ALLOC, in fdinfo. Fills VRAM and the system
+ * memory for GPUs, so it wants a small device and a machine that does nothing else.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +16,7 @@
 #include <drm/drm.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 
 #define MIB		(1ull << 20)
 #define GRANULE		(2 * MIB)
@@ -83,7 +82,10 @@ TEST_F(limits, available_counts_down)
 	EXPECT_EQ(all, kfd_available(dev));
 }
 
-/* Many small buffers and a hole after each second one: what is left is still to be had in one allocation. */
+/*
+ * Many small buffers with a hole after each second one: a single allocation can still get the
+ * rest.
+ */
 TEST_F(limits, available_in_pieces)
 {
 	const struct kfd_dev *dev = &self->dev;
@@ -92,7 +94,8 @@ TEST_F(limits, available_in_pieces)
 	unsigned int i;
 
 	for (i = 0; i < 64; i++)
-		ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA + i * size, size, &handles[i]));
+		ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA + i * size, size,
+					  &handles[i]));
 	for (i = 0; i < 64; i += 2)
 		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
 	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, 2 * GPU_VA, kfd_available(dev), &big));
@@ -103,7 +106,10 @@ TEST_F(limits, available_in_pieces)
 		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
 }
 
-/* Whether exactly what AVAILABLE_MEMORY says can be had in one buffer, and not more; where it went wrong else. */
+/*
+ * Checks that one buffer can have exactly the size from AVAILABLE_MEMORY, and not more. Returns
+ * the number of the step that failed, or 0.
+ */
 static int takes_what_is_available(const struct kfd_dev *dev, uint64_t va, uint64_t *handle)
 {
 	const uint64_t size = kfd_available(dev);
@@ -119,7 +125,10 @@ static int takes_what_is_available(const struct kfd_dev *dev, uint64_t va, uint6
 	return kfd_available(dev) == 0 ? 0 : 5;
 }
 
-/* Of two processes each gets what it is told, though that is more than there is: they make room for each other. */
+/*
+ * Each of two processes can allocate all that is available to it, though together that is more
+ * than there is: they make room for each other.
+ */
 TEST_F(limits, available_to_two_processes)
 {
 	const struct kfd_dev *dev = &self->dev;
@@ -130,7 +139,8 @@ TEST_F(limits, available_to_two_processes)
 	pid_t pid;
 
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
-	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA, all / 3 / GRANULE * GRANULE, &first));
+	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM, GPU_VA, all / 3 / GRANULE * GRANULE,
+				  &first));
 	ASSERT_EQ(0, kfd_map(dev->fd, first, dev->gpu_id));
 	pid = fork();
 	ASSERT_LE(0, pid);
@@ -161,7 +171,10 @@ TEST_F(limits, available_to_two_processes)
 
 #define PIECE	(16 * MIB)
 
-/* Takes @size bytes of VRAM by the render node alone, says so, and looks after its content when told to. */
+/*
+ * Allocates @size bytes of VRAM by the render node alone, reports that, and checks their
+ * content on request.
+ */
 static int take_by_render_node(const struct kfd_dev *where, uint64_t size, int socket)
 {
 	static void *pieces[4096];
@@ -190,7 +203,7 @@ static int take_by_render_node(const struct kfd_dev *where, uint64_t size, int s
 	return 0;
 }
 
-/* Who has VRAM by the render node, and nothing of /dev/kfd, makes room like everybody else. */
+/* A process that has VRAM by the render node, without /dev/kfd, makes room like all others. */
 TEST_F(limits, render_node_makes_room)
 {
 	const struct kfd_dev *dev = &self->dev;
@@ -220,7 +233,7 @@ TEST_F(limits, render_node_makes_room)
 	EXPECT_EQ(all, kfd_available(dev));
 }
 
-/* Asking for more system memory than may be had is answered, and nobody dies of it. */
+/* A request for more system memory than the limit fails, and no process is killed for it. */
 TEST_F(limits, overcommit_of_system_memory)
 {
 	const struct kfd_dev *dev = &self->dev;
@@ -240,7 +253,7 @@ TEST_F(limits, overcommit_of_system_memory)
 	}
 	EXPECT_EQ(ENOMEM, err);
 	EXPECT_NE(0, count);
-	/* The system lives: a process can be made, and has memory. */
+	/* The system still works: a new process can be made, and gets memory. */
 	pid = fork();
 	if (pid == 0) {
 		char *p = malloc(16 * MIB);
@@ -255,7 +268,7 @@ TEST_F(limits, overcommit_of_system_memory)
 	for (i = 0; i < count; i++)
 		EXPECT_EQ(0, kfd_free(dev->fd, handles[i]));
 	EXPECT_EQ(killed, oom_kills());
-	/* All of it is there again. */
+	/* All of it is available again. */
 	ASSERT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_GTT, GPU_VA, GTT_CHUNK, &handles[0]));
 	EXPECT_EQ(0, kfd_free(dev->fd, handles[0]));
 }
@@ -271,7 +284,7 @@ TEST_F(limits, fdinfo_counts)
 	EXPECT_EQ(0, kfd_fdinfo(fd, "drm-total-vram", " KiB"));
 	EXPECT_EQ(0, kfd_fdinfo(fd, "drm-total-gtt", " KiB"));
 	EXPECT_LT(0, kfd_fdinfo(fd, "pasid", ""));
-	/* amd-smi adds up what the files of a process say. */
+	/* amd-smi adds up the values of all files of a process. */
 	EXPECT_EQ(-1, kfd_fdinfo(dev->fd, "drm-memory-vram", " KiB"));
 	ASSERT_EQ(0, kfd_bo_create(dev, &vram, 3 * MIB, KFD_ALLOC_VRAM));
 	ASSERT_EQ(0, kfd_bo_create(dev, &gtt, 1 * MIB, KFD_ALLOC_GTT));

@@ -3,14 +3,14 @@
 #include <sys/mman.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "tap.h"
 
 #define MIB	(1ull << 20)
 
 KFD_FIXTURE(memory)
 
-/* Arguments of a good allocation of one page, to be spoilt by a test. */
+/* Arguments of a good allocation of one page, for a test to spoil. */
 static struct kfd_ioctl_alloc_memory_of_gpu_args good(const struct kfd_dev *dev,
 						      uint32_t flags)
 {
@@ -59,7 +59,7 @@ TEST_F(memory, kinds_and_sizes)
 	}
 }
 
-/* Memory comes cleared, also what was another's a moment ago. */
+/* New memory is cleared, even if another process had it a moment ago. */
 TEST_F(memory, vram_is_zeroed)
 {
 	const size_t size = 8 * MIB;
@@ -80,7 +80,7 @@ TEST_F(memory, vram_is_zeroed)
 	}
 }
 
-/* VRAM without PUBLIC is mapped by libhsakmt too, with no access. */
+/* libhsakmt maps VRAM without PUBLIC too, with no access. */
 TEST_F(memory, vram_without_cpu_access)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args =
@@ -96,7 +96,7 @@ TEST_F(memory, vram_without_cpu_access)
 	EXPECT_EQ(0, kfd_free(self->dev.fd, args.handle));
 }
 
-/* VRAM without an address cannot be mapped, but exported and imported at one. */
+/* VRAM without an address cannot be mapped, but it can be exported, and imported at an address. */
 TEST_F(memory, vram_without_address)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args = good(&self->dev, KFD_ALLOC_VRAM);
@@ -164,7 +164,7 @@ TEST_F(memory, alloc_bad_sizes)
 	}
 }
 
-/* What amdkfd lets pass to a later MAP, rkfd says at once. */
+/* Bad addresses that amdkfd rejects in a later MAP, rkfd rejects at once. */
 TEST_F(memory, alloc_bad_addresses)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args = good(&self->dev, KFD_ALLOC_GTT);
@@ -211,7 +211,7 @@ TEST_F(memory, alloc_more_than_there_is)
 	args.va_addr = 1ull << 40;
 	args.size = vram + 2 * MIB;
 	EXPECT_ANSWER(more_than_vram, kfd_alloc(self->dev.fd, &args));
-	/* And it is not lost by the attempt. */
+	/* The attempt does not lose the buffer. */
 	EXPECT_EQ(0, kfd_bo_create(&self->dev, &bo, 2 * MIB, KFD_ALLOC_VRAM));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
@@ -244,7 +244,7 @@ TEST_F(memory, userptr_bad_pages)
 		good(&self->dev, KFD_ALLOC_USERPTR);
 	void *read_only;
 
-	/* Reserved addresses, nothing behind them. */
+	/* Reserved addresses without memory. */
 	args.mmap_offset = args.va_addr;
 	EXPECT_ANSWER(userptr_nothing_there, kfd_alloc(self->dev.fd, &args));
 	args.mmap_offset = 0;
@@ -258,7 +258,7 @@ TEST_F(memory, userptr_bad_pages)
 	EXPECT_NE(0, kfd_alloc(self->dev.fd, &args));
 }
 
-/* Another place in the GPU's address space than in the CPU's is allowed. */
+/* The GPU's address may differ from the CPU's. */
 TEST_F(memory, userptr_at_other_address)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args =
@@ -274,7 +274,7 @@ TEST_F(memory, userptr_at_other_address)
 	EXPECT_EQ(0, kfd_free(self->dev.fd, args.handle));
 }
 
-/* Two objects may not lie at one address; who notices is the driver's choice. */
+/* Two objects cannot be at one address; which call fails is the driver's choice. */
 TEST_F(memory, overlap)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args a = good(&self->dev, KFD_ALLOC_GTT);
@@ -390,14 +390,14 @@ TEST_F(map, success_count)
 			       AMDKFD_IOC_MAP_MEMORY_TO_GPU :
 			       AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, &args));
 	EXPECT_EQ(1, args.n_success);
-	/* Everything done already: nothing to do, no error. */
+	/* All done already: nothing to do, no error. */
 	EXPECT_EQ(0, map_args(&self->dev, self->bo.handle, &self->dev.gpu_id, 1, 1,
 			      variant->map));
-	/* As the teardown expects it. */
+	/* The teardown expects this. */
 	EXPECT_EQ(0, kfd_map(self->dev.fd, self->bo.handle, self->dev.gpu_id));
 }
 
-/* Nothing of this is freed: the kernel has to, when the process ends. */
+/* Nothing of this is freed by the process: the kernel must do it when the process ends. */
 TEST_F(memory, left_to_the_kernel)
 {
 	struct kfd_bo bo[16];
@@ -408,7 +408,7 @@ TEST_F(memory, left_to_the_kernel)
 					   i & 1 ? KFD_ALLOC_VRAM : KFD_ALLOC_USERPTR));
 }
 
-/* More handles than a table of pages in a row holds, and more than may be looked through for each that goes. */
+/* More handles than a table in contiguous pages holds, and too many to scan for each that goes. */
 TEST_F(memory, many_left_to_the_kernel)
 {
 	struct kfd_ioctl_alloc_memory_of_gpu_args args =

@@ -24,7 +24,7 @@ TEST_F(mmap, doorbells)
 	const uint64_t offset = KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(self->dev.gpu_id);
 	struct kfd_queue queue;
 
-	/* Doorbells belong to a process that has a queue, or had one. */
+	/* Only a process that has, or had, a queue has doorbells. */
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, KFD_PAGE));
 	EXPECT_EQ(0, map_and_drop(self->dev.fd, KFD_DOORBELL_SLICE, offset));
 	EXPECT_ANSWER(mmap_length,
@@ -34,7 +34,10 @@ TEST_F(mmap, doorbells)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 }
 
-/* A container's /dev is a file system of its own, which may be unmounted before the process is at its end. */
+/*
+ * A container's /dev is a file system of its own, which may be unmounted before the process
+ * ends.
+ */
 TEST_F(mmap, doorbells_by_another_file)
 {
 	const uint64_t offset = KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(self->dev.gpu_id);
@@ -102,7 +105,7 @@ TEST_F(mmap, remapped_registers)
 
 	EXPECT_ANSWER(mmap_length, map_and_drop(self->dev.fd, 2 * KFD_PAGE, offset));
 	ASSERT_EQ(0, kfd_mmap(self->dev.fd, KFD_PAGE, offset, &p));
-	/* HDP_MEM_FLUSH_CNTL: what a client writes before the GPU reads. */
+	/* HDP_MEM_FLUSH_CNTL: a client writes it before the GPU reads. */
 	flush = p;
 	flush[0] = 1;
 	munmap(p, KFD_PAGE);
@@ -166,7 +169,10 @@ TEST_F(mmap, mapping_outlives_handle)
 	munmap(second, KFD_PAGE);
 }
 
-/* What a debugger does: it reads and writes the memory of a process without its page tables. */
+/*
+ * A debugger's access: it reads and writes the memory of a process without the process's page
+ * tables.
+ */
 static void check_access(struct __test_metadata *_metadata, const struct kfd_dev *dev,
 			 uint32_t flags)
 {
@@ -181,7 +187,7 @@ static void check_access(struct __test_metadata *_metadata, const struct kfd_dev
 	memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, memory);
 	at = (off_t)(uintptr_t)bo.cpu + 2 * KFD_PAGE - 11;
-	/* Nothing has touched the pages yet. */
+	/* The pages have not been touched yet. */
 	EXPECT_EQ(sizeof(text), pwrite(memory, text, sizeof(text), at));
 	EXPECT_EQ(0, strcmp((char *)bo.cpu + 2 * KFD_PAGE - 11, text));
 	((char *)bo.cpu)[2 * KFD_PAGE] = 'X';
@@ -189,7 +195,7 @@ static void check_access(struct __test_metadata *_metadata, const struct kfd_dev
 	EXPECT_EQ(0, memcmp(back, text, 11));
 	EXPECT_EQ('X', back[11]);
 	EXPECT_EQ(0, strcmp(back + 12, text + 12));
-	/* As libhsakmt maps what the CPU is not to touch, for debuggers alone. */
+	/* libhsakmt maps memory that the CPU must not touch this way, for debuggers alone. */
 	p = mmap(NULL, bo.size, PROT_NONE, MAP_SHARED, dev->drm_fd, (off_t)bo.mmap_offset);
 	ASSERT_NE(MAP_FAILED, p);
 	EXPECT_EQ(1, pwrite(memory, "x", 1, (off_t)(uintptr_t)p));
@@ -197,7 +203,7 @@ static void check_access(struct __test_metadata *_metadata, const struct kfd_dev
 	EXPECT_EQ(1, pread(memory, back, 1, (off_t)(uintptr_t)p));
 	EXPECT_EQ('x', back[0]);
 	munmap(p, bo.size);
-	/* Not where the process cannot make it writable either. */
+	/* Not where the process itself cannot make it writable either. */
 	p = mmap(NULL, bo.size, PROT_NONE, MAP_PRIVATE, dev->drm_fd, (off_t)bo.mmap_offset);
 	ASSERT_NE(MAP_FAILED, p);
 	EXPECT_EQ(-1, mprotect(p, bo.size, PROT_WRITE));

@@ -11,28 +11,17 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "two_gpus.h"
+#include "two_gpus_fixture.h"
 
 FIXTURE(peers)
 {
-	struct kfd_dev one, other;
-	struct kfd_queue of_one, of_other;
+	TWO_GPUS_MEMBERS;
 	struct kfd_bo result;		/* of the one, for both */
-	char base[OBJECTS_MAX];
 };
 
 FIXTURE_SETUP(peers)
 {
-	int err;
-
-	ASSERT_TRUE(objects_base(self->base, 0));
-	ASSERT_EQ(0, kfd_open(&self->one));
-	err = kfd_open_next(&self->one, &self->other);
-	if (err == ENODEV)
-		SKIP(return, "one GPU only");
-	ASSERT_EQ(0, err);
-	ASSERT_EQ(0, kfd_queue_create(&self->one, &self->of_one, RING));
-	ASSERT_EQ(0, kfd_queue_create(&self->other, &self->of_other, RING));
+	TWO_GPUS_SETUP();
 	ASSERT_EQ(0, kfd_bo_create(&self->one, &self->result, SIZE, KFD_ALLOC_GTT));
 	ASSERT_EQ(0, kfd_map(self->one.fd, self->result.handle, self->other.gpu_id));
 }
@@ -42,15 +31,12 @@ FIXTURE_TEARDOWN(peers)
 	if (self->result.cpu) {
 		EXPECT_EQ(0, kfd_unmap(self->one.fd, self->result.handle, self->other.gpu_id));
 		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &self->result));
-		EXPECT_EQ(0, kfd_queue_destroy(&self->one, &self->of_one));
-		EXPECT_EQ(0, kfd_queue_destroy(&self->other, &self->of_other));
-		close(self->other.drm_fd);
+		TWO_GPUS_DESTROY_QUEUES();
 	}
-	kfd_close(&self->one);
-	EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));
+	TWO_GPUS_CLOSE();
 }
 
-/* MAP, or UNMAP, with a list: the errno, and how many are done. */
+/* MAP or UNMAP with a list. Returns the errno, and the number of GPUs done in *@done. */
 static int map_list(const struct kfd_dev *dev, bool map, uint64_t handle, const uint32_t *ids,
 		    uint32_t count, uint32_t *done)
 {
@@ -84,7 +70,7 @@ static void on_both(struct __test_metadata *_metadata, FIXTURE_DATA(peers) *self
 		EXPECT_EQ(0, unequal(bo.cpu, 0x100 + i, SIZE));
 		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->result, bo.cpu, 0x100 + i));
 	}
-	/* One without the other, either way. */
+	/* One without the other, both ways. */
 	EXPECT_EQ(0, kfd_unmap(self->one.fd, bo.handle, self->other.gpu_id));
 	EXPECT_EQ(0, gpu_fill(&self->of_one, bo.cpu, 0x200));
 	EXPECT_EQ(0, kfd_map(self->one.fd, bo.handle, self->other.gpu_id));
@@ -105,7 +91,7 @@ TEST_F(peers, userptr)
 	on_both(_metadata, self, KFD_ALLOC_USERPTR);
 }
 
-/* Each GPU is told of changes to memory of the process, whoever else has it. */
+/* Each GPU follows changes to memory of the process, whichever other GPU has it. */
 TEST_F(peers, userptr_changes)
 {
 	struct kfd_bo bo;
@@ -126,7 +112,10 @@ TEST_F(peers, userptr_changes)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
 }
 
-/* What is imported on one GPU is imported on the other as well; or it is the other's own. */
+/*
+ * A buffer that is imported on one GPU counts as imported on the other too, or is the other's
+ * own.
+ */
 TEST_F(peers, imports)
 {
 	struct kfd_bo own, import;
@@ -158,7 +147,7 @@ TEST_F(peers, imports)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->other, &own));
 }
 
-/* As libhsakmt does it: what a queue of any GPU needs is a buffer of the first one's. */
+/* As in libhsakmt: the buffers that a queue of any GPU needs belong to the first GPU. */
 TEST_F(peers, queue_in_a_peers_memory)
 {
 	struct kfd_ioctl_create_queue_args args;
@@ -182,7 +171,7 @@ TEST_F(peers, queue_in_a_peers_memory)
 					      &queue.doorbell));
 		EXPECT_EQ(0, gpu_fill(&queue, self->result.cpu, 0x51 + i));
 		EXPECT_EQ(0, unequal(self->result.cpu, 0x51 + i, SIZE));
-		/* In use there, and free to leave the other GPU. */
+		/* In use there, and free to be unmapped from the other GPU. */
 		EXPECT_EQ(EBUSY, kfd_unmap(self->one.fd, queue.ring.handle, self->other.gpu_id));
 		EXPECT_EQ(0, kfd_unmap(self->one.fd, queue.ring.handle, self->one.gpu_id));
 		EXPECT_EQ(0, kfd_destroy_queue(self->one.fd, queue.id));
@@ -194,7 +183,10 @@ TEST_F(peers, queue_in_a_peers_memory)
 	}
 }
 
-/* VRAM and doorbells of a GPU on the other one, where the topology says that there is a way, and nowhere else. */
+/*
+ * VRAM and doorbells of a GPU are mapped on the other one where the topology has a link, and
+ * nowhere else.
+ */
 TEST_F(peers, vram)
 {
 	const bool linked = linked_by_machine();
@@ -222,7 +214,7 @@ TEST_F(peers, vram)
 		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->result, bo.cpu, 0x100 + i));
 		EXPECT_EQ(0, unequal(bo.cpu, 0x100 + i, SIZE));
 	}
-	/* What a queue works with is not taken from it when another GPU goes. */
+	/* A queue's memory is not taken from it when another GPU goes. */
 	kfd_queue_args(&self->other, &bo, &self->result, &create);
 	create.ring_size = 2u << 20;
 	EXPECT_NE(0, kfd_ioctl(self->one.fd, AMDKFD_IOC_CREATE_QUEUE, &create));
@@ -237,7 +229,10 @@ TEST_F(peers, vram)
 	EXPECT_EQ(0, kfd_free(self->one.fd, args.handle));
 }
 
-/* What another GPU reaches has to stay: half of VRAM at most, so that the rest can make room for others. */
+/*
+ * VRAM that another GPU reaches has to stay. It is at most half, so that the rest can make room
+ * for others.
+ */
 TEST_F(peers, half_of_vram)
 {
 	const size_t part = kfd_available(&self->one) / 5 & ~((2ull << 20) - 1);
@@ -260,8 +255,8 @@ TEST_F(peers, half_of_vram)
 }
 
 /*
- * Processes share the VRAM of one GPU while this one works on the other. What is
- * away is mapped where it is; what is mapped stays.
+ * Processes share the VRAM of one GPU while another process works on the second one. Evicted
+ * memory is mapped where it is; mapped VRAM stays.
  */
 TEST_F(peers, vram_is_short)
 {
@@ -278,7 +273,7 @@ TEST_F(peers, vram_is_short)
 	if (linked) {
 		EXPECT_EQ(0, kfd_map(self->one.fd, bo[1].handle, self->other.gpu_id));
 	}
-	/* Twice, and until one was found away. */
+	/* Twice, and until a buffer was evicted when it was mapped. */
 	for (round = 0; round < 2 || (linked && !mapped && round < 20); round++) {
 		pid_t pid = fork();
 
@@ -320,7 +315,10 @@ TEST_F(peers, vram_is_short)
 	}
 }
 
-/* What was mapped while it was away comes home, too, when that ends while the rest of it is on its way. */
+/*
+ * A buffer that was mapped while evicted moves back too, if it is unmapped while the rest moves
+ * back.
+ */
 TEST_F(peers, unmapped_on_the_way_home)
 {
 	const size_t part = kfd_available(&self->one) / 6 & ~((2ull << 20) - 1);
@@ -348,7 +346,7 @@ TEST_F(peers, unmapped_on_the_way_home)
 		EXPECT_EQ(0, kfd_map(self->one.fd, shared.handle, self->other.gpu_id));
 		EXPECT_EQ(pid, waitpid(pid, &status, 0));
 		EXPECT_EQ(0, status);
-		/* One of the others is there again. */
+		/* One of the other buffers is back. */
 		away -= (long long)part;
 		while (objects_count("evicted_bytes") > away && kfd_now_ms() < end)
 			usleep(1000);
@@ -378,16 +376,16 @@ TEST_F(peers, lists)
 	for (i = 0; i < 2; i++) {
 		const bool map = i == 0;
 
-		/* What comes before a bad one is done. */
+		/* The entries before a bad one are done. */
 		done = 0;
 		EXPECT_EQ(EINVAL, map_list(&self->one, map, bo.handle, bad, 3, &done));
 		EXPECT_EQ(1, done);
 		EXPECT_EQ(map ? EBUSY : 0, map ? kfd_free(self->one.fd, bo.handle) : 0);
-		/* And what comes after it is done by who goes on there. */
+		/* A call that continues behind it does the rest. */
 		done = 2;
 		EXPECT_EQ(0, map_list(&self->one, map, bo.handle, bad, 3, &done));
 		EXPECT_EQ(3, done);
-		/* Twice is once. */
+		/* A GPU listed twice is the same as once. */
 		done = 0;
 		EXPECT_EQ(0, map_list(&self->one, map, bo.handle, twice, 3, &done));
 		EXPECT_EQ(3, done);
@@ -423,7 +421,7 @@ TEST_F(peers, lists)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
 }
 
-/* A GPU of which the process has acquired no address space, and addresses that are taken. */
+/* A GPU without an acquired address space, and addresses that are in use. */
 TEST_F(peers, refused)
 {
 	const uint32_t other = self->other.gpu_id;
@@ -462,7 +460,7 @@ TEST_F(peers, refused)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->one, &bo));
 }
 
-/* In a child: memory of all kinds on both, and copies for ever, of which *@works tells. */
+/* In a child: memory of all kinds on both GPUs, and endless copies, announced in *@works. */
 static int child_works(volatile uint32_t *works)
 {
 	const uint32_t flags[] = { KFD_ALLOC_GTT, KFD_ALLOC_USERPTR };
@@ -495,7 +493,7 @@ static int child_works(volatile uint32_t *works)
 	return err;
 }
 
-/* A process that is killed leaves nothing on either: see the teardown. */
+/* A process that is killed leaves no objects on either GPU: see the teardown. */
 TEST_F(peers, killed)
 {
 	volatile uint32_t *works = kfd_share();

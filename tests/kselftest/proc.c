@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What /sys/class/kfd/kfd/proc/PID says of processes, and when it comes and goes. */
+/* The content of /sys/class/kfd/kfd/proc/PID, and its lifetime. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@
 #define RING		(64u * 1024)
 #define TIMEOUT_MS	KFD_HANG_MS
 
-/* amdkfd's numbers of kinds of queues. */
+/* amdkfd's numbers of the kinds of queues. */
 #define TYPE_COMPUTE	0
 #define TYPE_SDMA	1
 #define TYPE_SDMA_XGMI	3
@@ -33,7 +33,7 @@ TEST_F(proc, of_its_own)
 	struct kfd_dev *dev = &self->dev;
 	struct kfd_bo bo[2];
 
-	/* amdkfd has none any more that is the process's, and says 0. */
+	/* amdkfd has no PASID any more that belongs to the process, and shows 0. */
 	EXPECT_LE(kfd_is_rkfd() ? 1 : 0, number(getpid(), "pasid"));
 	EXPECT_EQ(0, entries(getpid(), "queues"));
 	EXPECT_EQ(0, vram(getpid(), dev));
@@ -45,7 +45,7 @@ TEST_F(proc, of_its_own)
 	EXPECT_EQ(3 * MIB, (unsigned long long)vram(getpid(), dev));
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo[1]));
 	EXPECT_EQ(0, vram(getpid(), dev));
-	/* There is nothing for which nobody could write; counters are of shared virtual memory. */
+	/* There are no files that no code would write; counters are of shared virtual memory. */
 	if (kfd_is_rkfd()) {
 		char name[64];
 
@@ -54,7 +54,7 @@ TEST_F(proc, of_its_own)
 	}
 }
 
-/* Who has opened the device is shown with each GPU, though it has acquired none. */
+/* A process that has opened the device is shown with each GPU, though it has acquired none. */
 TEST_F(proc, that_acquires_nothing)
 {
 	struct kfd_dev *dev = &self->dev;
@@ -76,7 +76,7 @@ TEST_F(proc, that_acquires_nothing)
 	EXPECT_TRUE(goes(pid));
 }
 
-/* The files are for all to read and for none to write. */
+/* The files are readable for all, and writable for none. */
 TEST_F(proc, read_only)
 {
 	char path[128];
@@ -132,7 +132,7 @@ TEST_F(proc, queues)
 	expect_queue(_metadata, dev, compute[0].id, TYPE_COMPUTE, RING);
 	expect_queue(_metadata, dev, compute[1].id, TYPE_COMPUTE, 2 * RING);
 
-	/* Who has a file open when its queue goes reads nothing any more. */
+	/* A file that is open when its queue goes reads as nothing. */
 	snprintf(name, sizeof(name), PROC "/%d/queues/%u/size", getpid(), queue[1].id);
 	fd = open(name, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, fd);
@@ -144,7 +144,10 @@ TEST_F(proc, queues)
 	EXPECT_FALSE(is_there(getpid(), name));
 	EXPECT_EQ(4, entries(getpid(), "queues"));
 
-	/* One that is not made is not shown. amdkfd reports it as an error of its own. */
+	/*
+	 * A queue whose creation failed is not shown. amdkfd reports that as an error of its
+	 * own.
+	 */
 	if (kfd_is_rkfd()) {
 		EXPECT_NE(0, kfd_queue_create_on(dev, &queue[1], RING, 1000));
 	}
@@ -184,7 +187,7 @@ TEST_F(proc, queue_changes)
 	EXPECT_EQ(0, kfd_save_destroy(dev, &save));
 }
 
-/* Microseconds of SDMA grow by copying and by nothing else. */
+/* SDMA's time in microseconds grows by copies and by nothing else. */
 TEST_F(proc, sdma_time)
 {
 	struct kfd_dev *dev = &self->dev;
@@ -209,16 +212,16 @@ TEST_F(proc, sdma_time)
 	time = comes_to_rest(sdma, dev);
 	took = kfd_now_ms() - began + 1;
 	EXPECT_LT(0, time);
-	/* One queue does not work longer than it takes. */
+	/* One queue's time is not longer than the time that passed. */
 	EXPECT_GE(took * 1000, (uint64_t)time);
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo[0]));
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo[1]));
-	/* What was done stays done. */
+	/* The time of finished work remains. */
 	EXPECT_EQ(0, kfd_queue_destroy(dev, &queue));
 	EXPECT_EQ(time, sdma(getpid(), dev));
 }
 
-/* It grows while a packet is being done: here one that waits for the CPU. */
+/* It grows during a packet: here one that waits for the CPU. */
 TEST_F(proc, sdma_time_of_what_runs)
 {
 	struct kfd_dev *dev = &self->dev;
@@ -248,7 +251,7 @@ TEST_F(proc, sdma_time_of_what_runs)
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo));
 }
 
-/* Memory that the process takes back keeps its queues off for a moment. */
+/* Memory that the process gives up keeps its queues evicted for a moment. */
 TEST_F(proc, evicted_time)
 {
 	struct kfd_dev *dev = &self->dev;
@@ -285,7 +288,7 @@ TEST_F(proc, evicted_time)
 	EXPECT_EQ(0, kfd_queue_destroy(dev, &queue));
 }
 
-/* A child with VRAM and a queue, which says when it is ready, and then waits or ends. */
+/* A child with VRAM and a queue, which reports when it is ready, and then waits or ends. */
 static pid_t child(bool waits)
 {
 	struct kfd_queue queue;
@@ -335,7 +338,7 @@ TEST_F(proc, of_another)
 	kill(pid, SIGKILL);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(goes(pid));
-	/* Who has a file open reads nothing any more. */
+	/* A file that is open reads as nothing from then on. */
 	EXPECT_EQ(-1, read(fd, text, sizeof(text)));
 	EXPECT_EQ(ENODEV, errno);
 	close(fd);
@@ -348,7 +351,7 @@ TEST_F(proc, of_another)
 	EXPECT_TRUE(is_there(getpid(), "pasid"));
 }
 
-/* The folder is the process's, however often it opens the file, and goes with the last. */
+/* The process has one folder, however often it opens the device, until the last close. */
 TEST_F(proc, opened_again)
 {
 	struct kfd_dev *dev = &self->dev;
@@ -368,7 +371,7 @@ TEST_F(proc, opened_again)
 	EXPECT_EQ(0, vram(getpid(), dev));
 }
 
-/* Others look at all of it while it comes and goes. */
+/* Other processes read all of it while it comes and goes. */
 static void *look(void *arg)
 {
 	volatile bool *end = arg;
@@ -411,8 +414,8 @@ static int pauses(void *arg)
 }
 
 /*
- * Two address spaces of one PID: somebody else still has that of before execve.
- * The one that was there first is shown.
+ * Two address spaces of one PID: another process still holds the one from before execve. The
+ * older one is shown.
  */
 TEST(after_exec)
 {
@@ -485,7 +488,10 @@ static void *open_and_close(void *arg)
 	return NULL;
 }
 
-/* However threads open and close the device, the process is one, and is shown while any has it open. */
+/*
+ * Threads open and close the device: the process is always one, and is shown while any of them
+ * has it open.
+ */
 TEST_F(proc, opened_and_closed_by_many)
 {
 	const uint64_t end = kfd_now_ms() + 2000;
@@ -501,7 +507,7 @@ TEST_F(proc, opened_and_closed_by_many)
 
 		if (fd < 0)
 			break;
-		/* Meanwhile the one that was ending, if there was one, ends. */
+		/* Meanwhile a process that was ending ends. */
 		usleep(2000);
 		unseen += !is_there(getpid(), "pasid");
 		close(fd);

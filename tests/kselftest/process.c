@@ -63,7 +63,7 @@ TEST_F(process, acquire_vm_bad_files)
 	EXPECT_ANSWER(vm_bad_fd, kfd_acquire_vm(dev->fd, 1000, dev->gpu_id));
 	EXPECT_ANSWER(vm_foreign_file, kfd_acquire_vm(dev->fd, null, dev->gpu_id));
 	EXPECT_ANSWER(vm_foreign_file, kfd_acquire_vm(dev->fd, dev->fd, dev->gpu_id));
-	/* A refused file leaves the way free for the right one. */
+	/* A refused file does not prevent the right one. */
 	EXPECT_EQ(0, kfd_acquire_vm(dev->fd, dev->drm_fd, dev->gpu_id));
 	close(null);
 }
@@ -114,11 +114,11 @@ static void check_apertures(struct __test_metadata *_metadata,
 	EXPECT_LT(a->lds_base, a->lds_limit);
 	EXPECT_LT(a->scratch_base, a->scratch_limit);
 	EXPECT_LT(a->gpuvm_base, a->gpuvm_limit);
-	/* libhsakmt uses plain mmap() addresses from this limit on. */
+	/* libhsakmt uses plain mmap() addresses up to this limit. */
 	EXPECT_LE((1ull << 47) - 1, a->gpuvm_limit);
 }
 
-/* Nodes of the topology, those of processors too. */
+/* The number of nodes in the topology, including those of processors. */
 static uint32_t nodes(void)
 {
 	char path[64];
@@ -140,7 +140,7 @@ TEST_F(process, apertures)
 			       AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, &args));
 	ASSERT_LE(1, args.num_of_nodes);
 
-	/* libhsakmt gives the number of all nodes, those of processors too. */
+	/* libhsakmt passes the number of all nodes, including those of processors. */
 	args.kfd_process_device_apertures_ptr = (uintptr_t)apertures;
 	ASSERT_LT(args.num_of_nodes, nodes());
 	args.num_of_nodes = nodes();
@@ -204,7 +204,7 @@ TEST_F(process, memory_policy)
 		      kfd_ioctl(dev->fd, AMDKFD_IOC_SET_MEMORY_POLICY, &args));
 }
 
-/* Runs @call in a child and gives what it returned. */
+/* Runs @call in a child and returns its result. */
 static int in_child(int (*call)(const struct kfd_dev *), const struct kfd_dev *dev)
 {
 	int status;
@@ -254,7 +254,7 @@ static int child_takes_vm(const struct kfd_dev *parent)
 	return err ? err : kfd_acquire_vm(dev.fd, parent->drm_fd, dev.gpu_id);
 }
 
-/* A VM has one process, also if another holds its file. */
+/* A VM belongs to one process, even if another holds its file. */
 TEST_F(process, vm_of_other_process)
 {
 	struct kfd_dev *dev = &self->dev;
@@ -273,7 +273,7 @@ TEST_F(process, forked_child)
 	EXPECT_EQ(kfd_expected(answer_file_of_other_process),
 		  in_child(child_mmap, &self->dev));
 	EXPECT_EQ(0, in_child(child_reopens, &self->dev));
-	/* The parent's own file is none the worse. */
+	/* The parent's own file still works. */
 	EXPECT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_GET_VERSION, &args));
 }
 

@@ -14,7 +14,7 @@ FIXTURE(queue)
 	struct kfd_dev dev;
 	struct kfd_bo ring;
 	struct kfd_bo pointers;
-	struct kfd_ioctl_create_queue_args args;	/* good ones, to be spoilt */
+	struct kfd_ioctl_create_queue_args args;	/* good ones, for tests to spoil */
 };
 
 FIXTURE_SETUP(queue)
@@ -142,7 +142,7 @@ TEST_F(queue, bad_rings)
 	EXPECT_ANSWER(pointer_in_kernel, create(&self->dev, &args));
 }
 
-/* A ring has 1024 bytes at least, whatever is asked for. */
+/* A ring has at least 1024 bytes, whatever the request. */
 TEST_F(queue, small_rings)
 {
 	static const uint32_t sizes[] = { 0, 1, 512, 1024 };
@@ -189,7 +189,7 @@ TEST_F(queue, ring_not_mapped)
 	EXPECT_EQ(0, kfd_map(self->dev.fd, self->ring.handle, self->dev.gpu_id));
 }
 
-/* After all that was refused, a good queue still comes about. */
+/* After all refusals a good queue is created. */
 TEST_F(queue, good_after_bad)
 {
 	struct kfd_ioctl_create_queue_args args = self->args;
@@ -235,7 +235,7 @@ TEST_F(queue, updates)
 	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, id));
 }
 
-/* Percentage 0 takes a queue off the hardware; another brings it back. */
+/* Percentage 0 takes a queue off the hardware; another value brings it back. */
 TEST_F(queue, deactivated_queue_waits)
 {
 	struct kfd_queue queue;
@@ -249,7 +249,10 @@ TEST_F(queue, deactivated_queue_waits)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 }
 
-/* So does an update without a ring, whatever the percentage, and one with it brings the queue back. */
+/*
+ * So does an update without a ring, whatever the percentage. An update with one brings the
+ * queue back.
+ */
 TEST_F(queue, queue_without_ring_waits)
 {
 	static const uint32_t sizes[] = { 0, RING };
@@ -282,7 +285,7 @@ TEST_F(queue, ring_in_use)
 	EXPECT_EQ(0, kfd_destroy_queue(self->dev.fd, self->args.queue_id));
 }
 
-/* A queue that waits for ever is destroyed all the same, in bounded time. */
+/* A queue that waits for ever can be destroyed, in bounded time. */
 TEST_F(queue, destroy_busy)
 {
 	struct kfd_queue queue, other;
@@ -302,7 +305,7 @@ TEST_F(queue, destroy_busy)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &other));
 }
 
-/* A process that ends with a queue at work leaves nothing behind. */
+/* A process that ends with a busy queue leaves nothing behind. */
 TEST_F(queue, left_to_the_kernel)
 {
 	struct packets p = { 0 };
@@ -313,7 +316,7 @@ TEST_F(queue, left_to_the_kernel)
 	kfd_queue_submit(&queue, p.dwords, p.count);
 }
 
-/* A packet of which only a part is announced waits for the rest of it; what is before it is done. */
+/* A packet that is announced in part waits for the rest; the packets before it are done. */
 TEST_F(queue, rung_in_mid_packet)
 {
 	const uint64_t word = (uintptr_t)self->pointers.cpu + 256;
@@ -341,7 +344,7 @@ TEST_F(queue, rung_in_mid_packet)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 }
 
-/* Write pointers that make no sense harm only the queue that got them. */
+/* Write pointers that make no sense harm only their queue. */
 TEST_F(queue, nonsense_write_pointers)
 {
 	static const uint64_t values[] = {
@@ -366,12 +369,12 @@ TEST_F(queue, nonsense_write_pointers)
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &good));
 }
 
-/* Makes queues, and destroys each, also where another thread does. */
+/* Creates queues and destroys each, even while another thread does so. */
 struct maker {
 	pthread_t thread;
 	const struct kfd_dev *dev;
 	struct kfd_ioctl_create_queue_args args;
-	unsigned int guess;	/* where it may find another's queue; 0: leaves them alone */
+	unsigned int guess;	/* guess a number that may be another thread's queue; 0: do not */
 	int err;
 };
 
@@ -395,7 +398,7 @@ static void *make_queues(void *arg)
 	return NULL;
 }
 
-/* A number that one thread has given up is another's queue, with a folder in sysfs of its own. */
+/* A number that one thread has released is another's queue, with a folder of its own in sysfs. */
 TEST_F(queue, made_by_threads)
 {
 	struct maker m[4] = { 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is refused to one process is not taken from others meanwhile. */
+/* A refused request does not take anything from other processes meanwhile. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,15 +8,15 @@
 #include <drm/amdgpu_drm.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "tap.h"
 
 KFD_FIXTURE(refused)
 
-/* How often that was so, of all processes. */
+/* The number of refusals, over all processes. */
 static volatile unsigned int *refusals;
 
-/* Asks again and again for as much system memory as anybody may have, which is refused. */
+/* Requests again and again the largest possible amount of system memory, which is refused. */
 static void *ask_for_all(void *arg)
 {
 	const struct kfd_dev *dev = arg;

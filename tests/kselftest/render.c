@@ -95,8 +95,8 @@ TEST_F(render, device_info)
 }
 
 /*
- * Of each shader engine of the model's board other compute units are fused off: of engine 2 two, of
- * engine 6 none.
+ * Each shader engine of the model's board has other compute units fused off: two in engine 2,
+ * none in engine 6.
  */
 TEST_F(render, compute_units)
 {

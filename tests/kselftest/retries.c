@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Accesses to what is not mapped, which the hardware tries again and again until
- * somebody answers: the process hears of the first, its queues end, it can go on
- * with others, and a process beside it copies all the time.
+ * Accesses to unmapped addresses, which the hardware retries until the driver answers. The
+ * process gets one fault event, its queues end, it can go on with others, and a process beside
+ * it copies all the time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +20,11 @@
 #define RING_SIZE	(16u << 10)
 #define BYTES		(64u << 10)
 #define SOON_MS		60000u
-/* As many processes and queues as there are of a flood. */
+/* The number of processes and queues in a flood. */
 #define FLOODS		4u
 #define ENGINES		5u
 
-/* What the process beside shows. */
+/* Shared with the process beside. */
 struct beside {
 	volatile int stop;
 	volatile unsigned int copies;
@@ -113,7 +113,7 @@ static void submit_copy(struct kfd_queue *queue, uint64_t dst, uint64_t src, siz
 	kfd_queue_submit(queue, p.dwords, p.count);
 }
 
-/* Waits for the fault at @address, of which it is the only one told, and sees the queue go. */
+/* Waits for the fault at @address, expects no second report of it, and expects the queue to end. */
 static void ends(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self,
 		 uint64_t address, bool read_only)
 {
@@ -127,14 +127,14 @@ static void ends(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self,
 	EXPECT_EQ(!read_only, data.memory_exception_data.failure.NotPresent);
 	EXPECT_EQ(read_only, data.memory_exception_data.failure.ReadOnly);
 	ASSERT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
-	/* All that came after it was the first one's doing. */
+	/* All later faults were caused by the first one. */
 	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->event, 200));
 	EXPECT_EQ(before, model_count("retries", "accesses"));
 	TH_LOG("the longest retry: %llu us", model_count("retries", "longest_us"));
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING_SIZE));
 }
 
-/* With memory at the address it can be used there by the next queue. */
+/* After mapping memory at the address, the next queue can use it there. */
 static void is_usable(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *self,
 		      void *address)
 {
@@ -148,7 +148,7 @@ static void is_usable(struct __test_metadata *_metadata, FIXTURE_DATA(retries) *
 	EXPECT_TRUE(all(self->good.cpu, 0x55, BYTES));
 }
 
-/* Far more pages than anybody would answer one by one. */
+/* Far more pages than can be answered one by one. */
 #define MANY_BYTES	(512u << 20)
 
 TEST_F(retries, reads_end)
@@ -178,7 +178,7 @@ TEST_F(retries, long_copies_end)
 	is_usable(_metadata, self, bad);
 }
 
-/* What is mapped for reading is as it was when the fault is over. */
+/* A read-only mapping is unchanged after the fault. */
 TEST_F(retries, writes_to_what_is_for_reading_end)
 {
 	struct kfd_bo bo;
@@ -186,7 +186,8 @@ TEST_F(retries, writes_to_what_is_for_reading_end)
 	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, BYTES,
 				   KFD_ALLOC_GTT & ~(uint32_t)KFD_IOC_ALLOC_MEM_FLAGS_WRITABLE));
 	memset(bo.cpu, 0x33, BYTES);
-	submit_copy(&self->queue, (uintptr_t)bo.cpu + KFD_PAGE, (uintptr_t)self->good.cpu, KFD_PAGE);
+	submit_copy(&self->queue, (uintptr_t)bo.cpu + KFD_PAGE, (uintptr_t)self->good.cpu,
+		    KFD_PAGE);
 	ends(_metadata, self, (uintptr_t)bo.cpu + KFD_PAGE, true);
 	EXPECT_TRUE(all(bo.cpu, 0x33, BYTES));
 	ASSERT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->good.cpu, (uintptr_t)bo.cpu,
@@ -194,7 +195,10 @@ TEST_F(retries, writes_to_what_is_for_reading_end)
 	EXPECT_TRUE(all(self->good.cpu, 0x33, BYTES));
 }
 
-/* The host is busy, and nothing is left of one life in the next: neither a second fault, nor one that is taken for the first. */
+/*
+ * On a busy host nothing carries over from one life to the next: neither a second fault, nor a
+ * new one that is taken for the first.
+ */
 #define ROUNDS	work(100, 10)
 #define SPINNERS	4u
 
@@ -234,7 +238,10 @@ TEST_F(retries, each_is_told_once)
 	}
 }
 
-/* Every engine of the process stands; one end is the end of all of it. *@stands becomes 1 when that has been asked for. */
+/*
+ * Every engine of the process stalls; ending one queue ends all of it. *@stands becomes 1 when
+ * that has been requested.
+ */
 static int flood(volatile uint32_t *stands)
 {
 	struct kfd_queue queue[ENGINES];
@@ -253,7 +260,7 @@ static int flood(volatile uint32_t *stands)
 			submit_copy(&queue[i], (uintptr_t)bad, (uintptr_t)bad + MANY_BYTES / 2,
 				    MANY_BYTES / 2);
 		*stands = 1;
-		/* Also while it happens. */
+		/* Also while it is under way. */
 		usleep(round * 2000);
 		for (i = 0; i < ENGINES; i++)
 			if (kfd_queue_destroy(&dev, &queue[i]))
@@ -289,7 +296,7 @@ TEST_F(retries, floods_end)
 	flood_all(_metadata, self);
 }
 
-/* Each try raises an entry. */
+/* Each retry raises an entry. */
 TEST_F(retries, floods_that_nothing_filters_end)
 {
 	if (!model_present())

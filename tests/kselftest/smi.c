@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* SMI_EVENTS: who is told what happens to a GPU. */
+/* SMI_EVENTS: which watcher is notified of which events of a GPU. */
 #include <linux/sched.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -50,7 +50,7 @@ static bool readable(int fd, int ms)
 	return poll(&p, 1, ms) == 1 && (p.revents & POLLIN);
 }
 
-/* All that there is to read, with an end; how much. */
+/* Reads all that is there, terminates it, and returns its length. */
 static size_t read_all(int fd, char *text)
 {
 	size_t length = 0;
@@ -83,7 +83,7 @@ static const char *line_with(int fd, char *text, const char *start)
 	return NULL;
 }
 
-/* Whether the queues are restored: amdkfd tells of a try that failed, too. */
+/* True if the queues are restored: amdkfd also reports an attempt that failed. */
 static bool is_restored(int fd, char *text)
 {
 	const char *line = line_with(fd, text, "a ");
@@ -99,8 +99,8 @@ static bool is_restored(int fd, char *text)
 }
 
 /*
- * Takes memory away that the GPU has: queues are halted until it has it again,
- * for which there is time before, if it was taken away (also by a fork) already.
+ * Takes memory away from the GPU: queues are evicted until it has it again. If it was taken
+ * away already (also by a fork), there is time for that before.
  */
 static void evict_settled(struct kfd_bo *user)
 {
@@ -148,7 +148,7 @@ TEST_F(smi, eviction_and_restore)
 	EXPECT_EQ(KFD_QUEUE_EVICTION_TRIGGER_USERPTR, why);
 	if (kfd_is_rkfd())
 		EXPECT_EQ(self->dev.gpu_id, gpu);
-	/* It may have been read with that, or be still to come. */
+	/* It may have been read with that line, or be still to come. */
 	line = strstr(line, "\na ");
 	line = line ? line + 1 : line_with(self->fd, self->text, "a ");
 	ASSERT_NE(NULL, line);
@@ -222,7 +222,7 @@ TEST_F(smi, names_forge_no_lines)
 	EXPECT_STREQ(wanted, self->text);
 }
 
-/* What does not fit is left out as whole lines. */
+/* Lines that do not fit are dropped as a whole. */
 TEST_F(smi, backlog)
 {
 	const uint64_t both = MASK(KFD_SMI_EVENT_QUEUE_EVICTION) |
@@ -236,10 +236,10 @@ TEST_F(smi, backlog)
 	ASSERT_EQ(0, smi_want(self->fd, both));
 	ASSERT_EQ(0, smi_want(other, both));
 	usleep(SETTLED_MS * 1000);
-	/* One reader reads all the time, which tells when it is too much for the other. */
+	/* One reader reads all the time, which shows when it is too much for the other. */
 	for (i = 0; i < MANY && told < 8192 + KFD_SMI_EVENT_MSG_SIZE; i++) {
 		evict_settled(&self->user);
-		/* Until the memory is there again. */
+		/* Until the memory is back. */
 		do {
 			ASSERT_TRUE(readable(other, SOON_MS));
 			told += read_all(other, self->text);
@@ -258,7 +258,7 @@ TEST_F(smi, backlog)
 	close(other);
 }
 
-/* Each costs whoever causes an event: so many a process, and no more. */
+/* Each open file costs the process that causes an event: their number for a process is limited. */
 TEST_F(smi, limit)
 {
 	int fd[128];
@@ -277,7 +277,10 @@ TEST_F(smi, limit)
 	close(fd[0]);
 }
 
-/* A process of number @pid, if it is not 0, with this one's files for CLONE_FILES; 0 in it. */
+/*
+ * Forks, with this process's files for CLONE_FILES. The child has number @pid, if that is not
+ * 0. Returns 0 in the child.
+ */
 static pid_t fork_as(pid_t pid, uint64_t flags)
 {
 	struct clone_args args = {
@@ -288,7 +291,10 @@ static pid_t fork_as(pid_t pid, uint64_t flags)
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-/* Leaves as many files as it may open to others, which hear of evictions; says which is the last. */
+/*
+ * Leaves as many files as it may open to other processes, all with evictions enabled; returns
+ * the last in *@last.
+ */
 static int leave_files(int *last)
 {
 	struct kfd_dev dev;
@@ -319,7 +325,7 @@ static int be_evicted(void)
 	return readable(fd, SOON_MS) ? 0 : 3;
 }
 
-/* Files that a process has left are not those of the next one with its number. */
+/* Files that a process has left do not belong to the next one with its number. */
 TEST_F(smi, number_used_again)
 {
 	int *last = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -365,8 +371,8 @@ TEST_F(smi, bad_input)
 }
 
 /*
- * Another process sees the evictions of its own, without the right to see all;
- * with it, also ours.
+ * Another process gets the evictions of its own. With the privilege to see all, it also gets
+ * ours.
  */
 static int watch(bool privileged, const int *ready, const int *go)
 {
@@ -412,7 +418,7 @@ static void watch_from_outside(struct __test_metadata *_metadata, FIXTURE_DATA(s
 		_exit(watch(privileged, ready, go));
 	close(ready[1]);
 	ASSERT_EQ(1, read(ready[0], &c, 1));
-	/* The fork was an eviction, too: of memory that is not there again nothing can be taken. */
+	/* The fork was an eviction, too; memory that is not back cannot be taken away again. */
 	ASSERT_TRUE(is_restored(self->fd, self->text));
 	evict_settled(&self->user);
 	ASSERT_EQ(1, write(go[1], &c, 1));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Attributes of shared virtual memory: what can be said of ranges of the process's own memory, and what is answered to
- * bad input, in the order in which it is looked at. What the GPU sees of them is svm_memory's.
+ * Attributes of shared virtual memory: those that can be set for ranges of the process's own
+ * memory, and the answers to bad input, in the order of the checks. Their effect on the GPU's
+ * access is in svm_memory.
  */
 #include <sys/wait.h>
 
-#include "svm.h"
+#include "svm_fixture.h"
 
 #define EXPECT_VALUE(type, expected, start, size)					\
 	do {										\
@@ -58,16 +59,16 @@ TEST_F(svm, what_is_set_is_told)
 						KFD_IOCTL_SVM_FLAG_GPU_EXEC), self->mem, SIZE);
 	EXPECT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_GRANULARITY, 3));
 	EXPECT_VALUE(SVM_GRANULARITY, 3, self->mem, SIZE);
-	/* More than there can be. */
+	/* More than the maximum. */
 	EXPECT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_GRANULARITY, 0xff));
 	EXPECT_VALUE(SVM_GRANULARITY, 0x3f, self->mem, SIZE);
-	/* Flags that nobody knows are kept. */
+	/* Unknown flags are kept. */
 	EXPECT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_SET_FLAGS, 1u << 30));
 	EXPECT_VALUE(SVM_SET_FLAGS, 1u << 30 | KFD_IOCTL_SVM_FLAG_COHERENT |
 		     KFD_IOCTL_SVM_FLAG_GPU_EXEC, self->mem, SIZE);
 }
 
-/* Where the memory is to be is kept, whether it comes there or not. */
+/* The location is kept, whether the memory goes there or not. */
 TEST_F(svm, prefetch_is_told)
 {
 	memset(self->mem, 1, SIZE);
@@ -107,7 +108,7 @@ TEST_F(svm, attributes_apply_in_order)
 	EXPECT_EQ(SVM_UNDEFINED, asked[5].value);
 }
 
-/* Of several ranges: what they have in common. Parts of which nothing was said do not count. */
+/* For several ranges: their common values. Parts without attributes do not count. */
 TEST_F(svm, several_ranges)
 {
 	const size_t half = SIZE / 2;
@@ -127,7 +128,7 @@ TEST_F(svm, several_ranges)
 	EXPECT_VALUE(SVM_SET_FLAGS, SVM_DEFAULT_FLAGS, self->mem, SIZE);
 	EXPECT_VALUE(SVM_CLR_FLAGS, ~(SVM_DEFAULT_FLAGS | KFD_IOCTL_SVM_FLAG_GPU_EXEC),
 		     self->mem, SIZE);
-	/* Neither kind of access is all of the range's. */
+	/* Neither kind of access applies to all of the range. */
 	EXPECT_ACCESS(SVM_NO_ACCESS, self->mem, SIZE);
 	EXPECT_ACCESS(SVM_ACCESS, self->mem, half);
 	EXPECT_ACCESS(SVM_IN_PLACE, self->mem + half, half);
@@ -187,7 +188,7 @@ TEST_F(svm, no_whole_pages)
 	EXPECT_EQ(EINVAL, svm(FD, UINT32_MAX, self->mem, SIZE, &one, 1));
 }
 
-/* A range that wraps, or goes beyond what a process can have. */
+/* A range that wraps, or exceeds the process's addresses. */
 TEST_F(svm, beyond_memory)
 {
 	const uint64_t page = KFD_PAGE;
@@ -218,7 +219,7 @@ TEST_F(svm, bad_attributes_to_set)
 	for (i = 2; i < ARRAY_SIZE(of_a_gpu); i++)
 		EXPECT_EQ(EINVAL, svm_set(FD, self->mem, SIZE, of_a_gpu[i], 0));
 	EXPECT_EQ(EINVAL, svm_set(FD, self->mem, SIZE, SVM_PREFETCH, SVM_UNDEFINED));
-	/* One that is bad leaves all as it was. */
+	/* A bad attribute leaves all unchanged. */
 	EXPECT_EQ(EINVAL, svm(FD, SVM_SET, self->mem, SIZE, mixed, 2));
 	EXPECT_VALUE(SVM_GRANULARITY, SVM_DEFAULT_GRANULARITY, self->mem, SIZE);
 }
@@ -236,7 +237,7 @@ TEST_F(svm, bad_attributes_to_get)
 	EXPECT_EQ(EINVAL, svm_get(FD, self->mem, SIZE, SVM_ACCESS, &value));
 }
 
-/* Which of two mistakes is told. */
+/* Of two mistakes, which is reported. */
 TEST_F(svm, order_of_answers)
 {
 	uint32_t value = 0;
@@ -244,16 +245,16 @@ TEST_F(svm, order_of_answers)
 	ASSERT_EQ(0, munmap(PAGE(1), KFD_PAGE));
 	EXPECT_EQ(EFAULT, svm_set(FD, self->mem, SIZE, SVM_GRANULARITY, 4));
 	EXPECT_EQ(EFAULT, svm_get(FD, self->mem, SIZE, SVM_GRANULARITY, &value));
-	/* Attributes before addresses, but for those that are asked. */
+	/* Attributes before addresses, except for a GET. */
 	EXPECT_EQ(EINVAL, svm_set(FD, self->mem, SIZE, 8, 4));
 	EXPECT_EQ(EFAULT, svm_get(FD, self->mem, SIZE, 8, &value));
 	EXPECT_EQ(EFAULT, svm_get(FD, self->mem, SIZE, SVM_NO_ACCESS, &value));
-	/* Nothing came of it, where there is memory. */
+	/* Memory that is there is unchanged. */
 	EXPECT_VALUE(SVM_GRANULARITY, SVM_DEFAULT_GRANULARITY, self->mem, KFD_PAGE);
 	EXPECT_VALUE(SVM_GRANULARITY, SVM_DEFAULT_GRANULARITY, PAGE(2), SIZE - 2 * KFD_PAGE);
 }
 
-/* Before an address space of any GPU is acquired nothing can be set. */
+/* Nothing can be set before an address space of any GPU is acquired. */
 TEST(without_a_vm)
 {
 	struct kfd_dev dev;
@@ -264,7 +265,7 @@ TEST(without_a_vm)
 	EXPECT_EQ(EINVAL, svm_set(dev.fd, mem, SIZE, SVM_GRANULARITY, 4));
 	EXPECT_EQ(0, svm(dev.fd, SVM_GET, mem, SIZE, &one, 1));
 	EXPECT_EQ(SVM_DEFAULT_GRANULARITY, one.value);
-	/* Nor is looked at where it would be. */
+	/* The addresses are not even checked. */
 	EXPECT_EQ(EINVAL, svm_set(dev.fd, (void *)0x10000, KFD_PAGE, SVM_GRANULARITY, 4));
 	EXPECT_EQ(EFAULT, svm(dev.fd, SVM_GET, (void *)0x10000, KFD_PAGE, &one, 1));
 	EXPECT_EQ(0, kfd_acquire_vm(dev.fd, dev.drm_fd, dev.gpu_id));
@@ -272,7 +273,7 @@ TEST(without_a_vm)
 	kfd_close(&dev);
 }
 
-/* Device memory is none of the process's own. */
+/* Device memory is not the process's own. */
 TEST_F(svm, device_memory)
 {
 	struct kfd_bo bo;
@@ -299,7 +300,7 @@ static int alloc_at(const struct kfd_dev *dev, const void *at, size_t size, uint
 	return err;
 }
 
-/* What a buffer is mapped at cannot be the process's memory, too. */
+/* Addresses of a mapped buffer cannot be the process's memory, too. */
 TEST_F(svm, where_a_buffer_is)
 {
 	uint64_t handle;
@@ -318,7 +319,7 @@ TEST_F(svm, where_a_buffer_is)
 	EXPECT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_GRANULARITY, 4));
 }
 
-/* Nor can a buffer be where the process's memory is, before that is gone. */
+/* Nor can a buffer be mapped at the process's memory, before that is gone. */
 TEST_F(svm, buffer_where_a_range_is)
 {
 	uint64_t handle;
@@ -348,7 +349,7 @@ TEST_F(svm, range_of_userptr)
 		  alloc_at(&self->dev, elsewhere, KFD_PAGE, KFD_ALLOC_USERPTR, PAGE(2), &handle));
 }
 
-/* What was said of memory goes with it: what comes in its place has none of that. */
+/* The attributes of memory go with it: memory that replaces it has none of them. */
 TEST_F(svm, unmapped_and_mapped_again)
 {
 	ASSERT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_GRANULARITY, 4));
@@ -358,16 +359,16 @@ TEST_F(svm, unmapped_and_mapped_again)
 	EXPECT_VALUE(SVM_GRANULARITY, 4, self->mem, 8 * KFD_PAGE);
 	EXPECT_VALUE(SVM_GRANULARITY, 4, PAGE(16), SIZE - 16 * KFD_PAGE);
 	EXPECT_VALUE(SVM_GRANULARITY, 4, self->mem, SIZE);
-	/* In one go. */
+	/* In one call. */
 	ASSERT_EQ(PAGE(32), anonymous(PAGE(32), 8 * KFD_PAGE, PROT_READ | PROT_WRITE));
 	EXPECT_VALUE(SVM_GRANULARITY, SVM_DEFAULT_GRANULARITY, PAGE(32), 8 * KFD_PAGE);
-	/* What changes of it otherwise does not matter. */
+	/* Other changes of the memory do not matter. */
 	ASSERT_EQ(0, mprotect(self->mem, 4 * KFD_PAGE, PROT_NONE));
 	ASSERT_EQ(0, madvise(self->mem, 4 * KFD_PAGE, MADV_DONTNEED));
 	EXPECT_VALUE(SVM_GRANULARITY, 4, self->mem, 8 * KFD_PAGE);
 }
 
-/* It does not move along. */
+/* Attributes do not move along. */
 TEST_F(svm, moved)
 {
 	uint8_t *elsewhere = kfd_reserve(SIZE, 2u << 20);
@@ -380,7 +381,7 @@ TEST_F(svm, moved)
 	EXPECT_VALUE(SVM_GRANULARITY, SVM_DEFAULT_GRANULARITY, self->mem, SIZE);
 }
 
-/* A child has memory of its own, and nothing to say by its parent's file. */
+/* A child has memory of its own, and cannot set anything by its parent's file. */
 TEST_F(svm, child)
 {
 	int status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page faults that are retried (XNACK) beside what else a process does with its memory: they are dealt with soon, so that its queues
- * get on, and nobody takes them for hung.
+ * Page faults that are retried (XNACK) beside other changes of a process's memory: they are
+ * resolved soon, so that the queues get on and are not taken for hung.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #define MIB		(1ull << 20)
 #define HUGE		(2 * MIB)
-/* What takes some seconds in small pages. */
+/* An amount that takes some seconds in small pages. */
 #define MUCH		(1024 * MIB)
 
 FIXTURE(svm_beside)
@@ -55,7 +55,7 @@ static void *call_long(void *data)
 	return NULL;
 }
 
-/* A queue that comes to a page does not wait until another thread's call is through with a gigabyte. */
+/* A queue that needs a page does not wait until another thread's call has done a gigabyte. */
 TEST_F(svm_beside, a_long_call)
 {
 	struct long_call call = { .dev = &self->dev, .mem = self->mem, .err = -1 };
@@ -76,7 +76,7 @@ TEST_F(svm_beside, a_long_call)
 	munmap(mem, SIZE);
 }
 
-/* Threads that change a process's memory all the time: somebody always waits for its lock. */
+/* Threads that change a process's memory all the time: its lock always has a waiter. */
 #define CHANGERS	4u
 
 struct changers {
@@ -102,7 +102,10 @@ static void *change_all_the_time(void *data)
 /* More queues than an engine has slots for. */
 #define OTHERS		3u
 
-/* A queue that comes to pages of a process with many threads gets them, and is no failure when others want its slot. */
+/*
+ * A queue that faults in a process with many threads gets its pages, and is not a failure when
+ * other queues want its slot.
+ */
 TEST_F(svm_beside, threads_that_change_memory)
 {
 	struct changers changers = { .mem = self->mem };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page faults that are retried (XNACK on): queues come to memory of which nobody has said anything, and find what the process has
- * there. What it has not is an error, with the address of the access.
+ * Page faults that are retried (XNACK on): queues access memory without attributes, and find
+ * the process's memory there. An access to unmapped memory is an error, with the address of the
+ * access.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -29,7 +30,7 @@
 #define MIB		(1ull << 20)
 #define HUGE		(2 * MIB)
 #define LANES		64u
-/* Pages of a storm: so many waves' that a quarter is theirs, too. */
+/* Pages of a storm: a multiple of a wave's lanes, and so is a quarter of them. */
 #define STORM		work(1280, 512)
 
 FIXTURE(svm_faults)
@@ -72,7 +73,7 @@ static void start_copy(struct kfd_queue *queue, const void *dst, const void *src
 	kfd_queue_submit(queue, p.dwords, p.count);
 }
 
-/* Has waves touch @pages pages at @mem, a multiple of LANES; see touch_program in waves.s. */
+/* Makes waves touch @pages pages at @mem, a multiple of LANES; see touch_program in waves.s. */
 static bool start_touch(struct kfd_compute *queue, const struct waves *waves, void *mem,
 			unsigned int pages)
 {
@@ -84,14 +85,15 @@ static bool start_touch(struct kfd_compute *queue, const struct waves *waves, vo
 	return kfd_compute_pm4(queue, &p);
 }
 
-/* Whether each page was touched @times times. */
+/* True if each page was touched @times times. */
 static bool touched(const uint8_t *mem, unsigned int pages, uint32_t times)
 {
 	const uint64_t end = kfd_now_ms() + WAIT_MS;
 	unsigned int i;
 
 	for (i = 0; i < pages; i++) {
-		const volatile uint32_t *word = (const volatile uint32_t *)(mem + (size_t)i * KFD_PAGE);
+		const volatile uint32_t *word =
+			(const volatile uint32_t *)(mem + (size_t)i * KFD_PAGE);
 
 		while (word[1] < times && kfd_now_ms() < end)
 			usleep(200);
@@ -103,7 +105,7 @@ static bool touched(const uint8_t *mem, unsigned int pages, uint32_t times)
 	return true;
 }
 
-/* The fault at @address is told, and nothing more. */
+/* Expects a report of the fault at @address, and no other. */
 #define EXPECT_FAULT(address, is_read_only)						\
 	do {										\
 		struct kfd_event_data data = { .event_id = self->fault };		\
@@ -123,14 +125,14 @@ TEST_F(svm_faults, sdma_comes_to_memory)
 	uint8_t *from = memory(NULL, SIZE), *to = memory(NULL, SIZE);
 
 	memset(from, 0x11, SIZE);
-	/* Of what it writes there is nothing yet. */
+	/* The destination of the copy has no pages yet. */
 	ASSERT_EQ(0, copy(&self->queue, to, from, SIZE));
 	EXPECT_TRUE(all(to, 0x11, SIZE));
-	/* What the process changes, the GPU sees, */
+	/* The GPU sees the process's changes, */
 	memset(from, 0x12, SIZE);
 	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, from, SIZE));
 	EXPECT_TRUE(all(self->vram.cpu, 0x12, SIZE));
-	/* also when there are other pages. */
+	/* also with other pages. */
 	ASSERT_EQ(0, madvise(from, SIZE, MADV_DONTNEED));
 	ASSERT_EQ(0, copy(&self->queue, self->vram.cpu, from, SIZE));
 	EXPECT_TRUE(all(self->vram.cpu, 0, SIZE));
@@ -143,7 +145,7 @@ TEST_F(svm_faults, waves_come_to_memory)
 
 	ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, LANES));
 	EXPECT_TRUE(touched(mem, LANES, 1));
-	/* With other pages, by the kernel's will. */
+	/* With other pages, by a decision of the kernel. */
 	madvise(mem, LANES * KFD_PAGE, MADV_PAGEOUT);
 	ASSERT_TRUE(start_touch(&self->compute, &self->waves, mem, LANES));
 	EXPECT_TRUE(touched(mem, LANES, 2));
@@ -151,8 +153,8 @@ TEST_F(svm_faults, waves_come_to_memory)
 }
 
 /*
- * Each page is to fault on its own, and stays in system memory: the storm is what counts, not the way of single pages to VRAM, for which an SDMA engine would
- * stand too long.
+ * Makes each page fault on its own and stay in system memory. The storm is the subject, not the
+ * move of single pages to VRAM, for which an SDMA engine would stall too long.
  */
 static int one_by_one(int fd, const void *mem, size_t size)
 {
@@ -177,8 +179,9 @@ TEST_F(svm_faults, storm_of_waves)
 }
 
 /*
- * Pages that one access needs at once, of memory that is one piece now and was not when the GPU came to its end: what comes of a fault in one
- * part does not take the other from the GPU. The processor does not look meanwhile, which would bring them back.
+ * Pages that one access needs at once, in memory that is one piece now but was not when the GPU
+ * reached its end: resolving a fault in one part does not take the other part from the GPU. The
+ * processor does not look meanwhile, as that would bring them back.
  */
 TEST_F(svm_faults, waves_across_chunks)
 {
@@ -195,7 +198,10 @@ TEST_F(svm_faults, waves_across_chunks)
 
 TEST_F(svm_faults, storm_of_sdma)
 {
-	/* No more in one packet than the engine may stand for while the kernel's ring, which clears VRAM, wants it. */
+	/*
+	 * No more in one packet than the engine may stall for while the kernel's ring, which
+	 * clears VRAM, needs it.
+	 */
 	const size_t size = STORM / 8 * KFD_PAGE;
 	uint8_t *mem = memory(self->mem, 2 * size);
 
@@ -327,7 +333,10 @@ TEST_F(svm_faults, nothing_of_what_was_before)
 	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
 }
 
-/* Who unmaps memory when the GPU is through with it does nothing wrong, however many faults of it are still to be looked at. */
+/*
+ * A process may unmap memory when the GPU is done with it, however many of its faults are still
+ * pending.
+ */
 TEST_F(svm_faults, unmapped_when_done)
 {
 	unsigned int i;
@@ -344,8 +353,9 @@ TEST_F(svm_faults, unmapped_when_done)
 }
 
 /*
- * The same where who unmaps memory is stopped when the process has it no more, and nobody was told yet: others have the mmap lock for reading then. That
- * it takes long to come there, with many pieces, lets them wait for it.
+ * The same if the unmapping thread is preempted after the unmap, before the notifiers have run:
+ * others then hold the mmap lock for reading. The unmap takes long to get there, with many
+ * pieces, so that others wait for the lock.
  */
 TEST_F(svm_faults, unmapped_by_who_is_cut_in_on)
 {
@@ -367,7 +377,7 @@ TEST_F(svm_faults, unmapped_by_who_is_cut_in_on)
 	EXPECT_TRUE(kfd_compute_works(&self->compute, WAIT_MS));
 }
 
-/* Whoever goes is let go, whatever it waits for. *@stands becomes 1 when it does. */
+/* A process that ends can end, whatever it waits for. *@stands becomes 1 when it waits. */
 static int wait_for_page(volatile uint32_t *stands, bool waves)
 {
 	struct kfd_compute compute;
@@ -419,7 +429,7 @@ static void let_go(struct __test_metadata *_metadata, FIXTURE_DATA(svm_faults) *
 			_exit(wait_for_page(stands, waves));
 		EXPECT_TRUE(kfd_becomes(stands, 1, WAIT_MS));
 		usleep(i * 3000);
-		/* One may come to its end. */
+		/* One of them may come to its end. */
 		if (i < last)
 			ASSERT_EQ(0, kill(pid, SIGKILL));
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
@@ -427,7 +437,7 @@ static void let_go(struct __test_metadata *_metadata, FIXTURE_DATA(svm_faults) *
 			EXPECT_EQ(0, status);
 	}
 	TH_LOG("the longest retry: %llu us", model_count("retries", "longest_us"));
-	/* The others have lost nothing. */
+	/* The other processes have lost nothing. */
 	EXPECT_TRUE(kfd_compute_works(&self->compute, WAIT_MS));
 	EXPECT_EQ(0, copy(&self->queue, self->vram.cpu, memory(NULL, SIZE), SIZE));
 }
@@ -460,7 +470,10 @@ static void *unmap_and_map(void *data)
 	return NULL;
 }
 
-/* The process changes all it can while the GPU is there; what it reads is what there is, or was. */
+/*
+ * The process makes all kinds of changes during the GPU's accesses; these read current or
+ * former content.
+ */
 TEST_F(svm_faults, changes_meanwhile)
 {
 	struct racer racer = { .mem = memory(self->mem, SIZE) };
@@ -477,7 +490,7 @@ TEST_F(svm_faults, changes_meanwhile)
 	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, self->fault, 0));
 }
 
-/* A page that the process gets by a file. */
+/* A page that the process gets from a file. */
 TEST_F(svm_faults, files)
 {
 	uint8_t *mem;
@@ -493,7 +506,7 @@ TEST_F(svm_faults, files)
 	EXPECT_TRUE(all(mem, 0x51, SIZE));
 }
 
-/* Who watches is told of the page, when it is about to be mapped and when it is. */
+/* A watcher gets a line before a page is mapped, and one after it. */
 TEST_F(svm_faults, told)
 {
 	uint8_t *mem = memory(self->mem, SIZE);
@@ -503,7 +516,7 @@ TEST_F(svm_faults, told)
 
 	ASSERT_LE(0, file);
 	ASSERT_EQ(0, copy(&self->queue, mem + KFD_PAGE, self->vram.cpu, KFD_PAGE));
-	/* The page is there before its second line is. */
+	/* The page is there before its second line. */
 	ASSERT_TRUE(smi_lines(file, 2, text, sizeof(text)));
 	snprintf(wanted, sizeof(wanted), "7 -%d @%lx(%x) W\n8 -%d @%lx(%x) M\n", getpid(), page,
 		 GPU, getpid(), page, GPU);
@@ -530,7 +543,7 @@ TEST_F(mode, changes)
 	EXPECT_EQ(0, xnack_get(FD));
 }
 
-/* Who may use memory of which nobody has said anything. */
+/* Access to memory without attributes. */
 TEST_F(mode, access)
 {
 	uint8_t *mem = memory(NULL, SIZE);
@@ -544,7 +557,7 @@ TEST_F(mode, access)
 	EXPECT_EQ(SVM_NO_ACCESS, svm_access(FD, mem, SIZE, GPU));
 }
 
-/* What was said holds in either mode. */
+/* Attributes that were set apply in either mode. */
 TEST_F(mode, with_memory)
 {
 	struct kfd_queue queue;
@@ -565,7 +578,10 @@ TEST_F(mode, with_memory)
 	}
 }
 
-/* A queue finds what a change of the mode took though nobody but its process has run since. */
+/*
+ * A queue finds memory that a change of the mode took, though no thread but the caller has run
+ * since.
+ */
 TEST_F(mode, with_memory_at_once)
 {
 	struct kfd_queue queue;

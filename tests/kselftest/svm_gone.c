@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shared virtual memory of processes that live through it that their GPU goes, and
- * what of it outlives the processes.
+ * Shared virtual memory of processes that survive the removal of their GPU, and the parts of it
+ * that outlive the processes.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
 #define SIZE		(64u * KFD_PAGE)
-/* For what must come, and what hangs if it does not. */
+/* Timeout for events that must come: later means a hang. */
 #define COMES_MS	20000u
 
 FIXTURE(svm_gone)
@@ -41,7 +41,7 @@ static int share(const struct kfd_dev *dev, void *mem, size_t size)
 	return svm_set(dev->fd, mem, size, SVM_ACCESS, dev->gpu_id);
 }
 
-/* The process gets the GPU that has come back. */
+/* Opens the GPU that has come back. */
 static int open_again(struct kfd_dev *dev)
 {
 	struct kfd_dev found;
@@ -57,7 +57,10 @@ static int open_again(struct kfd_dev *dev)
 	return err ? err : kfd_acquire_vm(dev->fd, dev->drm_fd, dev->gpu_id);
 }
 
-/* More often than there are places for GPUs, if it is to be the long form; what was said of one that is gone counts no more. */
+/*
+ * In its long form, more often than there are places for GPUs. Attributes for a GPU that is
+ * gone do not count any more.
+ */
 TEST_F_TIMEOUT(svm_gone, again_and_again, 3000)
 {
 	const char *said = getenv("RKFD_TIMES");
@@ -80,7 +83,7 @@ TEST_F_TIMEOUT(svm_gone, again_and_again, 3000)
 	}
 }
 
-/* A call that has much to do, by a thread. */
+/* A long call, made by a thread. */
 struct call {
 	const struct kfd_dev *dev;
 	void *mem;
@@ -111,8 +114,12 @@ static size_t resident(void)
 #define MUCH		(512u << 20)
 #define BEGUN		(16u << 20)
 
-/* Who takes the GPU away does not wait until half a gigabyte was found. */
-TEST_F(svm_gone, in_the_middle)
+/*
+ * Unbinds the GPU while @call_thread has half a gigabyte of the process's memory found:
+ * the unbind does not wait until all of it was found.
+ */
+static void unbind_in_the_middle(struct __test_metadata *_metadata, FIXTURE_DATA(svm_gone) *self,
+				 void *(*call_thread)(void *))
 {
 	struct call call = { .dev = &self->dev, .size = MUCH, .err = -1 };
 	const size_t before = resident();
@@ -122,7 +129,7 @@ TEST_F(svm_gone, in_the_middle)
 	call.mem = kfd_reserve(MUCH, 2u << 20);
 	ASSERT_EQ(call.mem, anonymous(call.mem, MUCH, PROT_READ | PROT_WRITE));
 	ASSERT_EQ(0, madvise(call.mem, MUCH, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, call_share, &call));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, call_thread, &call));
 	while (resident() < before + BEGUN && kfd_now_ms() < end)
 		usleep(1000);
 	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
@@ -134,7 +141,15 @@ TEST_F(svm_gone, in_the_middle)
 	EXPECT_EQ(0, open_again(&self->dev));
 }
 
-/* Memory in the VRAM of a GPU that goes is still the process's, and a child's whose parent is gone. */
+TEST_F(svm_gone, in_the_middle)
+{
+	unbind_in_the_middle(_metadata, self, call_share);
+}
+
+/*
+ * Memory in the VRAM of a GPU that goes stays the process's, and that of a child whose parent
+ * has ended.
+ */
 TEST_F(svm_gone, in_vram)
 {
 	const size_t words = 3 * (2u << 20) / 4;
@@ -193,7 +208,7 @@ static bool device_of(const struct kfd_dev *dev, char *name, size_t size)
 	return true;
 }
 
-/* What two GPUs are given in one call. */
+/* Shares memory with two GPUs in one call. */
 struct both {
 	const struct kfd_dev *dev, *other;
 	void *mem;
@@ -211,7 +226,7 @@ static void *call_share_both(void *arg)
 	return NULL;
 }
 
-/* When one of them goes, the other has all of it by the time that the call says so. */
+/* When one of them goes, the other has all of the memory by the return of the call. */
 TEST_F(svm_gone, in_the_middle_with_another)
 {
 	struct kfd_dev other;
@@ -255,34 +270,18 @@ static void *call_map(void *arg)
 	struct call *call = arg;
 	uint64_t handle;
 
-	call->err = kfd_userptr_create(call->dev, call->mem, call->size, KFD_ALLOC_USERPTR, &handle);
+	call->err = kfd_userptr_create(call->dev, call->mem, call->size, KFD_ALLOC_USERPTR,
+				       &handle);
 	return NULL;
 }
 
 /* The same of one large buffer of the process's memory, while a call maps it. */
 TEST_F(svm_gone, in_the_middle_of_a_buffer)
 {
-	struct call call = { .dev = &self->dev, .size = MUCH, .err = -1 };
-	const size_t before = resident();
-	const uint64_t end = kfd_now_ms() + COMES_MS;
-	pthread_t thread;
-
-	call.mem = kfd_reserve(MUCH, 2u << 20);
-	ASSERT_EQ(call.mem, anonymous(call.mem, MUCH, PROT_READ | PROT_WRITE));
-	ASSERT_EQ(0, madvise(call.mem, MUCH, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, pthread_create(&thread, NULL, call_map, &call));
-	while (resident() < before + BEGUN && kfd_now_ms() < end)
-		usleep(1000);
-	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
-	ASSERT_EQ(0, pthread_join(thread, NULL));
-	EXPECT_EQ(ENODEV, call.err);
-	EXPECT_GT(before + MUCH, resident());
-	munmap(call.mem, MUCH);
-	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
-	EXPECT_EQ(0, open_again(&self->dev));
+	unbind_in_the_middle(_metadata, self, call_map);
 }
 
-/* And while its pages, which have gone, are found again. */
+/* The same while pages of a buffer, which were freed, are found again. */
 TEST_F(svm_gone, while_a_buffer_returns)
 {
 	uint8_t *mem = kfd_reserve(MUCH, 2u << 20);
@@ -290,7 +289,7 @@ TEST_F(svm_gone, while_a_buffer_returns)
 	size_t before;
 
 	ASSERT_EQ(mem, anonymous(mem, MUCH, PROT_READ | PROT_WRITE));
-	/* The first time it is found fast. */
+	/* The first time they are found fast. */
 	madvise(mem, MUCH, MADV_HUGEPAGE);
 	ASSERT_EQ(0, kfd_userptr_create(&self->dev, mem, MUCH, KFD_ALLOC_USERPTR, &handle));
 	ASSERT_EQ(0, madvise(mem, MUCH, MADV_NOHUGEPAGE));
@@ -314,7 +313,10 @@ static void *unload(void *arg)
 	return NULL;
 }
 
-/* A process that is gone still waits for a page that nobody brings: the module can be unloaded. */
+/*
+ * A process that is ending still waits for a page that does not come: the module can be
+ * unloaded.
+ */
 TEST_F(svm_gone, module_while_file_is_away)
 {
 	const char *module = getenv("RKFD_MODULE");

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shared virtual memory in huge pages, which are split on their way to VRAM: what is done to parts of them there leaves
- * the rest as it was, and a child may give them up at any moment.
+ * Shared virtual memory in huge pages, which are split on their way to VRAM. Changes to parts
+ * of them there leave the rest unchanged, and a child may give them up at any moment.
  */
 #include <sys/wait.h>
 
 #include "kfd_svm.h"
 #include "objects.h"
 #include "pagemap.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
@@ -38,7 +38,7 @@ static bool numbered(const void *mem, size_t pages, uint32_t first)
 	return true;
 }
 
-/* How much of the mapping that begins at @mem is in huge pages, wherever they are, bytes. */
+/* The part of the mapping at @mem that is in huge pages, wherever they are, in bytes. */
 static size_t in_huge_pages(const void *mem)
 {
 	FILE *file = fopen("/proc/self/smaps", "r");
@@ -59,8 +59,9 @@ static size_t in_huge_pages(const void *mem)
 }
 
 /*
- * @size bytes at an address of a huge page, in a mapping of their own that nobody has touched; NULL when there are none. What is
- * around them is not mapped, so that the kernel does not make one of two mappings.
+ * @size bytes at an address of a huge page, in a mapping of their own that has not been
+ * touched; NULL on failure. Their surroundings are unmapped, so that the kernel does not merge
+ * two mappings.
  */
 static uint8_t *fresh(size_t size)
 {
@@ -75,7 +76,10 @@ static uint8_t *fresh(size_t size)
 	return mem;
 }
 
-/* The same in huge pages, which are numbered from @first; NULL also when the kernel has given no huge pages. */
+/*
+ * The same in huge pages, which are numbered from @first; NULL also when the kernel has given
+ * no huge pages.
+ */
 static uint8_t *numbered_huge(size_t size, uint32_t first)
 {
 	uint8_t *mem = fresh(size);
@@ -86,7 +90,7 @@ static uint8_t *numbered_huge(size_t size, uint32_t first)
 	return in_huge_pages(mem) == size ? mem : NULL;
 }
 
-/* The GPU finds @pages pages, SIZE at most, from page @page of @mem on, with their numbers. */
+/* The GPU finds the numbers of @pages pages, SIZE at most, from page @page of @mem on. */
 #define EXPECT_GPU_FINDS(mem, page, pages, first)				\
 	do {									\
 		memset(self->vram.cpu, 0xee, SIZE);				\
@@ -105,7 +109,7 @@ TEST_F(userptr, come_back)
 	ASSERT_EQ(0, svm_set(FD, mem, size, SVM_ACCESS, GPU));
 	EXPECT_PREFETCH(mem, size);
 	EXPECT_GPU_FINDS(mem, 700, 16, 1000);
-	/* The CPU's touch brings that one, */
+	/* The CPU's access brings that one back, */
 	EXPECT_TRUE(numbered(AT(mem, HUGE_PAGES + 3), 1, 1000 + HUGE_PAGES + 3));
 	EXPECT_EQ(2 * HUGE_PAGES, in_vram(mem, size));
 	/* and a call the others. */
@@ -117,7 +121,7 @@ TEST_F(userptr, come_back)
 	EXPECT_TRUE(numbered(mem, size / KFD_PAGE, 1000));
 }
 
-/* What nobody has touched comes as zeroes. */
+/* Untouched memory comes as zeroes. */
 TEST_F(userptr, holes)
 {
 	uint8_t *mem = fresh(HUGE);
@@ -136,7 +140,7 @@ TEST_F(userptr, holes)
 	EXPECT_TRUE(all(mem, 0, HUGE));
 }
 
-/* The GPU may use the middle of a page alone, which begins and ends where it may, and not elsewhere. */
+/* The GPU has access to the middle of a page only, and not to the parts around it. */
 TEST_F(userptr, used_in_part)
 {
 	static const size_t firsts[] = { 3, 64, 511, 77, 496 }, counts[] = { 5, 16, 1, 1, 16 };
@@ -156,7 +160,7 @@ TEST_F(userptr, used_in_part)
 	EXPECT_TRUE(numbered(mem, HUGE_PAGES, 3000));
 }
 
-/* A part goes, the rest is in VRAM as before; all of it is given back when the last page is. */
+/* A part is unmapped, and the rest stays in VRAM; all of it is freed with the last page. */
 TEST_F(userptr, unmapped_in_part)
 {
 	uint8_t *mem = numbered_huge(HUGE, 4000);
@@ -179,7 +183,7 @@ TEST_F(userptr, unmapped_in_part)
 		EXPECT_TRUE(objects_become("shared_vram_bytes", 0, WAIT_MS));
 }
 
-/* What is given up and touched again is new. */
+/* Memory that is given up and touched again is new. */
 TEST_F(userptr, given_up_in_part)
 {
 	uint8_t *mem = numbered_huge(HUGE, 5000);
@@ -191,8 +195,8 @@ TEST_F(userptr, given_up_in_part)
 	EXPECT_GPU_FINDS(mem, 90, 10, 5000);
 	EXPECT_GPU_FINDS(mem, 104, 10, 5000);
 	memset(self->vram.cpu, 0xee, SIZE);
-	EXPECT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->vram.cpu, (uintptr_t)AT(mem, 100),
-				    4 * KFD_PAGE, WAIT_MS));
+	EXPECT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->vram.cpu,
+				    (uintptr_t)AT(mem, 100), 4 * KFD_PAGE, WAIT_MS));
 	EXPECT_TRUE(all(self->vram.cpu, 0, 4 * KFD_PAGE));
 	EXPECT_TRUE(numbered(mem, 100, 5000));
 	EXPECT_TRUE(numbered(AT(mem, 104), HUGE_PAGES - 104, 5104));
@@ -216,7 +220,7 @@ TEST_F(userptr, protected_in_part)
 	EXPECT_TRUE(numbered(AT(mem, 144), HUGE_PAGES - 144, 6144));
 }
 
-/* At another address, of a huge page or not, it is the same memory. */
+/* Memory is the same at another address, of a huge page or not. */
 TEST_F(userptr, moved)
 {
 	unsigned int i;
@@ -237,7 +241,10 @@ TEST_F(userptr, moved)
 	}
 }
 
-/* A child has what there was, and the parent's GPU writes what is the parent's alone; then the child gives a part of it up. */
+/*
+ * A child has the memory of the time of the fork, and the parent's GPU writes only to the
+ * parent's; then the child gives up a part of it.
+ */
 TEST_F(userptr, forked)
 {
 	uint8_t *mem = numbered_huge(2 * HUGE, 8000);
@@ -280,7 +287,7 @@ TEST_F(userptr, forked)
 	EXPECT_TRUE(numbered(AT(mem, 48), 2 * HUGE_PAGES - 48, 8048));
 }
 
-/* What a buffer wants the VRAM for comes back, whoever shares it. */
+/* VRAM that a buffer needs is moved out, whichever processes share it. */
 TEST_F(userptr, buffers_go_first)
 {
 	const uint64_t before = kfd_available(&self->dev);
@@ -315,8 +322,9 @@ TEST_F(userptr, buffers_go_first)
 }
 
 /*
- * A child gives up what its parent has come back at that moment. A kernel that has a huge page on the way, not pieces of
- * it, gives it up twice, and hangs (7.3.4: zap_huge_pmd_folio).
+ * A child gives up memory at the moment that its parent brings it back. A kernel that has a
+ * huge page in transit, not pieces of it, gives it up twice, and hangs (7.3.4:
+ * zap_huge_pmd_folio).
  */
 TEST_F(userptr, given_up_on_the_way)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the GPU sees of shared virtual memory, with page faults not retried: what the process has, as far as it was said that
- * it may, and never what the process had.
+ * The GPU's view of shared virtual memory, without retried page faults: the process's current
+ * memory, as far as the GPU has access, and never the process's former memory.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,14 +9,17 @@
 
 #include "kfd_svm.h"
 #include "packets.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
 #define PAGE(n)		(self->mem + (size_t)(n) * KFD_PAGE)
 #define PAGES		(SIZE / KFD_PAGE)
 
-/* The fixture is userptr's: a queue, VRAM as the other end of copies, an event of faults, and SIZE bytes at mem. */
+/*
+ * The fixture is userptr's: a queue, VRAM as the other end of copies, an event of faults, and
+ * SIZE bytes at mem.
+ */
 
 /* Memory of the process, filled with @value, that the GPU may use. */
 #define SHARE(value)								\
@@ -26,7 +29,7 @@
 		ASSERT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_ACCESS, GPU));	\
 	} while (0)
 
-/* Some pages of it as the GPU sees them. */
+/* Expects some pages of it as seen by the GPU. */
 #define EXPECT_PART(value, first, count)					\
 	do {									\
 		const size_t bytes = (count) * (size_t)KFD_PAGE;		\
@@ -36,7 +39,7 @@
 		EXPECT_TRUE(all(self->vram.cpu, value, bytes));			\
 	} while (0)
 
-/* The GPU gets nothing of @count pages from @first on. */
+/* Expects the GPU to get nothing of @count pages from @first on. */
 #define EXPECT_NO_READ(first, count)						\
 	do {									\
 		const size_t bytes = (count) * (size_t)KFD_PAGE;		\
@@ -63,7 +66,7 @@ TEST_F(userptr, shared_in_place)
 	EXPECT_GPU_WRITES(0x14);
 }
 
-/* Nobody has said that the GPU may. */
+/* The GPU has not been given access. */
 TEST_F(userptr, no_access)
 {
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
@@ -103,7 +106,7 @@ TEST_F(userptr, gpu_read_only)
 	EXPECT_TRUE(all(self->mem, 0x31, SIZE));
 }
 
-/* What is unmapped is the GPU's no more; the rest is. */
+/* The GPU loses unmapped memory, and keeps the rest. */
 TEST_F(userptr, unmapped_in_part)
 {
 	SKIP_ON_AMDKFD("pages that stay keep the fragment of those that are gone");
@@ -123,7 +126,7 @@ TEST_F(userptr, unmapped_as_a_whole)
 	EXPECT_NO_READ(0, PAGES);
 }
 
-/* A buffer of the driver's comes where the process has unmapped something. */
+/* A buffer of the driver's is placed where the process has unmapped something. */
 TEST_F(userptr, buffer_in_a_hole)
 {
 	const size_t hole = 4 * KFD_PAGE;
@@ -143,7 +146,7 @@ TEST_F(userptr, buffer_in_a_hole)
 	EXPECT_EQ(0, kfd_free(FD, handle));
 }
 
-/* What comes in its place is not the GPU's before somebody says so. */
+/* Memory that replaces it is not the GPU's before access is set. */
 TEST_F(userptr, other_memory_in_its_place)
 {
 	SKIP_ON_AMDKFD("pages that stay keep the fragment of those that are gone");
@@ -151,7 +154,7 @@ TEST_F(userptr, other_memory_in_its_place)
 	EXPECT_GPU_SEES(0x43);
 	ASSERT_EQ(PAGE(4), anonymous(PAGE(4), 4 * KFD_PAGE, PROT_READ | PROT_WRITE));
 	memset(PAGE(4), 0x44, 4 * KFD_PAGE);
-	/* Enough for whatever may still be done of it. */
+	/* Enough for anything that may still happen. */
 	usleep(100000);
 	EXPECT_PART(0x43, 0, 4);
 	EXPECT_PART(0x43, 8, PAGES - 8);
@@ -172,7 +175,7 @@ TEST_F(userptr, other_memory_shared)
 	EXPECT_GPU_WRITES(0x47);
 }
 
-/* Pages that the process gives up and gets anew where they were stay the GPU's. */
+/* Pages that the process gives up and gets anew at the same place stay accessible to the GPU. */
 TEST_F(userptr, given_up_and_touched_again)
 {
 	SHARE(0x51);
@@ -201,7 +204,7 @@ TEST_F(userptr, of_a_shared_file)
 	EXPECT_TRUE(all(content, 0x55, SIZE));
 }
 
-/* Memory that the process may only read is read by the GPU, too. */
+/* The GPU can read memory that the process may only read. */
 TEST_F(userptr, read_only_memory)
 {
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
@@ -215,7 +218,7 @@ TEST_F(userptr, read_only_memory)
 	EXPECT_TRUE(all(self->mem, 0x56, SIZE));
 }
 
-/* A child's writes are the child's, and the GPU's the parent's. */
+/* A child's writes stay the child's, and the GPU sees the parent's memory. */
 TEST_F(userptr, forked)
 {
 	int status, go[2];
@@ -244,7 +247,7 @@ TEST_F(userptr, forked)
 	EXPECT_GPU_SEES(0x63);
 }
 
-/* A range of several chunks, large pages among them, in pieces that were said one after the other. */
+/* A range of several chunks, large pages among them, set in pieces by one call after the other. */
 TEST_F(userptr, large)
 {
 	const size_t size = 3 * HUGE + 5 * KFD_PAGE;
@@ -268,10 +271,10 @@ TEST_F(userptr, large)
 	EXPECT_TRUE(all(mem, 0x72, size));
 }
 
-/* What changes beside the pages that a queue uses. */
+/* Changes beside the pages that a queue uses. */
 struct neighbours {
 	const struct kfd_dev *dev;
-	uint8_t *mem;		/* HUGE bytes, of which the first SIZE stay as they are */
+	uint8_t *mem;		/* HUGE bytes, of which the first SIZE do not change */
 	volatile bool stop;
 	unsigned int steps, failed;
 };
@@ -316,7 +319,10 @@ static void *change_neighbours(void *arg)
 	return NULL;
 }
 
-/* A queue works on while what lies beside its memory, of which it may have a large page, is changed in all ways. */
+/*
+ * A queue goes on working while the surroundings of its memory, perhaps in the same large page,
+ * are changed in all ways.
+ */
 TEST_F(userptr, neighbours_change)
 {
 	const char *seconds = getenv("RKFD_SECONDS");
@@ -347,7 +353,7 @@ TEST_F(userptr, neighbours_change)
 	printf("# %u rounds beside %u changes\n", rounds, they.steps);
 }
 
-/* Wanted in VRAM: the content is the same, wherever it is. */
+/* Prefetched to VRAM, the content is the same, wherever it is. */
 TEST_F(userptr, prefetched)
 {
 	SHARE(0x73);
@@ -359,7 +365,7 @@ TEST_F(userptr, prefetched)
 	EXPECT_TRUE(all(self->mem, 0x74, SIZE));
 }
 
-/* What is mapped at a range cannot be a buffer's, and a queue's ring not in it. */
+/* A buffer cannot be mapped over a range, and a queue's ring cannot be in one. */
 TEST_F(userptr, no_ring)
 {
 	struct kfd_ioctl_create_queue_args args;

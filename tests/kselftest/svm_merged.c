@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shared virtual memory whose pages the kernel may merge with others of the same content (KSM): it stays in system memory, as a page that is
- * being merged cannot go elsewhere, and goes to VRAM once it may not be merged any more.
+ * Shared virtual memory whose pages the kernel may merge with others of the same content (KSM).
+ * It stays in system memory, as a page that is being merged cannot move, and goes to VRAM once
+ * merging is off.
  */
 #include <pthread.h>
 #include <stdio.h>
 
 #include "kfd_svm.h"
 #include "pagemap.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
 #define PAGES		(SIZE / KFD_PAGE)
 #define KSM		"/sys/kernel/mm/ksm/"
 
-/* Has the kernel look for pages to merge all the time. */
+/* Makes the kernel look for pages to merge all the time. */
 static bool merge_always(void)
 {
 	return !kfd_write_file(KSM "sleep_millisecs", "0") &&
 	       !kfd_write_file(KSM "pages_to_scan", "1000") && !kfd_write_file(KSM "run", "1");
 }
 
-/* Takes apart what was merged. */
+/* Undoes all merges. */
 static void merge_never(void)
 {
 	kfd_write_file(KSM "run", "2");
 }
 
-/* How many pages of the process are merged. */
+/* The number of merged pages of the process. */
 static unsigned int merged(void)
 {
 	FILE *f = fopen("/proc/self/ksm_merging_pages", "re");
@@ -54,7 +55,7 @@ TEST_F(userptr, to_vram_when_not_merged)
 	ASSERT_EQ(0, madvise(self->mem, SIZE, MADV_UNMERGEABLE));
 	EXPECT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_PREFETCH, GPU));
 	EXPECT_EQ(PAGES, in_vram(self->mem, SIZE));
-	/* What is there stays when it is said that it may be merged. */
+	/* Memory that is there stays there when merging is allowed. */
 	ASSERT_EQ(0, madvise(self->mem, SIZE, MADV_MERGEABLE));
 	EXPECT_EQ(PAGES, in_vram(self->mem, SIZE));
 	EXPECT_GPU_SEES(0x21);
@@ -81,7 +82,10 @@ static void *prefetch(void *arg)
 	return NULL;
 }
 
-/* A page that is in the middle of being merged is found by nobody who moves it: it would be lost, and whoever comes to it would wait for ever. */
+/*
+ * A move must not find a page that is being merged: it would be lost, and each access to it
+ * would wait for ever.
+ */
 TEST_F(userptr, merged_meanwhile)
 {
 	struct prefetcher it = { .fd = FD, .gpu = GPU, .mem = self->mem };
@@ -98,7 +102,7 @@ TEST_F(userptr, merged_meanwhile)
 		const uint8_t value = (uint8_t)(1 + rounds++ % 16);
 
 		memset(self->mem, value, SIZE);
-		/* Pages are merged that have not changed when they are looked at again. */
+		/* The kernel merges pages that have not changed at its second look. */
 		usleep(20000);
 		if (merged() > most)
 			most = merged();
@@ -111,7 +115,8 @@ TEST_F(userptr, merged_meanwhile)
 	EXPECT_LT(0, it.rounds);
 	EXPECT_LT(0, most);
 	EXPECT_GPU_WRITES(0x22);
-	printf("# %u prefetches beside %u rounds, %u pages merged at most\n", it.rounds, rounds, most);
+	printf("# %u prefetches beside %u rounds, %u pages merged at most\n", it.rounds, rounds,
+	       most);
 }
 
 KFD_HARNESS_MAIN

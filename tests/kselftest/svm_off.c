@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The module without shared virtual memory (svm=0): nobody is told of any, and there is none. */
+/* The module without shared virtual memory (svm=0): it is neither reported nor available. */
 #include <errno.h>
 #include <stdio.h>
 
-#include "svm.h"
+#include "svm_fixture.h"
 
 TEST_F(svm, is_not_there)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where memory is after a queue has come to it (XNACK on): in the GPU's VRAM, unless somebody has said otherwise; with what is around it, as it was said how
- * much of it goes together; and in system memory again when the CPU touches it.
+ * The location of memory after a queue has accessed it (XNACK on): the GPU's VRAM, unless
+ * attributes say otherwise, together with its surroundings, by its granularity; and system
+ * memory again after an access of the CPU.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ FIXTURE(svm_place)
 	struct kfd_dev dev;
 	struct kfd_queue queue;
 	struct kfd_bo vram;	/* the other end of copies of a page */
-	uint8_t *mem;		/* two large pages' addresses, with memory of the process's */
+	uint8_t *mem;		/* addresses of two large pages, with memory of the process */
 };
 
 FIXTURE_SETUP(svm_place)
@@ -54,7 +55,7 @@ FIXTURE_TEARDOWN(svm_place)
 		EXPECT_TRUE(all(self->vram.cpu, value, KFD_PAGE));			\
 	} while (0)
 
-/* The GPU writes @value to the page at @mem. Who looks at it with the CPU has it come back. */
+/* The GPU writes @value to the page at @mem. A check by the CPU brings it back. */
 #define EXPECT_GPU_HAS_WRITTEN(value, mem)						\
 	do {										\
 		memset(self->vram.cpu, value, KFD_PAGE);				\
@@ -62,7 +63,7 @@ FIXTURE_TEARDOWN(svm_place)
 					    (uintptr_t)self->vram.cpu, KFD_PAGE, WAIT_MS)); \
 	} while (0)
 
-/* Of which nobody has said anything. */
+/* Memory without attributes. */
 TEST_F(svm_place, comes_to_vram)
 {
 	uint8_t *page = self->mem + 5 * KFD_PAGE;
@@ -73,7 +74,7 @@ TEST_F(svm_place, comes_to_vram)
 	EXPECT_EQ(0, in_vram(self->mem + HUGE, HUGE));
 	EXPECT_GPU_HAS_WRITTEN(0x32, page);
 	EXPECT_EQ(HUGE_PAGES, in_vram(self->mem, HUGE));
-	/* The CPU's touch brings all of it back, and the GPU's next one has it go there again. */
+	/* The CPU's access brings all of it back, and the GPU's next one moves it there again. */
 	EXPECT_TRUE(all(page, 0x32, KFD_PAGE));
 	EXPECT_EQ(0, in_vram(self->mem, HUGE));
 	EXPECT_TRUE(all(self->mem, 0x31, 5 * KFD_PAGE));
@@ -82,7 +83,7 @@ TEST_F(svm_place, comes_to_vram)
 	EXPECT_EQ(HUGE_PAGES, in_vram(self->mem, HUGE));
 }
 
-/* What nobody has touched yet never was in system memory, and is zeroes. */
+/* Memory that was never touched never was in system memory, and is zeroes. */
 TEST_F(svm_place, untouched)
 {
 	EXPECT_GPU_READS(0, self->mem + HUGE);
@@ -107,15 +108,15 @@ TEST_F(svm_place, preferred)
 	ASSERT_EQ(0, svm_set(FD, self->mem, HUGE, SVM_PREFERRED, SVM_SYSTEM));
 	EXPECT_GPU_READS(0x34, self->mem);
 	EXPECT_EQ(0, in_vram(self->mem, HUGE));
-	/* What is mapped stays where it is until somebody comes to it who does not find it. */
+	/* A mapped page stays where it is until an access does not find it. */
 	ASSERT_EQ(0, svm_set(FD, self->mem, HUGE, SVM_PREFERRED, GPU));
 	EXPECT_GPU_READS(0x34, self->mem);
 	EXPECT_EQ(0, in_vram(self->mem, HUGE));
-	/* In place, but best there. */
+	/* In place, but with VRAM as preferred location. */
 	ASSERT_EQ(0, svm_set(FD, self->mem + HUGE, HUGE, SVM_PREFERRED, GPU));
 	EXPECT_GPU_READS(0x34, self->mem + HUGE);
 	EXPECT_EQ(HUGE_PAGES, in_vram(self->mem + HUGE, HUGE));
-	/* Back, when it is best in system memory and the GPU comes to it anew. */
+	/* Back, when system memory is preferred and the GPU accesses it anew. */
 	ASSERT_EQ(0, svm_set(FD, self->mem + HUGE, HUGE, SVM_PREFERRED, SVM_SYSTEM));
 	self->mem[HUGE] = 0x34;
 	EXPECT_GPU_READS(0x34, self->mem + HUGE);
@@ -134,7 +135,10 @@ TEST_F(svm_place, in_place)
 	EXPECT_EQ(HUGE_PAGES, in_vram(self->mem, HUGE));
 }
 
-/* What a queue comes to need never be there all at once, so that nobody's share bounds it. */
+/*
+ * The memory that a queue accesses need never be there all at once, so the share does not bound
+ * it.
+ */
 TEST_F(svm_place, beyond_the_share)
 {
 	const uint64_t left = HUGE / 2;
@@ -174,7 +178,7 @@ TEST_F(svm_place, heap_and_stack)
 	EXPECT_EQ(0, in_vram(stack, KFD_PAGE));
 }
 
-/* One line each for the beginning and the end of the way, between those of the fault. */
+/* One line each for the begin and the end of the move, between those of the fault. */
 TEST_F(svm_place, told)
 {
 	const unsigned long first = (uintptr_t)self->mem / KFD_PAGE;
@@ -195,7 +199,7 @@ TEST_F(svm_place, told)
 	close(file);
 }
 
-/* The GPU loses what moves, and what changes, and its queues are not quiesced for that. */
+/* The GPU loses memory that moves or changes, and its queues are not evicted for that. */
 TEST_F(svm_place, told_of_what_is_lost)
 {
 	const unsigned long first = (uintptr_t)self->mem / KFD_PAGE;
@@ -211,7 +215,9 @@ TEST_F(svm_place, told_of_what_is_lost)
 	EXPECT_EQ(0x3a, self->mem[KFD_PAGE]);
 	ASSERT_TRUE(smi_lines(file, 3, text, sizeof(text)));
 	snprintf(wanted, sizeof(wanted),
-		 "5 -%d @%lx(%zx) %x->0 ffffffff:ffffffff 2\nb -%d @%lx(%zx) %x 1\n6 -%d @%lx(%zx) %x->0 2 0\n",
+		 "5 -%d @%lx(%zx) %x->0 ffffffff:ffffffff 2\n"
+		 "b -%d @%lx(%zx) %x 1\n"
+		 "6 -%d @%lx(%zx) %x->0 2 0\n",
 		 getpid(), first, HUGE_PAGES, GPU, getpid(), first, HUGE_PAGES, GPU,
 		 getpid(), first, HUGE_PAGES, GPU);
 	EXPECT_STREQ(wanted, text);
@@ -224,7 +230,7 @@ TEST_F(svm_place, told_of_what_is_lost)
 	close(file);
 }
 
-/* The CPU and the GPU want the same pages all the time: both get on, and nothing of what either wrote is lost. */
+/* The CPU and the GPU access the same pages all the time: both get on, and no write is lost. */
 TEST_F(svm_place, both_at_once)
 {
 	struct toucher it = {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Attributes of shared virtual memory at random, against an account page by page. */
+/* Random attributes of shared virtual memory, checked against a model page by page. */
 #include <stdlib.h>
 
-#include "svm.h"
+#include "svm_fixture.h"
 #include "tap.h"
 
-/* What is known of a page: the model of what random calls say. */
+/* State of a page in the model. */
 struct page {
 	bool set;
 	uint32_t preferred, prefetch, access, flags, granularity;
@@ -120,7 +120,10 @@ static bool agrees(int fd, uint32_t gpu_id, const uint8_t *mem, const struct pag
 	       asked[4].value == ~is.flags_or && asked[5].value == is.common.granularity;
 }
 
-/* Attributes at random of ranges at random, which come and go: each part is answered as page by page. */
+/*
+ * Random attributes of random ranges, which come and go: the answer for each part is that of
+ * its pages.
+ */
 TEST_F(svm, random_ranges)
 {
 	const unsigned int steps = work(3000, 300);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page faults that are retried (XNACK on) at what is mapped to the GPU: accesses that it may not do there. They would come again for ever, and
- * are errors as all others.
+ * Page faults that are retried (XNACK on) at mapped addresses: accesses that the mapping does
+ * not allow. They would repeat for ever, and are errors like all others.
  */
 #include <drm/amdgpu_drm.h>
 
 #include "debugfs.h"
 #include "kfd_event.h"
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "packets.h"
 #include "svm_work.h"
 
@@ -34,13 +34,14 @@ FIXTURE_SETUP(svm_refused)
 FIXTURE_TEARDOWN(svm_refused)
 {
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &self->queue));
-	/* Others are not hurt. */
+	/* Other queues are unharmed. */
 	EXPECT_EQ(0, kfd_queue_create(&self->dev, &self->queue, RING));
-	EXPECT_EQ(0, copy(&self->queue, self->vram.cpu, (uint8_t *)self->vram.cpu + SIZE / 2, SIZE / 2));
+	EXPECT_EQ(0, copy(&self->queue, self->vram.cpu, (uint8_t *)self->vram.cpu + SIZE / 2,
+			  SIZE / 2));
 	kfd_close(&self->dev);
 }
 
-/* A buffer of which the GPU may do what @flags say; its address. */
+/* Maps a buffer with the access of @flags for the GPU; returns its address. */
 static uint64_t map_for(const struct kfd_dev *dev, uint32_t flags)
 {
 	struct drm_amdgpu_gem_va place = {
@@ -56,7 +57,7 @@ static uint64_t map_for(const struct kfd_dev *dev, uint32_t flags)
 	return place.va_address;
 }
 
-/* @p is an error at @address, and the queue does no more. */
+/* Expects @p to be an error at @address, and the queue to do no more. */
 #define EXPECT_REFUSED(p, address)						\
 	do {									\
 		struct kfd_event_data data = { .event_id = self->fault };	\
@@ -96,7 +97,7 @@ TEST_F(svm_refused, write_to_what_is_for_reading)
 	EXPECT_REFUSED(&p, va);
 }
 
-/* Doorbells that the driver watches are none of the GPU's. */
+/* The GPU cannot access doorbells that the driver watches. */
 TEST_F(svm_refused, doorbells_that_are_watched)
 {
 	struct packets p = { 0 };

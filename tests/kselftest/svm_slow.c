@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shared virtual memory, and memory for answers, whose pages a program has to bring, and takes its time: who waits for it can be
- * killed, and nobody else waits.
+ * Shared virtual memory, and memory for answers, whose pages come from a program that takes its
+ * time: the waiting process can be killed, and no other process waits.
  */
 #include <drm/amdgpu_drm.h>
 #include <drm/drm.h>
@@ -11,21 +11,21 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "kfd_svm.h"
 #include "packets.h"
 #include "slow_file.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
 #define DRIVER		"/sys/bus/pci/drivers/rkfd"
-/* For what must come, and what hangs if it does not. */
+/* Timeout for events that must come: later means a hang. */
 #define COMES_MS	20000u
 
 /* The fixture is userptr's; here all of its memory is a file's, or handled by the test. */
 
-/* Something that another thread does, for it may not come back. */
+/* Work of another thread, as it may not return. */
 struct act {
 	pthread_t thread;
 	int (*call)(const struct kfd_dev *dev, void *mem);
@@ -99,7 +99,7 @@ TEST_F(userptr, file_comes_late)
 	slow_close(&file);
 }
 
-/* Who waits for pages in @call can be killed. */
+/* A process that waits for pages in @call can be killed. */
 static void killed_while_waiting(struct __test_metadata *_metadata,
 				 FIXTURE_DATA(userptr) *self,
 				 int (*call)(const struct kfd_dev *, void *))
@@ -137,7 +137,7 @@ TEST_F(userptr, killed_while_file_waits)
 	killed_while_waiting(_metadata, self, share);
 }
 
-/* The GPU goes while somebody waits. */
+/* The GPU goes while a call waits. */
 TEST_F(userptr, unbound_while_file_waits)
 {
 	struct slow_file file;
@@ -165,7 +165,10 @@ TEST_F(userptr, unbound_while_file_waits)
 	slow_close(&file);
 }
 
-/* The pages go while the GPU has them, and do not come again soon: the queues wait, and nobody else. */
+/*
+ * The GPU loses the pages, and they do not come again soon: the queues wait, and nothing else
+ * does.
+ */
 TEST_F(userptr, file_changes)
 {
 	struct slow_file file;
@@ -183,7 +186,7 @@ TEST_F(userptr, file_changes)
 	slow_close(&file);
 }
 
-/* As @flags say the file system reads. */
+/* The file system reads as @flags say. */
 static void unbind_while_file_changes(struct __test_metadata *_metadata,
 				      FIXTURE_DATA(userptr) *self, uint32_t flags)
 {
@@ -215,14 +218,14 @@ TEST_F(userptr, unbound_while_file_changes)
 	unbind_while_file_changes(_metadata, self, FUSE_ASYNC_READ);
 }
 
-/* The kernel waits for such a file system wherever a page is looked for. */
+/* The kernel waits for such a file system wherever it looks for a page. */
 TEST_F(userptr, unbound_while_synchronous_file_changes)
 {
 	SKIP_ON_AMDKFD("an unbind waits for the processes");
 	unbind_while_file_changes(_metadata, self, 0);
 }
 
-/* What the file has not is not waited for. */
+/* A page beyond the file's end is not waited for. */
 TEST_F(userptr, file_is_short)
 {
 	struct slow_file file;
@@ -284,7 +287,7 @@ static void unbind_while_answer_waits(struct __test_metadata *_metadata,
 	pthread_join(asks.thread, NULL);
 	EXPECT_EQ(0, gone.err);
 	EXPECT_EQ(0, asks.err);
-	/* What the file does not say. */
+	/* The file does not supply these bytes. */
 	EXPECT_FALSE(all(self->mem, 0x5a, sizeof(struct drm_amdgpu_gem_create_in)));
 	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
 	slow_close(&file);
@@ -357,7 +360,8 @@ TEST_F(userptr, unbound_while_ring_waits)
 	ASSERT_EQ(0, act_prepare(&create, make_queue, &self->dev, &args));
 	ASSERT_EQ(0, act_prepare(&gone, unbind, &self->dev, name));
 	file.hold = true;
-	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
+					&self->handle));
 	create.go = true;
 	EXPECT_TRUE(slow_await(&file, COMES_MS));
 	usleep(100000);
@@ -375,7 +379,7 @@ TEST_F(userptr, unbound_while_ring_waits)
 	slow_close(&file);
 }
 
-/* The process has its own mmap() wait: that takes out a page of a file that is not written. */
+/* Makes the process's own mmap() wait: it replaces a page of a file that is not written back. */
 struct waiting_mmap {
 	struct slow_file file;
 	struct act act;
@@ -401,7 +405,7 @@ static int waiting_mmap_prepare(struct waiting_mmap *w)
 	return act_prepare(&w->act, replace, NULL, w->dirty);
 }
 
-/* From here on nobody else of the process changes or looks at what is mapped. */
+/* From here on no other thread of the process changes or inspects its mappings. */
 static bool waiting_mmap_begin(struct waiting_mmap *w)
 {
 	w->file.hold = true;
@@ -433,7 +437,7 @@ static int allocate_it(const struct kfd_dev *dev, void *mem)
 	return kfd_userptr_create(dev, mem, SIZE, KFD_ALLOC_USERPTR, &handle);
 }
 
-/* Calls that need the lock of the process's memory wait for it, and nobody for them. */
+/* Calls that need the lock of the process's memory wait for it, and nothing waits for them. */
 TEST_F(userptr, unbound_while_mmap_waits)
 {
 	struct act asks, allocates, gone;
@@ -470,7 +474,7 @@ TEST_F(userptr, unbound_while_mmap_waits)
 	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", name));
 }
 
-/* So does who looks for pages that have gone. */
+/* The search for pages that were taken away waits, too. */
 TEST_F(userptr, unbound_while_mmap_waits_and_pages_go)
 {
 	int memfd = memfd_create("svm_slow", MFD_CLOEXEC);
@@ -501,7 +505,7 @@ TEST_F(userptr, unbound_while_mmap_waits_and_pages_go)
 	close(memfd);
 }
 
-/* Has the process handle the faults of the memory at @mem: where it is told of them, or -1. */
+/* Lets the process handle the faults of the memory at @mem: the file that reports them, or -1. */
 static int handle_faults(void *mem)
 {
 	struct uffdio_api api = { .api = UFFD_API };
@@ -511,14 +515,18 @@ static int handle_faults(void *mem)
 	};
 	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
-	if (uffd >= 0 && (ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &registered))) {
+	if (uffd >= 0 && (ioctl(uffd, UFFDIO_API, &api) ||
+			  ioctl(uffd, UFFDIO_REGISTER, &registered))) {
 		close(uffd);
 		return -1;
 	}
 	return uffd;
 }
 
-/* Pages that nobody brings, of a buffer that is gone, do not keep those of another from coming. */
+/*
+ * Pages of a buffer that is gone, which never come, do not keep those of another buffer from
+ * coming.
+ */
 TEST_F(userptr, others_wait_for_one_that_is_gone)
 {
 	uint8_t *never = kfd_reserve(SIZE, HUGE);
@@ -530,12 +538,13 @@ TEST_F(userptr, others_wait_for_one_that_is_gone)
 	ready.fd = handle_faults(never);
 	ASSERT_LE(0, ready.fd);
 	ASSERT_EQ(0, kfd_userptr_create(&self->dev, never, SIZE, KFD_ALLOC_USERPTR, &self->handle));
-	/* Somebody waits for it. */
+	/* A thread waits for it. */
 	EXPECT_EQ(1, poll(&ready, 1, COMES_MS));
 	EXPECT_EQ(0, kfd_unmap(FD, self->handle, GPU));
 	EXPECT_EQ(0, kfd_free(FD, self->handle));
 	MAP_FILE_AT_MEM(&file);
-	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
+					&self->handle));
 	memset(self->vram.cpu, 0xee, SIZE);
 	EXPECT_EQ(0, copy(&self->queue, self->vram.cpu, self->mem, COMES_MS));
 	EXPECT_TRUE(all(self->vram.cpu, 0x5a, SIZE));
@@ -543,7 +552,7 @@ TEST_F(userptr, others_wait_for_one_that_is_gone)
 	close(ready.fd);
 }
 
-/* Pages that the process handles the faults of come from it. */
+/* Pages whose faults the process handles come from it. */
 TEST_F(userptr, faults_in_user_space)
 {
 	static uint8_t page[KFD_PAGE];

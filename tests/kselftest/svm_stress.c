@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Processes whose memory is used by queues of theirs at the same addresses, while everything happens to it that can: it is
- * unmapped in parts and comes back, moves, goes to swap, to VRAM and back, is merged, made of large pages and taken apart, forked and written.
- * Other queues' waves and the processor write some of it at once. The content is right all the time, and a page is never seen that is somebody else's. RKFD_SECONDS: for how long, 20 by default. RKFD_XNACK:
- * page faults are retried.
+ * Processes whose queues use their memory at the same addresses, while everything possible
+ * happens to it: parts are unmapped and come back, it moves, goes to swap, to VRAM and back, is
+ * merged, made of large pages and split, forked and written. Waves of other queues and the
+ * processor write some of it at once. The content is right all the time, and never that of
+ * another owner.
+ *
+ * RKFD_SECONDS: the duration, 20 by default. RKFD_XNACK: page faults are retried.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -20,7 +23,7 @@
 #define PROCESSES	2u
 #define WORKERS		2u
 #define SLOTS		16u		/* of a worker */
-#define SLOT_PAGES	33u		/* so that slots and large pages do not fit */
+#define SLOT_PAGES	33u		/* so that slots do not coincide with large pages */
 #define SLOT_SIZE	((size_t)SLOT_PAGES * KFD_PAGE)
 #define SLOTS_SIZE	((size_t)WORKERS * SLOTS * SLOT_SIZE)
 #define LANES		64u
@@ -40,9 +43,9 @@ struct worker {
 	struct process *process;
 	struct kfd_queue queue;
 	struct kfd_bo vram;
-	uint8_t *away;			/* SLOT_SIZE bytes where nothing else comes */
+	uint8_t *away;			/* SLOT_SIZE bytes that are otherwise unused */
 	unsigned int number, seed;
-	uint32_t stamp[SLOTS][SLOT_PAGES];	/* what pages hold; 0: zeros */
+	uint32_t stamp[SLOTS][SLOT_PAGES];	/* content of the pages; 0: zeros */
 	uint32_t next;
 };
 
@@ -55,7 +58,7 @@ static void fail(struct process *p, const char *what, const struct worker *w, un
 	p->stop = true;
 }
 
-/* Nothing is shown if nothing is done, which may take long before it begins where the host is busy. */
+/* Without any work nothing is proved, and the work may begin late where the host is busy. */
 static bool goes_on(const struct process *p)
 {
 	return !p->stop &&
@@ -100,7 +103,7 @@ static uint32_t new_stamp(struct worker *w)
 	return w->process->tag | w->number << 24 | (++w->next & 0xffffff);
 }
 
-/* The GPU sees what the slot holds. */
+/* The GPU sees the slot's content. */
 static bool gpu_sees(struct worker *w, unsigned int slot)
 {
 	int err = kfd_queue_copy(&w->queue, (uintptr_t)w->vram.cpu, (uintptr_t)slot_at(w, slot),
@@ -155,7 +158,7 @@ static bool zero_stamps(struct worker *w, unsigned int slot, unsigned int first,
 	return true;
 }
 
-/* Moves pages of the slot away and back: it is other memory on the way, of which nothing was said. */
+/* Moves pages of the slot away and back: on the way they are other memory, without attributes. */
 static bool move_away(struct worker *w, unsigned int slot, uint8_t *at, size_t size)
 {
 	void *away = w->away;
@@ -167,7 +170,7 @@ static bool move_away(struct worker *w, unsigned int slot, uint8_t *at, size_t s
 	       must(w, !give(w, at, size), "set after mremap", slot);
 }
 
-/* Something happens to some pages of a slot that nobody uses meanwhile. */
+/* A random change to some pages of a slot that is not in use. */
 static bool happen(struct worker *w, unsigned int slot, unsigned int first, unsigned int count)
 {
 	uint8_t *at = slot_at(w, slot) + first * KFD_PAGE;
@@ -184,7 +187,8 @@ static bool happen(struct worker *w, unsigned int slot, unsigned int first, unsi
 		       must(w, !give(w, at, size), "set after munmap", slot) &&
 		       zero_stamps(w, slot, first, count);
 	case 2:
-		return must(w, anonymous(at, size, PROT_READ | PROT_WRITE) == at, "mmap over", slot) &&
+		return must(w, anonymous(at, size, PROT_READ | PROT_WRITE) == at, "mmap over",
+			    slot) &&
 		       must(w, !give(w, at, size), "set after mmap", slot) &&
 		       zero_stamps(w, slot, first, count);
 	case 3:
@@ -214,7 +218,8 @@ static void *run_worker(void *arg)
 	while (goes_on(p)) {
 		const unsigned int slot = (unsigned int)rand_r(&w->seed) % SLOTS;
 		const unsigned int first = (unsigned int)rand_r(&w->seed) % SLOT_PAGES;
-		const unsigned int count = 1 + (unsigned int)rand_r(&w->seed) % (SLOT_PAGES - first);
+		const unsigned int random = (unsigned int)rand_r(&w->seed);
+		const unsigned int count = 1 + random % (SLOT_PAGES - first);
 
 		if (!happen(w, slot, first, count) || !gpu_sees(w, slot) ||
 		    !gpu_writes(w, slot, first, count))
@@ -224,7 +229,7 @@ static void *run_worker(void *arg)
 	return NULL;
 }
 
-/* Launches waves, and writes beside them what is its own. */
+/* Launches waves, and writes its own words beside theirs. */
 struct launcher {
 	struct process *process;
 	struct kfd_save save;
@@ -233,7 +238,10 @@ struct launcher {
 	volatile uint32_t *mem;		/* SHARED_PAGES */
 };
 
-/* The words of a page: the first two are the waves' (see touch_program in waves.s), and this is the processor's. */
+/*
+ * The words of a page: the first two belong to the waves (see touch_program in waves.s), and
+ * this one to the processor.
+ */
 #define OWN_WORD	500u
 
 static bool launcher_create(struct launcher *l, struct process *p)
@@ -299,7 +307,7 @@ static void *launch(void *arg)
 	return NULL;
 }
 
-/* A child writes to all of it, and has it as it was otherwise. */
+/* A child writes to all of it, and finds all else unchanged. */
 static void fork_and_write(struct process *p)
 {
 	int status = 0;
@@ -316,7 +324,10 @@ static void fork_and_write(struct process *p)
 	p->forked += pid > 0 && WIFEXITED(status);
 }
 
-/* What changes nothing of the content happens anywhere, also under copies. Holes that workers make are no error. */
+/*
+ * Changes that keep the content happen anywhere, also under copies. Holes that workers make are
+ * no error.
+ */
 static void *disturb(void *arg)
 {
 	static const int advice[] = {
@@ -347,13 +358,16 @@ static void *disturb(void *arg)
 			svm_set(p->dev.fd, at, count * (size_t)KFD_PAGE, SVM_PREFETCH,
 				rand_r(&seed) % 3 ? p->dev.gpu_id : SVM_SYSTEM);
 		p->disturbed++;
-		/* Queues do not run meanwhile, which may be long where the host is busy: they have as much time afterwards. */
+		/*
+		 * Queues do not run meanwhile, which may be long where the host is busy: they
+		 * get as much time afterwards.
+		 */
 		usleep(2000 + 1000 * (useconds_t)(kfd_now_ms() - begin));
 	}
 	return NULL;
 }
 
-/* Returns what failed. */
+/* Returns the failures. */
 static unsigned int run_process(uint32_t tag, uint64_t end)
 {
 	struct process p = { .tag = tag, .end = end };
@@ -401,8 +415,9 @@ TEST(everything_at_once)
 
 	SKIP_ON_AMDKFD("pages that stay keep the fragment of those that are gone");
 	/*
-	 * As fast as the kernel has it by itself: what it merges the GPU has to get back as pages of its own before queues run, and if it is
-	 * merged again before that, they never do. A kernel that takes longer for that has to rest longer between what it merges.
+	 * As fast as the kernel's own default. The GPU must get merged pages back as pages of
+	 * its own before queues run, and if they are merged again before that, the queues never
+	 * run. A kernel that takes longer for that has to rest longer between merges.
 	 */
 	if (quick())
 		kfd_write_file("/sys/kernel/mm/ksm/sleep_millisecs", "1000");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shared virtual memory that is prefetched to VRAM: it is there as long as nobody touches it, is what it was wherever it goes, and
- * nobody ever sees what somebody else had in that VRAM.
+ * Shared virtual memory that is prefetched to VRAM: it stays there until the CPU touches it,
+ * keeps its content wherever it goes, and never shows the former content of that VRAM.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -11,16 +11,19 @@
 #include "pagemap.h"
 #include "smi_lines.h"
 #include "toucher.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
 #define GPU		(self->dev.gpu_id)
 #define PAGE(n)		(self->mem + (size_t)(n) * KFD_PAGE)
 #define PAGES		(SIZE / KFD_PAGE)
 
-/* The fixture is userptr's: a queue, VRAM as the other end of copies, an event of faults, and SIZE bytes at mem. */
+/*
+ * The fixture is userptr's: a queue, VRAM as the other end of copies, an event of faults, and
+ * SIZE bytes at mem.
+ */
 
-/* Memory of the process that nobody has touched, and that the GPU may use. */
+/* Makes untouched memory of the process accessible to the GPU. */
 #define SHARE_FRESH(mem, size)							\
 	do {									\
 		ASSERT_EQ(mem, anonymous(mem, size, PROT_READ | PROT_WRITE));	\
@@ -37,7 +40,7 @@ static void number_pages(void *mem, size_t pages, uint32_t first)
 		words[i] = first + (uint32_t)(i * sizeof(*words) / KFD_PAGE);
 }
 
-/* The first page that has not, or @pages. */
+/* The first page without its number, or @pages. */
 static size_t numbered(const void *mem, size_t pages, uint32_t first)
 {
 	const uint32_t *words = mem;
@@ -61,7 +64,7 @@ TEST_F(userptr, used_in_vram)
 	EXPECT_EQ(PAGES, in_vram(self->mem, SIZE));
 	EXPECT_GPU_SEES(0x12);
 	EXPECT_EQ(PAGES, in_vram(self->mem, SIZE));
-	/* The CPU's touch brings it back. */
+	/* The CPU's access brings it back. */
 	EXPECT_TRUE(all(self->mem, 0x12, SIZE));
 	EXPECT_EQ(0, in_vram(self->mem, SIZE));
 	EXPECT_GPU_WRITES(0x13);
@@ -75,7 +78,7 @@ TEST_F(userptr, back_when_asked)
 	EXPECT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_PREFETCH, SVM_SYSTEM));
 	EXPECT_EQ(0, in_vram(self->mem, SIZE));
 	EXPECT_EQ(PAGES, numbered(self->mem, PAGES, 100));
-	/* Each time, also if it was said before. */
+	/* Each time, also if the attribute is set already. */
 	EXPECT_PREFETCH(self->mem, SIZE);
 	EXPECT_PREFETCH(self->mem, SIZE);
 	*(volatile uint32_t *)PAGE(3) = 103;
@@ -83,7 +86,7 @@ TEST_F(userptr, back_when_asked)
 	EXPECT_EQ(PAGES, numbered(self->mem, PAGES, 100));
 }
 
-/* What was said first holds when something else is said. */
+/* An attribute that was set earlier still applies when another is set. */
 TEST_F(userptr, comes_with_access)
 {
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
@@ -96,7 +99,7 @@ TEST_F(userptr, comes_with_access)
 	EXPECT_GPU_SEES(0x15);
 }
 
-/* Pages that nobody has touched come as zeroes, whatever was there before. */
+/* Untouched pages come as zeroes, whatever was in that VRAM before. */
 TEST_F(userptr, holes_are_zero)
 {
 	const size_t size = 4 * HUGE + 3 * KFD_PAGE;
@@ -109,7 +112,7 @@ TEST_F(userptr, holes_are_zero)
 	memset(vram.cpu, 0xa5, size);
 	ASSERT_EQ(0, kfd_bo_destroy(&self->dev, &vram));
 	ASSERT_EQ(mem, anonymous(mem, size, PROT_READ | PROT_WRITE));
-	/* So that what is touched is no more than that. */
+	/* So that a touch brings one page only. */
 	madvise(mem, size, MADV_NOHUGEPAGE);
 	for (i = 0; i < size; i += 5 * KFD_PAGE)
 		memset(mem + i, 0x21, KFD_PAGE);
@@ -119,7 +122,8 @@ TEST_F(userptr, holes_are_zero)
 	EXPECT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->vram.cpu, (uintptr_t)mem, SIZE,
 				    WAIT_MS));
 	for (i = 0; i < PAGES; i++)
-		EXPECT_TRUE(all((uint8_t *)self->vram.cpu + i * KFD_PAGE, i % 5 ? 0 : 0x21, KFD_PAGE));
+		EXPECT_TRUE(all((uint8_t *)self->vram.cpu + i * KFD_PAGE, i % 5 ? 0 : 0x21,
+				KFD_PAGE));
 	for (i = 0; i < size / KFD_PAGE; i++)
 		ASSERT_TRUE(all(mem + i * KFD_PAGE, i % 5 ? 0 : 0x21, KFD_PAGE)) {
 			TH_LOG("page %zu", i);
@@ -128,7 +132,7 @@ TEST_F(userptr, holes_are_zero)
 
 static const size_t sizes[] = { 1, 2, 511, 512, 513, 1024, 4096, 16384 };
 
-/* Both ways, of all sizes, wherever it begins. */
+/* Both ways, of all sizes, at any address. */
 TEST_F(userptr, sizes)
 {
 	const size_t all_of_it = (sizes[ARRAY_SIZE(sizes) - 1] + 7) * KFD_PAGE;
@@ -154,7 +158,10 @@ TEST_F(userptr, sizes)
 	}
 }
 
-/* A child has what there was, and what it writes is its own; the parent's GPU writes what is the parent's. */
+/*
+ * A child has the memory of the time of the fork, and its writes are its own; the parent's GPU
+ * writes the parent's.
+ */
 TEST_F(userptr, forked)
 {
 	int status, go[2];
@@ -191,7 +198,7 @@ TEST_F(userptr, forked)
 	EXPECT_TRUE(all(self->mem, 0x33, SIZE));
 }
 
-/* A child has pages in VRAM when its parent, whose they were, is gone. */
+/* A child has pages in VRAM when its parent, their former owner, has ended. */
 TEST_F(userptr, outlives_the_parent)
 {
 	int done[2], status;
@@ -206,7 +213,8 @@ TEST_F(userptr, outlives_the_parent)
 		struct kfd_dev dev;
 		pid_t child;
 
-		if (kfd_open(&dev) || anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE) != self->mem)
+		if (kfd_open(&dev) ||
+		    anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE) != self->mem)
 			_exit(1);
 		number_pages(self->mem, PAGES, 500);
 		if (svm_set(dev.fd, self->mem, SIZE, SVM_PREFETCH, dev.gpu_id) ||
@@ -231,7 +239,7 @@ TEST_F(userptr, outlives_the_parent)
 	EXPECT_EQ(0, byte);
 }
 
-/* At another address it is the same memory, of which nothing was said. */
+/* Memory is the same at another address, without attributes. */
 TEST_F(userptr, moved)
 {
 	uint8_t *away = kfd_reserve(SIZE, HUGE);
@@ -291,7 +299,10 @@ TEST_F(userptr, of_a_file)
 	EXPECT_GPU_WRITES(0x52);
 }
 
-/* Who has no room there has it in system memory, and what is wanted for a buffer is given back. */
+/*
+ * Memory that finds no room in VRAM stays in system memory, and VRAM that a buffer needs is
+ * given back.
+ */
 TEST_F(userptr, buffers_go_first)
 {
 	const size_t size = 4 * HUGE;
@@ -321,7 +332,7 @@ TEST_F(userptr, buffers_go_first)
 	EXPECT_EQ(size / KFD_PAGE, numbered(more, size / KFD_PAGE, 9000));
 }
 
-/* What a process leaves in VRAM is nobody's to see, however it goes. */
+/* The content that a process leaves in VRAM is visible to no other process, however it ends. */
 TEST_F(userptr, nobody_elses)
 {
 	const size_t size = 2 * HUGE;
@@ -362,7 +373,7 @@ TEST_F(userptr, nobody_elses)
 	}
 }
 
-/* Nothing is left of what a process had there. */
+/* Nothing is left of a process's memory there. */
 TEST_F(userptr, given_back_at_exit)
 {
 	long long before;
@@ -370,7 +381,7 @@ TEST_F(userptr, given_back_at_exit)
 	pid_t pid;
 
 	SKIP_ON_AMDKFD("it has no such counts");
-	/* The pages' structures come with the first. */
+	/* The pages' structures come with the first one. */
 	SHARE_FRESH(self->mem, SIZE);
 	EXPECT_PREFETCH(self->mem, SIZE);
 	ASSERT_EQ(0, munmap(self->mem, SIZE));
@@ -394,7 +405,10 @@ TEST_F(userptr, given_back_at_exit)
 	EXPECT_TRUE(objects_become("vram_bytes", before, WAIT_MS));
 }
 
-/* It goes to the other GPU's VRAM, and to neither's while both may use it: so much that it takes longer than until the GPUs get back what has moved. */
+/*
+ * The memory goes to the other GPU's VRAM, and to neither's while both may use it: so much that
+ * the move takes longer than it takes the GPUs to get back the part that has moved.
+ */
 TEST_F(userptr, another_gpu)
 {
 	const size_t size = 4 * HUGE, pages = size / KFD_PAGE;
@@ -423,7 +437,10 @@ TEST_F(userptr, another_gpu)
 	EXPECT_EQ(pages, numbered(mem, pages, 600));
 }
 
-/* Where page faults are retried it goes to one GPU's VRAM though the other may use it, and comes to that one when it does. */
+/*
+ * Where page faults are retried it goes to one GPU's VRAM though the other may use it, and
+ * moves to the other one on its access.
+ */
 TEST_F(userptr, another_gpu_that_retries)
 {
 	struct kfd_queue queue;
@@ -446,7 +463,7 @@ TEST_F(userptr, another_gpu_that_retries)
 	EXPECT_EQ(0, copy(&queue, vram.cpu, self->mem, WAIT_MS));
 	EXPECT_EQ(PAGES, numbered(vram.cpu, PAGES, 650));
 	EXPECT_EQ(PAGES, in_vram(self->mem, SIZE));
-	/* But not if it says that it uses it where it is. */
+	/* But not if that one has access in place. */
 	ASSERT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_IN_PLACE, other.gpu_id));
 	EXPECT_EQ(0, svm_set(FD, self->mem, SIZE, SVM_PREFETCH, GPU));
 	EXPECT_EQ(0, in_vram(self->mem, SIZE));
@@ -455,7 +472,7 @@ TEST_F(userptr, another_gpu_that_retries)
 	EXPECT_EQ(0, kfd_queue_destroy(&other, &queue));
 }
 
-/* Who watches hears of each way once, however large it is. */
+/* A watcher gets one pair of lines for each move, however large it is. */
 TEST_F(userptr, told)
 {
 	const size_t size = 3 * HUGE + KFD_PAGE;
@@ -469,7 +486,7 @@ TEST_F(userptr, told)
 	memset(mem, 0x61, size);
 	EXPECT_PREFETCH(mem, size);
 	EXPECT_EQ(0, svm_set(FD, mem, size, SVM_PREFETCH, SVM_SYSTEM));
-	/* It is there, and nobody is told of what is not done. */
+	/* It is there, and a move that is not made is not reported. */
 	EXPECT_EQ(0, svm_set(FD, mem, size, SVM_PREFETCH, SVM_SYSTEM));
 	ASSERT_TRUE(smi_lines(file, 4, text, sizeof(text)));
 	snprintf(wanted, sizeof(wanted),
@@ -483,7 +500,10 @@ TEST_F(userptr, told)
 	close(file);
 }
 
-/* They hear of what comes back, because the CPU touches it or somebody else wants the VRAM, and of what is unmapped. */
+/*
+ * Watchers are notified of memory that comes back, because the CPU touches it or a buffer needs
+ * the VRAM, and of unmapping.
+ */
 TEST_F(userptr, told_of_what_comes_back)
 {
 	uint8_t *mem = kfd_reserve(HUGE, HUGE);
@@ -516,7 +536,7 @@ TEST_F(userptr, told_of_what_comes_back)
 		 getpid(), first, pages, GPU, GPU, getpid(), first, pages, GPU);
 	EXPECT_STREQ(wanted, text);
 	EXPECT_EQ(0, kfd_free(FD, handle));
-	/* It is theirs again by now. */
+	/* The process has it back by now. */
 	EXPECT_EQ(0, kfd_queue_copy(&self->queue, (uintptr_t)self->vram.cpu, (uintptr_t)mem, SIZE,
 				    WAIT_MS));
 	EXPECT_TRUE(all(self->vram.cpu, 0x63, SIZE));
@@ -527,7 +547,7 @@ TEST_F(userptr, told_of_what_comes_back)
 	close(file);
 }
 
-/* That memory moves is what they hear first, before what it means for the queues. */
+/* The move is reported first, before its effect on the queues. */
 TEST_F(userptr, told_in_order)
 {
 	int file;

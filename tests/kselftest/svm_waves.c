@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Waves that are saved in shared virtual memory, as libhsakmt has it where it is told that there is such. */
+/* Waves that are saved in shared virtual memory, as libhsakmt does where that is available. */
 #include <stdlib.h>
 
 #include "kfd_harness.h"
@@ -40,7 +40,7 @@ FIXTURE_TEARDOWN(svm_waves)
 	kfd_close(&self->dev);
 }
 
-/* As libhsakmt says it. */
+/* The attributes that libhsakmt sets. */
 static int share(const struct kfd_dev *dev, void *area, size_t size)
 {
 	struct svm_attribute said[] = {
@@ -56,7 +56,10 @@ static int share(const struct kfd_dev *dev, void *area, size_t size)
 	return svm(dev->fd, SVM_SET, area, size, said, sizeof(said) / sizeof(said[0]));
 }
 
-/* Has the kernel put other pages in their place, with the same content: large ones, or small ones. Whether it has. */
+/*
+ * Makes the kernel replace the pages with others of the same content: large ones, or small
+ * ones. True if it has.
+ */
 static int move(void *area, size_t size, bool large)
 {
 	if (large)
@@ -75,11 +78,11 @@ TEST_F(svm_waves, go_and_come)
 	ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
 	for (i = 0; i < 10; i++) {
 		ASSERT_EQ(0, kfd_compute_update(&self->dev, &self->queue, 0));
-		/* While they are there the kernel moves them, */
+		/* While the waves are running the kernel moves the pages, */
 		moved += move(self->area, self->size, i % 2);
 		ASSERT_EQ(0, kfd_compute_update(&self->dev, &self->queue, 100));
 		ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
-		/* and while they are not, upon which they come there first. */
+		/* and while they are saved, upon which the pages come back first. */
 		moved += move(self->area, self->size, !(i % 2));
 		ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
 	}
@@ -112,7 +115,7 @@ TEST_F(svm_waves, has_to_be_there)
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &self->queue));
 }
 
-/* Who takes the area away from under its waves loses them, and nothing else. */
+/* A process that unmaps the save area of its waves loses them, and nothing else. */
 TEST_F(svm_waves, taken_away)
 {
 	struct kfd_compute other;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The topology files, by the rules that libhsakmt reads them with. */
+/* The topology files, by the rules of libhsakmt's parser. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ FIXTURE_TEARDOWN(topology)
 {
 }
 
-/* Gives a node's property, or @missing. */
+/* Returns a node's property, or @missing. */
 static uint64_t node_value(unsigned int node, const char *key, uint64_t missing)
 {
 	char file[256];
@@ -52,8 +52,8 @@ static uint64_t node_value(unsigned int node, const char *key, uint64_t missing)
 }
 
 /*
- * Every line must be "name<space>unsigned decimal": scanf stops at the first
- * that is not, silently. @list_last: the last line may hold a list.
+ * Every line must be "name<space>unsigned decimal": scanf stops at the first that is not,
+ * silently. @list_last: the last line may hold a list.
  */
 static void check_format(struct __test_metadata *_metadata, const char *file,
 			 bool list_last)
@@ -181,7 +181,7 @@ TEST_F(topology, gpu_node)
 	EXPECT_LT(0, node_value(gpu, "num_sdma_queues_per_engine", 0));
 	EXPECT_EQ(64, node_value(gpu, "wave_front_size", 0));
 	EXPECT_EQ(2, (capability >> 12) & 3);
-	/* Shared virtual memory; svm_off looks at a GPU without. */
+	/* Shared virtual memory; svm_off tests a GPU without. */
 	EXPECT_EQ(1, capability >> 27 & 1);
 	EXPECT_LE(128, self->dev.drm_minor);
 	EXPECT_GE(255, self->dev.drm_minor);
@@ -228,7 +228,7 @@ TEST_F(topology, links)
 	EXPECT_TRUE(to_cpu);
 }
 
-/* How many links of @kind lead from one node to another, and the weight of the last. */
+/* The number of links of @kind from one node to another, and the weight of the last one. */
 static unsigned int links_between(unsigned int from, const char *kind, unsigned int to,
 				  uint64_t *weight)
 {
@@ -247,7 +247,7 @@ static unsigned int links_between(unsigned int from, const char *kind, unsigned 
 	}
 }
 
-/* The NUMA node that a GPU's device hangs on, -1 if nobody knows. */
+/* The NUMA node of a GPU's device, -1 if it is unknown. */
 static int numa_node(unsigned int gpu)
 {
 	const uint64_t at = node_value(gpu, "location_id", 0);
@@ -266,7 +266,10 @@ static int numa_node(unsigned int gpu)
 	return node;
 }
 
-/* A node for the processors of each NUMA node, and a way from each GPU to each of them, which is direct for its own. */
+/*
+ * Each NUMA node's processors have a node, and each GPU has a link to each of them, which is
+ * direct for its own.
+ */
 TEST_F(topology, numa)
 {
 	unsigned int cpus = 0, numa = 0, gpu, i;
@@ -327,7 +330,10 @@ TEST_F(topology, vram_bank)
 	EXPECT_EQ(0, size % KFD_PAGE);
 }
 
-/* The version in the header of a firmware file; 0 without that file: then somebody else has loaded what runs. */
+/*
+ * The version in the header of a firmware file; 0 without that file: then another party has
+ * loaded the firmware.
+ */
 static uint64_t file_version(const char *name)
 {
 	uint32_t header[5] = { 0 };
@@ -344,7 +350,7 @@ static uint64_t file_version(const char *name)
 	return header[4];
 }
 
-/* Which firmware runs: clients show it, and go by it. */
+/* The firmware versions: clients show them, and depend on them. */
 TEST_F(topology, firmware)
 {
 	uint64_t compute = 0, sdma = 0;
@@ -361,7 +367,10 @@ TEST_F(topology, firmware)
 	}
 }
 
-/* Each board has its own number, where it tells one: a board whose firmware rkfd has loaded does. Clients tell boards apart by it. */
+/*
+ * Each board has its own number, where it reports one: a board whose firmware rkfd has loaded
+ * does. Clients tell boards apart by it.
+ */
 TEST_F(topology, numbers_of_boards)
 {
 	uint64_t told[32], number;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of one GPU in another, both of this driver: one exports VRAM, the other
- * imports it without pinning, and is told when it moves. Where the machine has a way
- * from one to the other (RKFD_LINKED=1) it stays in VRAM, else it goes to system memory. Wants little VRAM.
+ * Memory of one GPU in another, both of this driver: one exports VRAM, the other imports it
+ * without pinning, and is notified when it moves. Where the machine has a path from one to the
+ * other (RKFD_LINKED=1) it stays in VRAM, else it goes to system memory. Wants little VRAM.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -15,29 +15,18 @@
 
 #include "tap.h"
 #include "trace.h"
-#include "two_gpus.h"
+#include "two_gpus_fixture.h"
 
 FIXTURE(two)
 {
-	struct kfd_dev one, other;
-	struct kfd_queue of_one, of_other;
+	TWO_GPUS_MEMBERS;
 	struct kfd_bo host;		/* of the one */
 	struct kfd_bo other_host;
-	char base[OBJECTS_MAX];
 };
 
 FIXTURE_SETUP(two)
 {
-	int err;
-
-	ASSERT_TRUE(objects_base(self->base, 0));
-	ASSERT_EQ(0, kfd_open(&self->one));
-	err = kfd_open_next(&self->one, &self->other);
-	if (err == ENODEV)
-		SKIP(return, "one GPU only");
-	ASSERT_EQ(0, err);
-	ASSERT_EQ(0, kfd_queue_create(&self->one, &self->of_one, RING));
-	ASSERT_EQ(0, kfd_queue_create(&self->other, &self->of_other, RING));
+	TWO_GPUS_SETUP();
 	ASSERT_EQ(0, kfd_bo_create(&self->one, &self->host, SIZE, KFD_ALLOC_GTT));
 	ASSERT_EQ(0, kfd_bo_create(&self->other, &self->other_host, SIZE, KFD_ALLOC_GTT));
 }
@@ -47,12 +36,9 @@ FIXTURE_TEARDOWN(two)
 	if (self->host.cpu) {
 		EXPECT_EQ(0, kfd_bo_destroy(&self->one, &self->host));
 		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &self->other_host));
-		EXPECT_EQ(0, kfd_queue_destroy(&self->one, &self->of_one));
-		EXPECT_EQ(0, kfd_queue_destroy(&self->other, &self->of_other));
-		close(self->other.drm_fd);
+		TWO_GPUS_DESTROY_QUEUES();
 	}
-	kfd_close(&self->one);
-	EXPECT_TRUE(objects_return_to(self->base, KFD_HANG_MS));
+	TWO_GPUS_CLOSE();
 }
 
 static bool away(long long bytes)
@@ -60,7 +46,7 @@ static bool away(long long bytes)
 	return objects_become("evicted_bytes", bytes, TIMEOUT_MS);
 }
 
-/* Of so many bytes that are imported so many are not in VRAM. */
+/* The part of @bytes imported bytes that is not in VRAM. */
 static size_t out(size_t bytes)
 {
 	return linked_by_machine() ? 0 : bytes;
@@ -82,7 +68,7 @@ TEST_F(two, shared_and_given_back)
 					 0x1000 + round));
 		EXPECT_EQ(0, gpu_fill(&self->of_other, import.cpu, 0x2000 + round));
 		EXPECT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo.cpu, 0x2000 + round));
-		/* What is not mapped is in nobody's tables, though there is a handle. */
+		/* Unmapped memory is in no tables, though there is a handle. */
 		EXPECT_EQ(0, kfd_unmap(self->other.fd, import.handle, self->other.gpu_id));
 		EXPECT_TRUE(away(0));
 		EXPECT_EQ(0, kfd_map(self->other.fd, import.handle, self->other.gpu_id));
@@ -98,8 +84,9 @@ TEST_F(two, shared_and_given_back)
 }
 
 /*
- * The exporter's process is moved out for another one, and home again: then it takes back what it has shared, the importer's
- * queues wait, and it is shared again. Nothing of that shows in what either of them finds.
+ * The exporter's process is moved out for another one, and back: then its shared memory moves
+ * too, the importer's queues wait, and it is shared again. None of that shows in the content
+ * that either of them finds.
  */
 TEST_F(two, told_of_moves)
 {
@@ -127,14 +114,18 @@ TEST_F(two, told_of_moves)
 			i++;
 			ASSERT_EQ(0, gpu_fill(&self->of_other, import.cpu, i));
 			ASSERT_EQ(0, gpu_unequal(&self->of_one, &self->host, bo.cpu, i));
-			ASSERT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, i));
+			ASSERT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
+						 i));
 		} while (waitpid(pid, &status, WNOHANG) == 0);
 		EXPECT_TRUE(WIFEXITED(status));
 		EXPECT_EQ(0, WEXITSTATUS(status));
-		/* The one works when all of it is home, and the other when it has been given again what the one took back for that. */
+		/*
+		 * The exporter works when all of its memory is back, and the importer when it
+		 * has again the part that was taken back for that.
+		 */
 		ASSERT_EQ(0, gpu_fill(&self->of_one, bo.cpu, ++i));
 		ASSERT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, i));
-		/* All is home again but for what is shared. */
+		/* All is back except the shared part. */
 		EXPECT_TRUE(away(out(SIZE)));
 	}
 	TH_LOG("%u copies; the importer was halted %u times", i,
@@ -147,7 +138,7 @@ TEST_F(two, told_of_moves)
 				       trace_count("rkfd_queue_evict", text), TIMEOUT_MS));
 	}
 	EXPECT_EQ(trace_count("rkfd_queue_evict", text), trace_count("rkfd_queue_restore", text));
-	/* From then on nothing moves: what the importer has again it keeps. */
+	/* From then on nothing moves: the importer keeps its memory. */
 	restored = trace_count("rkfd_restore", own);
 	usleep(1500 * 1000);
 	EXPECT_EQ(restored, trace_count("rkfd_restore", own));
@@ -169,7 +160,7 @@ static int child_exports(int socket, uint32_t flags)
 	return err ? err : read(socket, &byte, 1) < 0;
 }
 
-/* In VRAM half of it at most stays for others; what is more is had in system memory. */
+/* At most half of VRAM stays for others; further buffers are used in system memory. */
 TEST_F(two, half_of_vram)
 {
 	const size_t part = kfd_available(&self->one) / 5 & ~((2ull << 20) - 1);
@@ -188,7 +179,8 @@ TEST_F(two, half_of_vram)
 		EXPECT_EQ(i < 2 ? 0 : part, objects_count("evicted_bytes"));
 	}
 	for (i = 0; i < 3; i++) {
-		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import[i].cpu, 0x81 + i));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import[i].cpu,
+					 0x81 + i));
 		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import[i]));
 	}
 	EXPECT_TRUE(away(0));
@@ -198,7 +190,7 @@ TEST_F(two, half_of_vram)
 	}
 }
 
-/* The exporter's process goes while another GPU has its memory. */
+/* The exporter's process ends while another GPU has its memory. */
 TEST_F(two, exporter_goes)
 {
 	const uint32_t flags[] = { KFD_ALLOC_VRAM, KFD_ALLOC_GTT };
@@ -220,14 +212,16 @@ TEST_F(two, exporter_goes)
 		kill(pid, SIGKILL);
 		ASSERT_EQ(pid, waitpid(pid, &status, 0));
 		close(sockets[0]);
-		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, 0x44444444));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
+					 0x44444444));
 		EXPECT_EQ(0, gpu_fill(&self->of_other, import.cpu, 0x55555555));
-		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu, 0x55555555));
+		EXPECT_EQ(0, gpu_unequal(&self->of_other, &self->other_host, import.cpu,
+					 0x55555555));
 		EXPECT_EQ(0, kfd_bo_destroy(&self->other, &import));
 	}
 }
 
-/* In a child: imports on the other GPU, and copies for ever, of which *@works tells. */
+/* In a child: imports on the other GPU, and endless copies, announced in *@works. */
 static int child_imports(int fd, volatile uint32_t *works)
 {
 	struct kfd_dev one, other;
@@ -250,7 +244,7 @@ static int child_imports(int fd, volatile uint32_t *works)
 	return err;
 }
 
-/* The importer's process is killed, at any moment; the memory goes home. */
+/* The importer's process is killed at any moment; the memory moves back. */
 TEST_F(two, importer_goes)
 {
 	volatile uint32_t *works = kfd_share();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What tools read of memory and of who is busy: fdinfo, the files in the device's
- * folder, AMDGPU_INFO, and where they look for GPUs.
+ * The figures that tools read about memory and load: fdinfo, the files in the device's folder,
+ * AMDGPU_INFO, and the places where they look for GPUs.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -74,11 +74,12 @@ TEST_F(usage, memory_of_the_device)
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo[1]));
 }
 
-/* What comes from firmware that nobody asks is not there, rather than made up. */
+/* A figure of firmware that is not read is absent, rather than made up. */
 TEST_F(usage, nothing_is_invented)
 {
 	static const char *const absent[] = {
-		"unique_id", "mem_busy_percent", "gpu_metrics", "pp_dpm_sclk", "pp_dpm_mclk", "hwmon",
+		"unique_id", "mem_busy_percent", "gpu_metrics", "pp_dpm_sclk", "pp_dpm_mclk",
+		"hwmon",
 	};
 	struct kfd_dev *dev = &self->dev;
 	char path[128];
@@ -92,7 +93,7 @@ TEST_F(usage, nothing_is_invented)
 	}
 }
 
-/* What they say where the SMU does: clients/sensors.sh. How busy it is rkfd sees by itself. */
+/* clients/sensors.sh tests them where the SMU answers. The load rkfd measures itself. */
 TEST_F(usage, sensors_without_smu)
 {
 	uint32_t type, value = 0x5a5a5a5a;
@@ -120,14 +121,15 @@ TEST_F(usage, fdinfo_of_engines)
 		SKIP(return, "without jobs (sdma_sched=0) it is not known");
 	EXPECT_EQ(0, kfd_fdinfo(dev->drm_fd, "drm-engine-dma", " ns"));
 	EXPECT_EQ(5, kfd_fdinfo(dev->drm_fd, "drm-engine-capacity-dma", ""));
-	/* Nobody knows what the CP does, so nobody says. */
+	/* The CP's load is unknown, so it is not reported. */
 	EXPECT_EQ(-1, kfd_fdinfo(dev->drm_fd, "drm-engine-compute", " ns"));
 	ASSERT_EQ(0, kfd_queue_create(dev, &queue, RING));
 	ASSERT_EQ(0, kfd_bo_create(dev, &bo, KFD_PAGE, KFD_ALLOC_GTT));
 	*(volatile uint32_t *)bo.cpu = 0;
 	sdma_wait_memory(&p, (uintptr_t)bo.cpu, 1);
 	kfd_queue_submit(&queue, p.dwords, p.count);
-	while ((first = kfd_fdinfo(dev->drm_fd, "drm-engine-dma", " ns")) == 0 && kfd_now_ms() < end)
+	while ((first = kfd_fdinfo(dev->drm_fd, "drm-engine-dma", " ns")) == 0 &&
+	       kfd_now_ms() < end)
 		usleep(1000);
 	usleep(200 * 1000);
 	second = kfd_fdinfo(dev->drm_fd, "drm-engine-dma", " ns");
@@ -148,7 +150,7 @@ TEST_F(usage, fdinfo_of_memory)
 	EXPECT_LE(0, vram);
 	ASSERT_EQ(0, kfd_bo_create(dev, &bo, 4 * MIB, KFD_ALLOC_VRAM));
 	grown = kfd_fdinfo(dev->drm_fd, "drm-memory-vram", " KiB") - vram;
-	/* amdgpu counts the page tables of the buffer's mapping as the client's. */
+	/* amdgpu charges the page tables of the buffer's mapping to the client. */
 	EXPECT_LE(4096, grown);
 	EXPECT_GE(kfd_is_rkfd() ? 4096 : 4096 + 64, grown);
 	EXPECT_LE(4096, kfd_fdinfo(dev->drm_fd, "amd-requested-vram", " KiB"));
@@ -157,14 +159,14 @@ TEST_F(usage, fdinfo_of_memory)
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo));
 }
 
-/* Waits until the device is as busy as @busy says: wholly, or not at all. */
+/* Waits until the device's load is @busy: full, or none. */
 static long long comes_to(const struct kfd_dev *dev, long long busy)
 {
 	uint64_t end = kfd_now_ms() + KFD_HANG_MS;
 	long long now;
 
 	do {
-		/* An answer is told for a tenth of a second. */
+		/* An answer is repeated for a tenth of a second. */
 		usleep(110 * 1000);
 		now = of_device(dev, "gpu_busy_percent");
 	} while (now != busy && kfd_now_ms() < end);
@@ -218,7 +220,7 @@ TEST_F(usage, busy)
 	EXPECT_EQ(0, kfd_bo_destroy(dev, &bo));
 }
 
-/* Kubernetes' device plugin looks for GPUs here, and for their nodes in what it finds. */
+/* Kubernetes' device plugin looks for GPUs here, and for their nodes inside. */
 TEST_F(usage, gpus_of_the_driver)
 {
 	const char *drivers = "/sys/module/amdgpu/drivers/pci:amdgpu";

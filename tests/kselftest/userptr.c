@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory of a process that the GPU is given (USERPTR): what the GPU sees of it while the process unmaps, moves, shares and
- * changes it. The GPU sees what the process has, or nothing, never what the process had.
+ * Memory of a process that the GPU is given (USERPTR): the GPU's view of it while the process
+ * unmaps, moves, shares and changes it. The GPU sees the process's current memory, or nothing,
+ * never its former memory.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,9 +11,9 @@
 
 #include "packets.h"
 #include "trace.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
-/* A copy from memory that the process has given up brings nothing of it, and faults. */
+/* A copy from memory that the process has given up brings none of its content, and faults. */
 #define EXPECT_GPU_SEES_NOTHING()						\
 	do {									\
 		memset(self->vram.cpu, 0, SIZE);				\
@@ -41,11 +42,12 @@ TEST_F(userptr, copies_in_and_out)
 	EXPECT_EQ(0, kfd_free(self->dev.fd, self->handle));
 }
 
-/* Pages that nobody has touched before. */
+/* Pages that have never been touched. */
 TEST_F(userptr, untouched)
 {
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
-	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
+					&self->handle));
 	EXPECT_GPU_SEES(0);
 	EXPECT_GPU_WRITES(0x21);
 }
@@ -58,14 +60,15 @@ TEST_F(userptr, read_only)
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
 	memset(self->mem, 0x31, SIZE);
 	ASSERT_EQ(0, mprotect(self->mem, SIZE, PROT_READ));
-	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
+					     &self->handle));
 	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, flags, &self->handle));
 	EXPECT_GPU_SEES(0x31);
 	/* The GPU may not write either. */
 	EXPECT_GPU_DOES_NOT_WRITE(0x31);
 }
 
-/* Memory that may be written when the GPU gets it, and may not later. */
+/* Memory that is writable when the GPU gets it, and read-only later. */
 TEST_F(userptr, made_read_only)
 {
 	SKIP_ON_AMDKFD("queues stay evicted for good");
@@ -87,12 +90,13 @@ TEST_F(userptr, file_shared)
 	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE,
 				  MAP_SHARED | MAP_FIXED, file, 0));
 	memset(self->mem, 0x51, SIZE);
-	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
+					&self->handle));
 	EXPECT_GPU_SEES(0x51);
 	EXPECT_GPU_WRITES(0x52);
 	EXPECT_EQ((ssize_t)SIZE, pread(file, content, SIZE, 0));
 	EXPECT_TRUE(all(content, 0x52, SIZE));
-	/* What others write is seen. */
+	/* The GPU sees other writers' data. */
 	memset(content, 0x53, SIZE);
 	EXPECT_EQ((ssize_t)SIZE, pwrite(file, content, SIZE, 0));
 	EXPECT_GPU_SEES(0x53);
@@ -101,7 +105,7 @@ TEST_F(userptr, file_shared)
 	EXPECT_GPU_SEES_NOTHING();
 }
 
-/* Of a file that has become shorter, what is left is still there. */
+/* After a file has been shortened, the rest is still there. */
 TEST_F(userptr, file_cut)
 {
 	const size_t kept = 5 * KFD_PAGE;
@@ -113,7 +117,8 @@ TEST_F(userptr, file_cut)
 	ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE,
 				  MAP_SHARED | MAP_FIXED, file, 0));
 	memset(self->mem, 0x54, SIZE);
-	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+	ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
+					&self->handle));
 	EXPECT_GPU_SEES(0x54);
 	ASSERT_EQ(0, ftruncate(file, kept));
 	memset(self->vram.cpu, 0xee, SIZE);
@@ -157,7 +162,7 @@ TEST_F(userptr, unmapped)
 	EXPECT_EQ(0, kfd_free(self->dev.fd, self->handle));
 }
 
-/* What is left of a range is still there. */
+/* The rest of a range is still there. */
 TEST_F(userptr, unmapped_in_part)
 {
 	struct packets p = { 0 };
@@ -223,7 +228,7 @@ TEST_F(userptr, moved_in)
 	EXPECT_GPU_WRITES(0xb4);
 }
 
-/* Parent and child share pages until one writes; the GPU goes with the parent. */
+/* Parent and child share pages until one writes; the GPU stays with the parent. */
 TEST_F(userptr, forked)
 {
 	int status, pipes[2];
@@ -256,7 +261,7 @@ TEST_F(userptr, forked)
 	EXPECT_GPU_WRITES(0xc4);
 }
 
-/* As libhsakmt marks what it gives the GPU: a fork leaves it alone, and the queues too. */
+/* libhsakmt marks memory for the GPU this way: a fork leaves it alone, and the queues too. */
 TEST_F(userptr, not_for_children)
 {
 	int status;
@@ -313,7 +318,7 @@ TEST_F(userptr, ring)
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &pointers));
 }
 
-/* A queue that waits in the middle of a packet is halted, and goes on afterwards. */
+/* A queue that waits in the middle of a packet is evicted, and goes on afterwards. */
 TEST_F(userptr, changed_under_a_waiting_queue)
 {
 	struct packets p = { 0 };
@@ -349,7 +354,8 @@ TEST_F(userptr, bad_input)
 	/* A hole at the end, at the start, in the middle. */
 	ASSERT_EQ(mem, anonymous(mem, SIZE, PROT_READ | PROT_WRITE));
 	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
-	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, mem + SIZE, SIZE, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, mem + SIZE, SIZE, KFD_ALLOC_USERPTR,
+					     &handle));
 	ASSERT_EQ(mem, anonymous(mem, twice, PROT_READ | PROT_WRITE));
 	ASSERT_EQ(0, munmap(mem + KFD_PAGE, KFD_PAGE));
 	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
@@ -358,11 +364,13 @@ TEST_F(userptr, bad_input)
 	ASSERT_EQ(0, mprotect(mem + SIZE, SIZE, PROT_NONE));
 	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
 	ASSERT_EQ(0, mprotect(mem + SIZE, SIZE, PROT_READ));
-	EXPECT_ANSWER(userptr_not_writable, kfd_userptr_create(&self->dev, mem, twice, KFD_ALLOC_USERPTR, &handle));
+	EXPECT_ANSWER(userptr_not_writable, kfd_userptr_create(&self->dev, mem, twice,
+							       KFD_ALLOC_USERPTR, &handle));
 	/* A device's memory. */
-	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, self->vram.cpu, SIZE, KFD_ALLOC_USERPTR, &handle));
-	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, self->queue.slice, KFD_PAGE, KFD_ALLOC_USERPTR,
-			       &handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, self->vram.cpu, SIZE, KFD_ALLOC_USERPTR,
+					     &handle));
+	EXPECT_EQ(EFAULT, kfd_userptr_create(&self->dev, self->queue.slice, KFD_PAGE,
+					     KFD_ALLOC_USERPTR, &handle));
 	/* Not whole pages, the end of all addresses. */
 	EXPECT_NE(0, kfd_userptr_create(&self->dev, mem + 8, KFD_PAGE, KFD_ALLOC_USERPTR, &handle));
 	args.mmap_offset = -(uint64_t)KFD_PAGE;
@@ -376,18 +384,18 @@ TEST_F(userptr, bad_input)
 	if (kfd_expected(answer_userptr_gone) == 0)
 		EXPECT_EQ(0, kfd_unmap(self->dev.fd, args.handle, self->dev.gpu_id));
 	EXPECT_EQ(0, kfd_free(self->dev.fd, args.handle));
-	/* All that did not hurt. */
+	/* None of that did any harm. */
 	GIVE(0x19, KFD_ALLOC_USERPTR);
 	EXPECT_GPU_SEES(0x19);
 }
 
-/* Each halt of the queues is followed by their return. */
+/* Each eviction of the queues is followed by their restore. */
 TEST_F(userptr, traced)
 {
 	if (!trace_open("userptr") || !trace_enable("rkfd"))
 		SKIP(return, "no trace of rkfd");
 	GIVE(0x39, KFD_ALLOC_USERPTR);
-	/* Without a turn on the hardware there is nothing to flush. */
+	/* Without any time on the hardware there is nothing to flush. */
 	EXPECT_GPU_SEES(0x39);
 	trace_clear();
 	ASSERT_EQ(0, madvise(self->mem, SIZE, MADV_DONTNEED));
@@ -401,11 +409,11 @@ TEST_F(userptr, traced)
 	trace_close();
 }
 
-/* With two others as many as there is room for at first. */
+/* Together with two others, as many as there is room for at first. */
 #define FEW		14u
 
 struct ranges {
-	uint8_t *pages;		/* that the GPU has, each by itself */
+	uint8_t *pages;		/* that the GPU has, each as a buffer */
 	volatile bool stop;
 };
 
@@ -421,8 +429,8 @@ static void *change_ranges(void *arg)
 }
 
 /*
- * More ranges come to wait than there is room to put them down, so that they have to be looked for: one is changed and taken from the GPU
- * again and again, of which each time a place is left.
+ * More ranges wait than there is room to list, so that the driver has to search for them: one
+ * of them is changed and taken from the GPU again and again, and leaves an entry each time.
  */
 TEST_F(userptr, more_wait_than_there_are)
 {

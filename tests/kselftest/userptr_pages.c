@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The pages of a process's memory that the GPU is given (USERPTR): huge ones, pages that become one, pages that go to swap and return. */
+/*
+ * The pages of process memory that the GPU is given (USERPTR): huge pages, pages that become
+ * one, pages that go to swap and return.
+ */
 #include <sys/mman.h>
 
 #include "pagemap.h"
 #include "trace.h"
-#include "userptr.h"
+#include "userptr_fixture.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
 #endif
 
-/* The number behind @key in the line of a mapping at @va in the trace. */
+/* The number behind @key in the trace line of a mapping at @va. */
 static unsigned long entries_of(const void *va)
 {
 	char line[512], text[64];
@@ -68,8 +71,9 @@ TEST_F(userptr, huge_pages)
 }
 
 /*
- * Fills small pages every other first, so that those of neighbours are none in memory either: of 2 MiB that are, amdgpu makes one
- * entry, whether they are aligned or not (Documentation/amdgpu-bugs.md).
+ * Fills every other small page first, so that neighbouring pages are not neighbours in memory:
+ * amdgpu makes one entry for 2 MiB of neighbours, whether they are aligned or not
+ * (Documentation/amdgpu-bugs.md).
  */
 static void fill_scattered(uint8_t *mem, uint8_t value, size_t size)
 {
@@ -151,7 +155,10 @@ static unsigned long vm_counter(const char *key)
 	return value;
 }
 
-/* Has the pages at @mem go to swap: those that another processor's list of new ones holds do not go yet. */
+/*
+ * Makes the pages at @mem go to swap. Pages that another processor's list of new ones holds do
+ * not go yet.
+ */
 static bool page_out(void *mem)
 {
 	const uint64_t end = kfd_now_ms() + KFD_HANG_MS;
@@ -190,7 +197,10 @@ TEST_F(userptr, swapped)
 	EXPECT_GPU_SEES(0x4a);
 }
 
-/* Pages that came back from swap are as they are on the disk. What the GPU writes to them must go there, too. */
+/*
+ * Pages that came back from swap are identical to the disk's. The GPU's writes to them must
+ * reach the disk, too.
+ */
 TEST_F(userptr, swapped_in_and_written)
 {
 	unsigned long written;
@@ -205,7 +215,8 @@ TEST_F(userptr, swapped_in_and_written)
 		ASSERT_TRUE(page_out(self->mem));
 		EXPECT_LT(written, vm_counter("pswpout"));
 		EXPECT_TRUE(all(self->mem, 0x4b, SIZE));
-		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
+						&self->handle));
 		EXPECT_GPU_WRITES(0x4c + round);
 		/* It comes back at once while the GPU has it. */
 		if (round % 2 == 0)
@@ -217,7 +228,10 @@ TEST_F(userptr, swapped_in_and_written)
 	}
 }
 
-/* Shared memory that was only read is clean, and the process's entries let it be written as they are. Reclaim must not take what the GPU writes for nothing. */
+/*
+ * Shared memory that was only read is clean, and the process's entries already allow writes.
+ * Reclaim must not discard the GPU's writes.
+ */
 TEST_F(userptr, shared_and_only_read)
 {
 	unsigned int round;
@@ -227,7 +241,8 @@ TEST_F(userptr, shared_and_only_read)
 		ASSERT_EQ(self->mem, mmap(self->mem, SIZE, PROT_READ | PROT_WRITE,
 					  MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
 		EXPECT_TRUE(all(self->mem, 0, SIZE));
-		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR, &self->handle));
+		ASSERT_EQ(0, kfd_userptr_create(&self->dev, self->mem, SIZE, KFD_ALLOC_USERPTR,
+						&self->handle));
 		EXPECT_GPU_WRITES(0x4c + round);
 		/* It comes back at once while the GPU has it. */
 		if (round % 2 == 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* GET_VERSION, how commands are matched, and the calls that need no VM. */
+/* GET_VERSION, the matching of commands, and the calls that need no VM. */
 #include <sys/stat.h>
 
 #include "kfd_harness.h"
@@ -28,7 +28,7 @@ TEST_F(kfd, get_version)
 	EXPECT_LT(0, args.minor_version);
 }
 
-/* Where there is no udev nobody but root may open it. */
+/* Without udev only root may open it. */
 TEST_F(kfd, mode)
 {
 	struct stat is;
@@ -56,7 +56,7 @@ TEST_F(kfd, command_matched_by_number)
 	ASSERT_EQ(0, kfd_ioctl(self->dev.fd,
 			       KFD_COMMAND(_IOC_READ, 0x01, 4), small));
 	EXPECT_EQ(1, small[0]);
-	/* Nothing behind the caller's size is written. */
+	/* Nothing is written behind the caller's size. */
 	EXPECT_EQ(0x5a5a5a5a, small[1]);
 }
 
@@ -117,7 +117,7 @@ TEST_F(kfd, clock_counters)
 	EXPECT_EQ(1000000000, a.system_clock_freq);
 }
 
-/* A CPU node's id (0), or one that nobody has, is no error here. */
+/* A CPU node's id (0), or an unknown one, is no error here. */
 TEST_F(kfd, clock_counters_unknown_gpu)
 {
 	struct kfd_ioctl_get_clock_counters_args args = { .gpu_id = 0xdead };

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Waves that leave the hardware and come back: nothing of them is lost.
- */
-#include "waves.h"
+/* Waves that leave the hardware and come back: nothing of their state is lost. */
+#include "waves_fixture.h"
 
-/* Bytes of the scalar registers, and of the other things, in the record of a wave. */
+/* Bytes of the scalar registers, and of the other state, in the record of a wave. */
 #define SGPRS		448u
 #define OTHERS		0xc0u
 /* Milliseconds between two lines of a test that takes long. */
 #define SAY_MS		20000u
 #define KFD_CU_MASK_DWORDS	4
-/* Of HW_ID: engine, array and number of the compute unit; the engine. */
+/* Fields of HW_ID: engine, array and number of the compute unit; the engine. */
 #define HW_ID_CU(hw_id)		((hw_id) >> 8 & 0xff)
 #define HW_ID_ENGINE(hw_id)	((hw_id) >> 13 & 7)
-/* Seconds that a test may take whose work RKFD_TIMES says. */
+/* Seconds that a test may take whose amount of work RKFD_TIMES sets. */
 #define LONG_S		5000
 
 static int wave_state(const struct kfd_dev *dev, const struct kfd_compute *queue,
@@ -32,7 +30,10 @@ static unsigned int record_bytes(const struct waves_shape *shape)
 	return (shape->arch + shape->acc) * 256 + SGPRS + OTHERS;
 }
 
-/* How often queues are taken off and let on again; RKFD_TIMES says another number for all. */
+/*
+ * The number of times that queues are evicted and restored; RKFD_TIMES overrides it for all
+ * tests.
+ */
 static unsigned int how_often(unsigned int much, unsigned int little)
 {
 	const char *said = getenv("RKFD_TIMES");
@@ -40,7 +41,7 @@ static unsigned int how_often(unsigned int much, unsigned int little)
 	return said ? (unsigned int)strtoul(said, NULL, 10) : work(much, little);
 }
 
-/* Takes the queue off and lets it on again, @times times. */
+/* Takes the queue off the hardware and puts it back, @times times. */
 static void go_and_come(struct __test_metadata *_metadata, FIXTURE_DATA(waves) *self,
 			enum waves_program program, unsigned int count, unsigned int times)
 {
@@ -55,7 +56,7 @@ static void go_and_come(struct __test_metadata *_metadata, FIXTURE_DATA(waves) *
 	for (i = 0; i < times; i++) {
 		uint64_t rounds;
 
-		/* Who prints nothing is taken for one that hangs. */
+		/* A test that prints nothing is taken for one that hangs. */
 		if (kfd_now_ms() - said > SAY_MS) {
 			said = kfd_now_ms();
 			TH_LOG("%u waves, %s: %u of %u times", count, shape->name, i, times);
@@ -100,7 +101,7 @@ TEST_F_TIMEOUT(waves, many_waves, LONG_S)
 		go_and_come(_metadata, self, program, 256, how_often(20, 3));
 }
 
-/* All that there is room for. */
+/* As many as there is room for. */
 TEST_F_TIMEOUT(waves, all_waves, LONG_S)
 {
 	go_and_come(_metadata, self, WAVES_SMALL, 3328, how_often(10, 2));
@@ -113,7 +114,7 @@ TEST_F_TIMEOUT(waves, barriers_and_lds, LONG_S)
 	go_and_come(_metadata, self, WAVES_SHARED, 416, how_often(10, 2));
 }
 
-/* More groups than there is room for: those that have not begun do so later. */
+/* More groups than there is room for: the rest begin later. */
 TEST_F(waves, a_launch_in_the_middle)
 {
 	struct waves *waves = &self->waves;
@@ -130,8 +131,8 @@ TEST_F(waves, a_launch_in_the_middle)
 }
 
 /*
- * Each bit of a CU mask is a compute unit of its own, and the first eight are in different engines, whichever
- * compute units of the card do not work.
+ * Each bit of a CU mask is a compute unit of its own, and the first eight are in different
+ * engines, whichever compute units of the card are disabled.
  */
 TEST_F_TIMEOUT(waves, each_bit_of_a_cu_mask, LONG_S)
 {
@@ -169,7 +170,7 @@ TEST_F_TIMEOUT(waves, each_bit_of_a_cu_mask, LONG_S)
 	EXPECT_EQ(0xff, engines);
 }
 
-/* The words of the control stack, and what of a wave is where. */
+/* The words of the control stack, and the layout of a wave's record. */
 TEST_F(waves, what_debuggers_read)
 {
 	const struct waves_shape *shape = &waves_shape[WAVES_MIDDLE];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Waves of several processes: nobody's long dispatch is in another's way, and who
- * harms waves harms his own.
+ * Waves of several processes: a long dispatch of one does not block another, and a process that
+ * harms waves harms only its own.
  */
 #include <signal.h>
 #include <string.h>
@@ -9,14 +9,15 @@
 #include <sys/wait.h>
 
 #include "debugfs.h"
-#include "waves.h"
+#include "waves_fixture.h"
 
-/* Milliseconds that a queue may take to leave before it is taken for one that hangs. */
+/* Milliseconds that a queue may take to leave before it counts as hung. */
 #define HANG_MS		2000u
 
 static volatile uint32_t *share(void)
 {
-	void *shared = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *shared = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			    0);
 
 	return shared == MAP_FAILED ? NULL : shared;
 }
@@ -57,7 +58,7 @@ static void come_and_go(volatile uint32_t *shared)
 	}
 }
 
-/* Milliseconds that a dispatch is to last; RKFD_SECONDS says another time. */
+/* Milliseconds that a dispatch lasts; RKFD_SECONDS overrides it. */
 static unsigned int long_ms(void)
 {
 	const char *said = getenv("RKFD_SECONDS");
@@ -65,7 +66,7 @@ static unsigned int long_ms(void)
 	return said ? (unsigned int)strtoul(said, NULL, 10) * 1000 : 2 * HANG_MS;
 }
 
-/* A dispatch that lasts longer than queues may take to leave is none that hangs. */
+/* A dispatch that lasts longer than queues may take to leave does not count as hung. */
 TEST_F(waves, strangers_come_and_go)
 {
 	volatile uint32_t *shared = share();
@@ -90,7 +91,7 @@ TEST_F(waves, strangers_come_and_go)
 	EXPECT_EQ(0, waves_bad(&self->waves));
 }
 
-/* Starts a wave without a trap handler, which nobody can save, and waits. */
+/* Starts a wave without a trap handler, which cannot be saved, and waits. */
 static void cannot_be_saved(volatile uint32_t *shared)
 {
 	struct kfd_compute queue;
@@ -112,7 +113,7 @@ static void cannot_be_saved(volatile uint32_t *shared)
 	kfd_close(&dev);
 }
 
-/* Who cannot be saved is reset, and nobody else. */
+/* A queue that cannot be saved is reset, and no other is. */
 TEST_F(waves, one_that_cannot_be_saved)
 {
 	volatile uint32_t *shared = share();
@@ -143,7 +144,7 @@ TEST_F(waves, one_that_cannot_be_saved)
 	EXPECT_EQ(0, waves_bad(&self->waves));
 }
 
-/* What a process does with its own waves, and with where they are saved, before shared[0] is set. */
+/* Changes by a process to its own waves, and to their save area, before shared[0] is set. */
 static void take_off_and_on(volatile uint32_t *shared, const struct kfd_dev *dev,
 			    const struct kfd_compute *queue, struct kfd_save *save)
 {
@@ -179,8 +180,8 @@ static void overwrite_area(volatile uint32_t *shared, const struct kfd_dev *dev,
 }
 
 /*
- * A process with endless waves does @deed; shared[2] says that they run. With
- * @own they are saved in memory of the process, which takes the debug kernel a minute to map.
+ * A process with endless waves does @deed; shared[2] shows that they run. With @own they are
+ * saved in memory of the process, which takes the debug kernel a minute to map.
  */
 static pid_t evildoer(volatile uint32_t *shared, bool own,
 		      void (*deed)(volatile uint32_t *shared, const struct kfd_dev *dev,
@@ -212,7 +213,7 @@ static pid_t evildoer(volatile uint32_t *shared, bool own,
 	_exit(waves_go_on(&waves, 100) ? 5 : 0);
 }
 
-/* Whether @pid got so far that shared[@at] is set. */
+/* True if @pid sets shared[@at] in time. */
 static bool gets_to(pid_t pid, volatile uint32_t *shared, unsigned int at)
 {
 	while (!shared[at] && waitpid(pid, NULL, WNOHANG) == 0)
@@ -220,7 +221,7 @@ static bool gets_to(pid_t pid, volatile uint32_t *shared, unsigned int at)
 	return shared[at];
 }
 
-/* The fixture's own waves have seen nothing of what others did. */
+/* The fixture's own waves are unaffected by other processes. */
 static void unharmed(struct __test_metadata *_metadata, FIXTURE_DATA(waves) *self)
 {
 	EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS))
@@ -257,7 +258,7 @@ TEST_F(waves, killed_on_the_way)
 	unharmed(_metadata, self);
 }
 
-/* Who takes his own save area away, or writes to it, has himself to blame, and nobody else is harmed. */
+/* A process that unmaps its own save area, or writes to it, harms only itself. */
 TEST_F(waves, an_area_that_is_unmapped)
 {
 	volatile uint32_t *shared = share();
@@ -276,9 +277,9 @@ TEST_F(waves, an_area_that_is_unmapped)
 TEST_F(waves, an_area_that_is_overwritten)
 {
 	/*
-	 * STATUS of the waves that come back: a trap handler and going on, at a PC
-	 * where nothing is; no trap handler; halted. In MODE, rounding and VSKIP
-	 * stay as they are, as the model has no others.
+	 * STATUS of the restored waves: trap handler enabled and running on, at a PC without
+	 * code; no trap handler; halted. In MODE, rounding and VSKIP stay unchanged, as the
+	 * model has no others.
 	 */
 	static const uint8_t bytes[] = { 0xc0, 0x00, 0xa0 };
 	volatile uint32_t *shared = share();
@@ -340,7 +341,7 @@ static void endless(volatile uint32_t *shared, unsigned int me)
 	kfd_close(&dev);
 }
 
-/* More processes with endless waves than there are VMIDs: all get as much. */
+/* More processes with endless waves than there are VMIDs: all get an equal part. */
 TEST_F(waves, all_have_turns)
 {
 	volatile uint32_t *shared = share();
@@ -374,12 +375,12 @@ TEST_F(waves, all_have_turns)
 	TH_LOG("rounds of %u queues of %u processes: %u to %u, %.2f", SHARERS * QUEUES, SHARERS,
 	       least, most, (double)least / most);
 	EXPECT_LT(0, least);
-	/* In less time, it depends on whose turns it has. */
+	/* In less time, the result depends on the time slices in it. */
 	if (!quick())
 		EXPECT_LE(8ull * most, 10ull * least);
 }
 
-/* What the hardware's scheduler has done, as debugfs says; false where it is not used. */
+/* Statistics of the hardware's scheduler, from debugfs; false where it is not used. */
 static bool lists(long long *count, long long *between_us)
 {
 	char text[256];
@@ -402,7 +403,10 @@ static int set_mask(const struct kfd_dev *dev, const struct kfd_compute *queue, 
 	return kfd_ioctl(dev->fd, AMDKFD_IOC_SET_CU_MASK, &args);
 }
 
-/* Changes of a queue, those that change nothing and others, and milliseconds that a list may have to run before it is replaced. */
+/*
+ * Changes of a queue, those that change nothing and others, and milliseconds that a list may
+ * have to run before it is replaced.
+ */
 #define CHANGES		40u
 #define LIST_MS		10u
 
@@ -442,7 +446,10 @@ static void change(volatile uint32_t *shared)
 	kfd_close(&dev);
 }
 
-/* Who changes a queue again and again does not keep the waves of others off the hardware. */
+/*
+ * A process that changes a queue again and again does not keep the waves of others off the
+ * hardware.
+ */
 TEST_F(waves, changes_of_a_stranger)
 {
 	volatile uint32_t *shared = share();
@@ -455,7 +462,8 @@ TEST_F(waves, changes_of_a_stranger)
 	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_SMALL, 4, true));
 	ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
 	EXPECT_EQ(0, exit_status(process(change, shared)));
-	TH_LOG("%u lists in %u ms; for %u ms of that there was none", shared[3], shared[2], shared[4]);
+	TH_LOG("%u lists in %u ms; for %u ms of that there was none", shared[3], shared[2],
+	       shared[4]);
 	EXPECT_LT(0, shared[3]);
 	ran = shared[2] - shared[4];
 	EXPECT_TRUE(ran > shared[4] || ran > LIST_MS * shared[3]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A process with very many small buffers makes room for another one, and who is
- * killed meanwhile goes. Wants a device with little VRAM.
+ * A process with very many small buffers makes room for another one, and a process that is
+ * killed meanwhile ends. Wants a device with little VRAM.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "kfd_userptr.h"
 #include "objects.h"
 #include "packets.h"
@@ -87,7 +87,7 @@ FIXTURE_TEARDOWN(yield)
 	free(self->handles);
 }
 
-/* How many dwords of the small buffers are not what the engine put there. */
+/* The number of dwords of the small buffers that differ from the engine's values. */
 static long wrong(FIXTURE_DATA(yield) *self)
 {
 	const uint32_t *host = self->host.cpu;
@@ -136,7 +136,7 @@ TEST_F(yield, makes_room)
 	EXPECT_GT(TIMEOUT_MS, taken);
 }
 
-/* Killed at any moment of that, it goes, and nothing is lost. */
+/* Killed at any moment of that, it ends, and nothing is lost. */
 TEST_F(yield, killed)
 {
 	unsigned int i;
@@ -159,7 +159,10 @@ TEST_F(yield, killed)
 	EXPECT_EQ(0, wrong(self));
 }
 
-/* Two that want room at a time both get it: one after the other, as much as there is. */
+/*
+ * Two processes that want room at the same time both get it: one after the other, all that
+ * there is.
+ */
 TEST_F(yield, two_at_once)
 {
 	int status, i;
@@ -174,7 +177,7 @@ TEST_F(yield, two_at_once)
 	EXPECT_EQ(0, wrong(self));
 }
 
-/* In a child: @size bytes, again and again. */
+/* In a child: allocates and frees @size bytes, again and again. */
 static int allocate_and_free(uint64_t size, volatile unsigned int *times)
 {
 	struct kfd_dev dev;
@@ -190,7 +193,7 @@ static int allocate_and_free(uint64_t size, volatile unsigned int *times)
 	return err;
 }
 
-/* Gives the queue some milliseconds of work on what is at OTHER_VA, with a fence at its end. */
+/* Gives the queue some milliseconds of work on the memory at OTHER_VA, with a fence at its end. */
 static void fill_much(struct kfd_queue *queue)
 {
 	const uint32_t size = 2u << 20;
@@ -204,15 +207,17 @@ static void fill_much(struct kfd_queue *queue)
 }
 
 /*
- * Somebody allocates what there is no room for and frees it, without end. Who makes room for that has its turns: it is not out for
- * ever, and not sent out again before its turn is over.
+ * A process allocates VRAM that is not free, and frees it, without end. The process that makes
+ * room for that gets its time slices: it is not evicted for ever, and not evicted again before
+ * its time slice is over.
  */
 TEST_F(yield, allocates_and_frees)
 {
 	const uint64_t room = 16u << 20, piece = 4u << 20, length = 4000;
 	volatile unsigned int *times = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE,
 					    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	const volatile uint32_t *fence = (void *)((char *)self->queue.pointers.cpu + KFD_QUEUE_FENCE);
+	const volatile uint32_t *fence =
+		(void *)((char *)self->queue.pointers.cpu + KFD_QUEUE_FENCE);
 	const unsigned int pieces = (kfd_available(&self->dev) - room) / piece;
 	uint64_t *handles = calloc(pieces, sizeof(*handles));
 	uint64_t start, since, longest = 0;
@@ -236,12 +241,12 @@ TEST_F(yield, allocates_and_frees)
 	if (pid == 0)
 		_exit(allocate_and_free(room + (8u << 20), times));
 	start = since = kfd_now_ms();
-	/* On the debug kernel both may have had no more than one turn by then. */
+	/* On the debug kernel both may have had no more than one time slice by then. */
 	while (since - start < length || *times < 2) {
 		uint64_t now;
 
 		ASSERT_GT(KFD_HANG_MS, since - start);
-		/* It always has something to do. */
+		/* It always has work. */
 		fill_much(&self->queue);
 		while ((int32_t)(*fence - (self->queue.fence - 3)) < 0) {
 			ASSERT_GT(TIMEOUT_MS, kfd_now_ms() - since);
@@ -260,7 +265,7 @@ TEST_F(yield, allocates_and_frees)
 	       evicted, (unsigned long long)(since - start), (unsigned long long)longest, *times);
 	EXPECT_LT(0, evicted);
 	EXPECT_LT(1, *times);
-	/* Each turn is of a quarter of a second at least. */
+	/* Each time slice is of a quarter of a second at least. */
 	EXPECT_GE((since - start) / 250 + 2, evicted);
 	trace_close();
 	EXPECT_EQ(0, wrong(self));
@@ -277,8 +282,9 @@ static void tick(int signal)
 }
 
 /*
- * Microseconds between signals in which a call that does not wait gets done, twice over: a kernel that checks everything takes more than
- * a millisecond for one, and with signals faster than that nothing ever gets anywhere.
+ * Microseconds between signals in which a call that does not wait gets done, twice over. A
+ * kernel with all checks takes more than a millisecond for one, and with faster signals no call
+ * makes progress.
  */
 static long signal_us(const struct kfd_dev *dev)
 {
@@ -294,7 +300,10 @@ static long signal_us(const struct kfd_dev *dev)
 	return us > 1000 ? us : 1000;
 }
 
-/* An allocation that waits until memory is cleared comes to its end, though signals come faster than that. */
+/*
+ * An allocation that waits for the clearing of memory completes, though signals come faster
+ * than that.
+ */
 TEST_F(yield, signals)
 {
 	struct itimerval often = { 0 };
@@ -319,8 +328,9 @@ TEST_F(yield, signals)
 }
 
 /*
- * A queue that does not leave the hardware is waited for a second, no longer, by who takes pages from its process that nothing of
- * the GPU uses then. Whoever moves the process's other memory a moment later waits until it has left.
+ * A queue that does not leave the hardware is waited for a second, no longer, by a call that
+ * takes pages of its process that the GPU does not use then. A move of the process's other
+ * memory a moment later waits until it has left.
  */
 TEST(after_a_hang)
 {
@@ -371,7 +381,7 @@ TEST(after_a_hang)
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_TRUE(WIFEXITED(status));
 	EXPECT_EQ(0, WEXITSTATUS(status));
-	/* What is done to make it leave ends its job. */
+	/* The measures that make it leave end its job. */
 	ASSERT_TRUE(trace_find("drm_sched_job_run", ring, line, sizeof(line)));
 	ASSERT_EQ(2, sscanf(strstr(line, "fence="), "fence=%llu:%llu", &context, &number));
 	snprintf(done, sizeof(done), "drm_sched_job_done: fence=%llu:%llu ", context, number);

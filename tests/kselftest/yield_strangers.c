@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Others are moved for somebody no further than that helps, and nobody else waits for it. Wants a device with little VRAM.
+ * Processes are moved out for another only as far as that helps, and no uninvolved process
+ * waits for it. Wants a device with little VRAM.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #include "kfd_compute.h"
 #include "kfd_harness.h"
-#include "kfd_share.h"
+#include "kfd_dmabuf.h"
 #include "model.h"
 #include "objects.h"
 #include "trace.h"
@@ -23,14 +24,17 @@
 #define OTHER_VA	(2ull << 40)
 /* No run of free VRAM is so long. */
 #define RUN		(64 * MIB)
-/* How often a stranger tries to be faster than a move: its turn on the processor is late now and then. */
+/*
+ * The attempts of a stranger to be faster than a move: its time on the processor is late now
+ * and then.
+ */
 #define ROUNDS		10u
 /* Of buffers that make room one by one. */
 #define PIECE		(8 * MIB)
-/* What they leave: with the area that the waves of a compute queue are saved in, 61 MiB. */
+/* The free rest: with the save area of a compute queue's waves, 61 MiB. */
 #define LEFT		(96 * MIB)
 
-/* What processes tell each other. */
+/* Messages between the processes. */
 enum { READY, BEGIN, FREED, HAS, END, WORDS };
 
 FIXTURE(strangers)
@@ -60,7 +64,7 @@ FIXTURE_TEARDOWN(strangers)
 	kfd_close(&self->dev);
 }
 
-/* In a child: waits until somebody says it. */
+/* In a child: waits for the message @word. */
 static void hear(const FIXTURE_DATA(strangers) *self, unsigned int word)
 {
 	if (!kfd_becomes(&self->said[word], 1, TIMEOUT_MS))
@@ -81,7 +85,7 @@ static int exit_status(pid_t pid)
 	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Half of VRAM is free, in holes of a MiB. False if it is not to be had. */
+/* Half of VRAM is free, in holes of a MiB. False on failure. */
 static bool make_holes(const struct kfd_dev *dev)
 {
 	const unsigned int count = kfd_available(dev) / MIB;
@@ -96,7 +100,10 @@ static bool make_holes(const struct kfd_dev *dev)
 	return !bad;
 }
 
-/* Who asks for VRAM in one run, and there is none, has it in pieces, as with amdgpu. Nobody is moved out for that. */
+/*
+ * A request for VRAM in one run gets it in pieces if there is no such run, as with amdgpu. No
+ * process is moved out for that.
+ */
 TEST_F(strangers, no_run_is_long_enough)
 {
 	const struct kfd_dev *dev = &self->dev;
@@ -116,8 +123,8 @@ TEST_F(strangers, no_run_is_long_enough)
 		_exit(0);
 	}
 	EXPECT_TRUE(kfd_becomes(&self->said[READY], 1, TIMEOUT_MS));
-	EXPECT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS, OTHER_VA,
-				  RUN, &handle));
+	EXPECT_EQ(0, kfd_alloc_at(dev, KFD_ALLOC_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS,
+				  OTHER_VA, RUN, &handle));
 	EXPECT_EQ(0, kfd_map(dev->fd, handle, dev->gpu_id));
 	snprintf(text, sizeof(text), "pid=%d ", pid);
 	EXPECT_EQ(0, trace_count("rkfd_evict", text));
@@ -125,7 +132,7 @@ TEST_F(strangers, no_run_is_long_enough)
 	EXPECT_EQ(0, exit_status(pid));
 }
 
-/* Who had it in one run, and was moved out, comes home in pieces, too. */
+/* A buffer in one run that was moved out comes back in pieces, too. */
 TEST_F(strangers, comes_home_in_pieces)
 {
 	char text[64];
@@ -138,8 +145,8 @@ TEST_F(strangers, comes_home_in_pieces)
 		uint64_t handle;
 
 		if (kfd_open(&dev) || kfd_queue_create(&dev, &queue, RING) ||
-		    kfd_alloc_at(&dev, KFD_ALLOC_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS, OTHER_VA,
-				 RUN, &handle) ||
+		    kfd_alloc_at(&dev, KFD_ALLOC_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_CONTIGUOUS,
+				 OTHER_VA, RUN, &handle) ||
 		    kfd_map(dev.fd, handle, dev.gpu_id))
 			_exit(1);
 		self->said[READY] = 1;
@@ -155,7 +162,7 @@ TEST_F(strangers, comes_home_in_pieces)
 	EXPECT_EQ(1, trace_count("rkfd_restore", text));
 }
 
-/* What somebody does who has nothing to do with it. */
+/* Some calls of an uninvolved process. */
 static int little(const struct kfd_dev *dev, uint64_t size)
 {
 	uint64_t handle;
@@ -170,7 +177,7 @@ static int little(const struct kfd_dev *dev, uint64_t size)
 	return err ? err : kfd_free(dev->fd, handle);
 }
 
-/* Bytes of VRAM that are given out. */
+/* Bytes of VRAM that are allocated. */
 static unsigned long long used(const struct kfd_dev *dev)
 {
 	unsigned long long bytes = 0;
@@ -202,7 +209,7 @@ static int large(FIXTURE_DATA(strangers) *self, uint64_t size)
 	return kfd_queue_fill(&queue, GPU_VA, 1, KFD_PAGE, TIMEOUT_MS);
 }
 
-/* In a child: comes when a buffer is on its way out, or home, of at least @size bytes. */
+/* In a child: acts when a buffer of at least @size bytes is on its way out, or back. */
 static int beside(FIXTURE_DATA(strangers) *self, unsigned int word, uint64_t size)
 {
 	struct kfd_dev dev;
@@ -230,7 +237,7 @@ static bool was_before(const char *first, pid_t of_first, const char *second, pi
 	return trace_before(a, b);
 }
 
-/* A large buffer moves out, and home again: who has nothing to do with it gets what there is meanwhile. */
+/* A large buffer moves out, and back: an uninvolved process gets the free VRAM meanwhile. */
 TEST_F(strangers, beside_a_large_buffer)
 {
 	const uint64_t size = self->all / 4 * 3 / PIECE * PIECE;
@@ -250,7 +257,8 @@ TEST_F(strangers, beside_a_large_buffer)
 		}
 		EXPECT_TRUE(kfd_becomes(&self->said[HAS], 1, TIMEOUT_MS));
 		EXPECT_TRUE(kfd_becomes(&self->said[READY], 2, TIMEOUT_MS));
-		ASSERT_EQ(0, kfd_alloc_at(&self->dev, KFD_ALLOC_VRAM, GPU_VA, self->all / 2, &handle));
+		ASSERT_EQ(0, kfd_alloc_at(&self->dev, KFD_ALLOC_VRAM, GPU_VA, self->all / 2,
+					  &handle));
 		EXPECT_EQ(0, exit_status(pid[1]));
 		self->said[BEGIN] = 1;
 		self->said[FREED] = 1;
@@ -288,7 +296,7 @@ static int hangs(FIXTURE_DATA(strangers) *self)
 	return 0;
 }
 
-/* In a child: has most of what the one that hangs has left, in pieces. */
+/* In a child: has most of the VRAM that the hung process has left, in pieces. */
 static int has_much(FIXTURE_DATA(strangers) *self)
 {
 	struct kfd_dev dev;
@@ -315,8 +323,8 @@ static int wants_more(const FIXTURE_DATA(strangers) *self)
 }
 
 /*
- * A process is to make room, and its queue does not leave the hardware. Others get what there is, and who then asks for more
- * than that has it of them.
+ * A process is to make room, and its queue does not leave the hardware. Other processes get the
+ * free VRAM, and a request for more is served by those.
  */
 TEST_F(strangers, beside_a_hang)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Turns data/gfx90a-regs.csv into constants: one module an IP block, one constant a register, one
-//! module of fields a register, and a table of all names.
+//! Generates constants from data/gfx90a-regs.csv: a module for each IP block, a constant for each
+//! register, a module of fields for each register, and a table of all names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

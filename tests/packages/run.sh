@@ -1,8 +1,8 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# run.sh: installs the packages beside it on the minimal Debian of the disk "packages", uses the driver, removes them, and looks
-# for what is left; as TAP. Debian's own dpkg, kmod and udev do it, in a chroot whose writes go to an overlay: what was
-# written is what lies there.
+# run.sh: installs the packages beside it on the minimal Debian of the disk "packages", uses the
+# driver, removes them, and checks for leftovers; as TAP. Debian's own dpkg, kmod and udev do it, in
+# a chroot whose writes go to an overlay: the overlay holds exactly the changes.
 here=$(dirname "$0")
 root=/packages/root
 upper=/packages/memory/upper
@@ -28,8 +28,8 @@ mount_root() {
 	mount -t tmpfs tmpfs $root/run
 }
 
-# What was written and is not as it was: files that are new, other or gone, and new folders. A log and copies of its former
-# lists are dpkg's own.
+# Changed files: files that are new, different or gone, and new folders. A log and copies of its
+# former lists are dpkg's own.
 left() {
 	(cd $upper && find . -mindepth 1) | sed 's/^\.//' | while read -r f; do
 		case $f in
@@ -45,7 +45,7 @@ left() {
 	done
 }
 
-# Which of the two drivers udev would have loaded for a GPU.
+# The driver that udev would have loaded for a GPU.
 automatic() {
 	debian modprobe -b -n -v "$(cat "$first/modalias")" 2>/dev/null | sed -n 's,.*/\(amdgpu\|rkfd\)\.ko.*,\1,p' | sort -u | tr '\n' ' '
 }
@@ -114,7 +114,7 @@ debian udevadm settle
 echo "# $(nodes)"
 [ "$(nodes)" = "660 render /dev/kfd 660 render /dev/dri/renderD128 660 render /dev/dri/renderD129 " ]
 result $? "the device nodes are group render's"
-# Debian's own rules say the same, so that they are asked which they follow.
+# Debian's own rules say the same, so udev is asked which ones it follows.
 debian udevadm test /sys/class/kfd/kfd >/tmp/log 2>&1
 grep -q '60-rkfd\.rules:[0-9]' /tmp/log
 rc=$?

@@ -118,7 +118,7 @@ impl<'a> FirmwareFile<'a> {
         Ok((self.half(at::HEADER_MAJOR)?, self.half(at::HEADER_MINOR)?))
     }
 
-    /// [`FirmwareFileError::FileHeader`], for who does not know this version of it.
+    /// [`FirmwareFileError::Header`], for who does not know this version of it.
     pub(super) fn unknown<T>(&self) -> Result<T, FirmwareFileError> {
         let (major, minor) = self.header()?;
         Err(FirmwareFileError::Header { major, minor })

@@ -44,7 +44,7 @@ impl CpEop {
 /// The CP refused something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpError {
-    /// Why: a CP number of [`source`](super::source).
+    /// Why: a CP number of [`source`](mod@super::source).
     pub source: u8,
     /// The queue's address space.
     pub vmid: u8,

@@ -35,7 +35,7 @@ impl<I: Copy + PartialEq> GpuPlaces<I> {
     }
 
     /// `gpu` is gone: the place that it had may be another's from now on. What was said by it is to be forgotten, see
-    /// [`AttributeMap::forget_gpu`](super::AttributeMap::forget_gpu).
+    /// [`AttributeMap::remove_gpu`](super::AttributeMap::remove_gpu).
     #[inline]
     pub fn release(&mut self, gpu: I) -> Option<GpuIndex> {
         let index = self.find(Some(gpu))?;

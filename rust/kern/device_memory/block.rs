@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory that was taken for pages that came in together: it is free again when none of them is left.
+//! Blocks: device memory that was allocated for pages that moved in together. It is freed when none
+//! of the pages is left.
 
 use super::{DeviceSpace, MigrationObserver};
 use core::{
@@ -17,37 +18,39 @@ use kernel::{
     },
 };
 
-/// Where pages come from.
+/// Where the pages of a block come from.
 #[derive(Clone)]
 pub(super) struct PageOrigin {
     pub(super) addresses: Range<usize>,
-    pub(super) witness: Arc<dyn MigrationObserver>,
+    pub(super) observer: Arc<dyn MigrationObserver>,
 }
 
 /// The memory of some pages.
 #[pin_data]
 pub(super) struct PageBlock {
     number: u64,
-    /// How many pages were taken.
+    /// The number of pages that were allocated.
     len: usize,
-    /// The addresses that they were at when they came in, and who hears of it when they leave.
+    /// The addresses that the pages had when they moved in, and the observer to notify when they
+    /// move out.
     origin: PageOrigin,
-    /// Those that have begun their life and not ended it; whoever makes it counts as one, and what the device may use for ever.
+    /// The number of pages that are in use. The maker of the block counts as one, and so does each
+    /// page that the device may use for ever.
     pages: Atomic<i32>,
     /// `None` once no page is left.
     #[pin]
     room: SpinLock<Option<Arc<dyn DeviceSpace>>>,
-    /// The next one of those that no page is left of.
+    /// The next block in the list of those of which no page is left.
     next: AtomicPtr<PageBlock>,
 }
 
 impl PageBlock {
-    /// Which one it is: those that came later have larger numbers.
+    /// The number of the block; later blocks have larger numbers.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// How many pages were taken.
+    /// The number of pages that were allocated.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -57,22 +60,22 @@ impl PageBlock {
         &self.origin
     }
 
-    /// Its memory.
+    /// The allocation behind it.
     pub(super) fn room(&self) -> Option<Arc<dyn DeviceSpace>> {
         self.room.lock().clone()
     }
 
-    /// One more.
+    /// Adds one to the count.
     pub(super) fn count(&self) {
         self.pages.add(1, Relaxed);
     }
 
-    /// One less; whether that was the last.
+    /// Subtracts one from the count, and returns whether that was the last.
     pub(super) fn put(&self) -> bool {
         self.pages.fetch_sub(1, Full) == 1
     }
 
-    /// No page is left: the memory is free. Sleeps.
+    /// Frees the memory, as no page is left. May sleep.
     pub(super) fn release(&self) {
         let room = self.room.lock().take();
         drop(room);
@@ -82,10 +85,10 @@ impl PageBlock {
 /// All blocks.
 #[pin_data]
 pub(super) struct PageBlocks {
-    /// By number. Innermost but for the room's.
+    /// By number. The innermost lock but for the block's own.
     #[pin]
     all: Mutex<BlockTree>,
-    /// The first of those that no page is left of, which are still in the list above.
+    /// The first block of those of which no page is left. They are still in the tree above.
     free: AtomicPtr<PageBlock>,
 }
 
@@ -95,7 +98,7 @@ struct BlockTree {
 }
 
 impl PageBlocks {
-    /// None.
+    /// An empty set.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             all <- new_mutex!(BlockTree { blocks: RBTree::new(), next: 0 }, "Blocks::all"),
@@ -103,7 +106,11 @@ impl PageBlocks {
         })
     }
 
-    /// One with `room` for `len` pages from `origin`, which counts the caller. ENOMEM.
+    /// Adds a block with `room` for `len` pages from `origin`; the caller is counted.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn add(
         &self,
         room: Arc<dyn DeviceSpace>,
@@ -130,23 +137,24 @@ impl PageBlocks {
         Ok(block)
     }
 
-    /// The oldest from `number` on.
+    /// The oldest block from `number` on.
     pub(super) fn at_or_after(&self, number: u64) -> Option<Arc<PageBlock>> {
         let all = self.all.lock();
         let cursor = all.blocks.cursor_lower_bound(&number)?;
         Some(cursor.current().1.clone())
     }
 
-    /// Whether there is none.
+    /// Whether there is no block.
     pub(super) fn is_empty(&self) -> bool {
         self.all.lock().blocks.is_empty()
     }
 
-    /// No page is left of `block`, which is in the list, and was not before. Any context.
+    /// Adds `block` to the list of those of which no page is left. It is in the tree, and was not
+    /// in the list before. Any context.
     pub(super) fn add_free(&self, block: NonNull<PageBlock>) {
         let mut first = self.free.load(Ordering::Relaxed);
         loop {
-            // SAFETY: It is in the list until somebody takes it, which is after this.
+            // SAFETY: It is in the tree until `take_free` takes it, which can only be after this.
             unsafe { block.as_ref() }
                 .next
                 .store(first, Ordering::Relaxed);
@@ -162,13 +170,14 @@ impl PageBlocks {
         }
     }
 
-    /// Takes one out that no page is left of.
+    /// Takes out one block of which no page is left.
     pub(super) fn take_free(&self) -> Option<Arc<PageBlock>> {
         let mut all = self.all.lock();
-        // Nobody else takes one: what is first stays first, or gets others before it.
+        // Under the lock this is the only caller that takes one out: the first entry stays first,
+        // or gets others before it.
         let mut first = NonNull::new(self.free.load(Ordering::Acquire))?;
         loop {
-            // SAFETY: It is in the list of all, which the lock keeps as it is.
+            // SAFETY: It is in the tree, which does not change under the lock.
             let (next, number) = unsafe {
                 let block = first.as_ref();
                 (block.next.load(Ordering::Relaxed), block.number)

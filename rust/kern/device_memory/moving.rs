@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Pages on their way between a device's memory and system memory.
+//! The moves of pages between a device's memory and system memory.
 
 use super::{
     block::{PageBlock, PageOrigin},
-    CopyFailed, DeviceMemory, DeviceSpace, MigrationCause, MigrationObserver, TOGETHER,
+    CopyFailed, DeviceMemory, DeviceSpace, MigrationCause, MigrationObserver, WINDOW_PAGES,
 };
 use crate::{
     ffi,
@@ -12,7 +12,8 @@ use crate::{
 use core::{mem, ptr, ptr::NonNull};
 use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, sync::Arc};
 
-/// An entry of the kernel's lists of what is to move is that of a page, which moves.
+/// Flags in an entry of the kernel's lists of pages to move: the entry names a page, and the page
+/// moves.
 const PAGE: usize = ffi::MIGRATE_PFN_VALID as usize;
 const MOVES: usize = ffi::MIGRATE_PFN_MIGRATE as usize;
 const SHIFT: u32 = ffi::MIGRATE_PFN_SHIFT;
@@ -22,17 +23,17 @@ fn page(entry: usize) -> Option<NonNull<ffi::page>> {
     if entry & PAGE == 0 {
         return None;
     }
-    // SAFETY: The kernel has said that there is one.
+    // SAFETY: The flag says that there is a page.
     NonNull::new(unsafe { ffi::rkfd_pfn_to_page(entry >> SHIFT) })
 }
 
 /// The entry of a page.
 fn entry(page: NonNull<ffi::page>) -> usize {
-    // SAFETY: The number of a page is found by its address alone.
+    // SAFETY: The frame number of a page follows from its address alone.
     unsafe { ffi::rkfd_page_to_pfn(page.as_ptr()) << SHIFT | PAGE }
 }
 
-/// What moves, and where to: an entry each for each page.
+/// The sources and destinations of a move: one entry for each page.
 struct MoveLists {
     from: KVVec<usize>,
     to: KVVec<usize>,
@@ -46,17 +47,17 @@ impl MoveLists {
         })
     }
 
-    /// Gives up where pages were to go.
+    /// Frees the destination pages.
     fn abort(&mut self) {
         for to in &mut self.to {
             if let Some(page) = page(mem::take(to)) {
-                // SAFETY: It was made for this, and locked; nobody else knows it.
+                // SAFETY: The page was made for this move, and locked; it has no other user.
                 unsafe { ffi::rkfd_page_unlock_put(page.as_ptr()) };
             }
         }
     }
 
-    /// How many pages have moved.
+    /// The number of pages that have moved.
     fn moved(&self) -> usize {
         let pairs = self.from.iter().zip(&self.to);
         pairs
@@ -65,7 +66,7 @@ impl MoveLists {
     }
 }
 
-/// Pages in a row are one piece.
+/// Adds `page` to `pieces`: consecutive pages form one piece.
 fn add_piece(pieces: &mut KVVec<(NonNull<ffi::page>, usize)>, page: NonNull<ffi::page>) -> Result {
     if let Some((first, count)) = pieces.last_mut() {
         // SAFETY: Both are pages.
@@ -77,7 +78,7 @@ fn add_piece(pieces: &mut KVVec<(NonNull<ffi::page>, usize)>, page: NonNull<ffi:
     Ok(pieces.push((page, 1), GFP_KERNEL)?)
 }
 
-/// Whoever makes a block, until dropped.
+/// The maker's count of a block, until dropped.
 struct BlockMaker<'a> {
     memory: &'a DeviceMemory,
     block: Arc<PageBlock>,
@@ -85,13 +86,13 @@ struct BlockMaker<'a> {
 
 impl Drop for BlockMaker<'_> {
     fn drop(&mut self) {
-        // SAFETY: It was counted when the block was made.
+        // SAFETY: The maker was counted when the block was made.
         unsafe { self.memory.put(NonNull::from(&*self.block)) };
     }
 }
 
 impl DeviceMemory {
-    /// What the kernel is to move of `vma`.
+    /// The description of a move in `vma` for the kernel.
     fn request(
         &self,
         lists: &mut MoveLists,
@@ -113,8 +114,14 @@ impl DeviceMemory {
         }
     }
 
-    /// Brings in what is between `start` and `end`, nothing of which the kernel may merge (KSM), unless `go_on` fails before it is copied; how many pages. Of what
-    /// leaves by itself one day `witness` hears. `ENOMEM` when there is no memory for it; errors of the engines, and what `go_on` says: all of it stays.
+    /// Moves the pages between `start` and `end` into the device, and returns how many. The kernel
+    /// may merge none of them (KSM). Stops if `go_on` fails before the copy. `witness` is notified
+    /// if they move out later without a request.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no device memory; errors of the engines and of `go_on`. All pages stay
+    /// then.
     ///
     /// # Safety
     ///
@@ -124,7 +131,7 @@ impl DeviceMemory {
         vma: *mut ffi::vm_area_struct,
         start: usize,
         end: usize,
-        witness: &Arc<dyn MigrationObserver>,
+        observer: &Arc<dyn MigrationObserver>,
         go_on: &dyn Fn() -> Result,
     ) -> Result<usize> {
         let mut lists = MoveLists::new((end - start) / PAGE_SIZE)?;
@@ -137,21 +144,23 @@ impl DeviceMemory {
         }
         let origin = PageOrigin {
             addresses: start..end,
-            witness: witness.clone(),
+            observer: observer.clone(),
         };
         let filled = self.fill(&mut lists, &origin, go_on);
         match &filled {
-            // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
+            // SAFETY: The pages that move and their destinations are locked, and the destinations
+            // have the content.
             Ok(_) => unsafe { ffi::migrate_vma_pages(&mut request) },
             Err(_) => lists.abort(),
         }
         let moved = lists.moved();
-        // SAFETY: As above; what is to go nowhere stays.
+        // SAFETY: As above; pages without a destination stay.
         unsafe { ffi::migrate_vma_finalize(&mut request) };
         filled.map(|_made| moved)
     }
 
-    /// Finds memory for what moves from `origin`, and copies it there, unless `go_on` fails before that. After an error some of it may be in the list.
+    /// Allocates memory for the pages of `origin` that move, and copies them there, unless `go_on`
+    /// fails before that. After an error some destinations may be in the list.
     fn fill(
         &self,
         lists: &mut MoveLists,
@@ -177,20 +186,21 @@ impl DeviceMemory {
             }
             let place = room.place(next).ok_or(EINVAL)?;
             next += 1;
-            let there = self.page(place)?;
+            let device_page = self.page(place)?;
             made.block.count();
-            // SAFETY: The page is nobody's: its memory was just taken. What it has is a block in the list, until it is freed.
+            // SAFETY: The page is free: its memory was just allocated. Its data is a block that
+            // stays in the tree until the page is freed.
             unsafe {
                 ffi::rkfd_device_page_init(
-                    there.as_ptr(),
+                    device_page.as_ptr(),
                     self.pagemap.get(),
                     Arc::as_ptr(&made.block).cast_mut().cast(),
                 )
             };
-            *to = entry(there);
-            if let Some(here) = page(*from) {
+            *to = entry(device_page);
+            if let Some(system_page) = page(*from) {
                 places.push(place, GFP_KERNEL)?;
-                add_piece(&mut pieces, here)?;
+                add_piece(&mut pieces, system_page)?;
             }
         }
         if !pieces.is_empty() {
@@ -201,12 +211,18 @@ impl DeviceMemory {
         Ok(made)
     }
 
-    /// Moves what is between `start` and `end` of this memory to system memory; how many pages. `ENOMEM`, `EINVAL` for a VMA that cannot
-    /// have any; errors of the engines.
+    /// Moves the pages of this memory between `start` and `end` out to system memory, and returns
+    /// how many.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `EINVAL` if the VMA cannot have such pages; errors of the
+    /// engines.
     ///
     /// # Safety
     ///
-    /// The addresses are those of `vma`, whose mmap lock is held. The page that the CPU has `touched` is there, and locked.
+    /// The addresses are those of `vma`, whose mmap lock is held. `touched`, the page that the CPU
+    /// has touched, is among them, and locked.
     pub(in crate::kern) unsafe fn move_out_of(
         &self,
         vma: *mut ffi::vm_area_struct,
@@ -226,31 +242,36 @@ impl DeviceMemory {
         }
         let filled = self.empty(&mut lists, why);
         match filled {
-            // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
+            // SAFETY: The pages that move and their destinations are locked, and the destinations
+            // have the content.
             Ok(()) => unsafe { ffi::migrate_vma_pages(&mut request) },
             Err(_) => lists.abort(),
         }
         let moved = lists.moved();
-        // SAFETY: As above; what is to go nowhere stays.
+        // SAFETY: As above; pages without a destination stay.
         unsafe { ffi::migrate_vma_finalize(&mut request) };
         filled.map(|()| moved)
     }
 
-    /// Moves what there is of `block` to system memory, whoever has it. As [`DeviceMemory::move_out_of`].
+    /// Moves all pages of `block` out to system memory, whichever process has them. As
+    /// [`DeviceMemory::move_out_of`].
     pub(super) fn move_out_block(&self, block: &PageBlock, why: MigrationCause) -> Result {
         let Some(room) = block.room() else {
             return Ok(());
         };
-        let PageOrigin { addresses, witness } = block.origin();
-        witness.notify_leaving(addresses, why);
+        let PageOrigin {
+            addresses,
+            observer,
+        } = block.origin();
+        observer.notify_leaving(addresses, why);
         let mut at = 0;
         let mut result = Ok(());
         while result.is_ok() && at < block.len() {
-            let count = TOGETHER.min(block.len() - at);
+            let count = WINDOW_PAGES.min(block.len() - at);
             result = self.move_out_pages(&*room, at, count, why);
             at += count;
         }
-        witness.left(addresses, why, result);
+        observer.notify_left(addresses, why, result);
         result
     }
 
@@ -266,43 +287,47 @@ impl DeviceMemory {
             let place = room.place(at + index).ok_or(EINVAL)?;
             *from = entry(self.page(place)?) >> SHIFT;
         }
-        // SAFETY: There are structures of all of these pages. Those that are in use become entries, and are locked.
+        // SAFETY: All of these frames have page structures. The pages that are in use become
+        // entries, and are locked.
         to_result(unsafe { ffi::migrate_device_pfns(lists.from.as_mut_ptr(), count) })?;
         let filled = self.empty(&mut lists, why);
         let (from, to) = (lists.from.as_mut_ptr(), lists.to.as_mut_ptr());
         match filled {
-            // SAFETY: The pages that move are locked, and so are those that they go to, which have their content.
+            // SAFETY: The pages that move and their destinations are locked, and the destinations
+            // have the content.
             Ok(()) => unsafe { ffi::migrate_device_pages(from, to, count) },
             Err(_) => lists.abort(),
         }
-        // SAFETY: As above; what is to go nowhere stays.
+        // SAFETY: As above; pages without a destination stay.
         unsafe { ffi::migrate_device_finalize(from, to, count) };
         filled
     }
 
-    /// Finds system memory for what moves, and copies it there; when the device goes, what cannot be copied is zeroes. After an error some of
-    /// it may be in the list.
+    /// Allocates system memory for the pages that move, and copies them there. If the device is
+    /// being removed, pages that cannot be copied become zeroes. After an error some destinations
+    /// may be in the list.
     fn empty(&self, lists: &mut MoveLists, why: MigrationCause) -> Result {
         let mut places = KVVec::new();
         let mut pieces = KVVec::new();
         let effort = match why {
             MigrationCause::Touched => 0,
-            // It is not worth another process's life.
+            // This must not cause the OOM killer to kill another process.
             MigrationCause::Asked | MigrationCause::Gone => {
                 ffi::__GFP_RETRY_MAYFAIL | ffi::__GFP_NOWARN
             }
         };
         for (from, to) in lists.from.iter().zip(&mut lists.to) {
-            let Some(there) = page(*from).filter(|_| *from & MOVES != 0) else {
+            let Some(device_page) = page(*from).filter(|_| *from & MOVES != 0) else {
                 continue;
             };
-            let place = self.place(there).ok_or(EINVAL)?;
+            let place = self.place(device_page).ok_or(EINVAL)?;
             places.push(place, GFP_KERNEL)?;
-            // SAFETY: Sleeping is allowed.
-            let here = unsafe { ffi::rkfd_page_alloc_locked(ffi::GFP_HIGHUSER_MOVABLE | effort) };
-            let here = NonNull::new(here).ok_or(ENOMEM)?;
-            *to = entry(here);
-            add_piece(&mut pieces, here)?;
+            // SAFETY: The context may sleep.
+            let system_page =
+                unsafe { ffi::rkfd_page_alloc_locked(ffi::GFP_HIGHUSER_MOVABLE | effort) };
+            let system_page = NonNull::new(system_page).ok_or(ENOMEM)?;
+            *to = entry(system_page);
+            add_piece(&mut pieces, system_page)?;
         }
         if pieces.is_empty() {
             return Ok(());
@@ -313,7 +338,7 @@ impl DeviceMemory {
         };
         if under_way {
             for (first, count) in &pieces {
-                // SAFETY: These pages were made here, and are in a row.
+                // SAFETY: These pages were made here, and are consecutive.
                 unsafe { ffi::rkfd_get_pages(first.as_ptr(), *count) };
             }
             mem::forget(dma);
@@ -328,9 +353,9 @@ impl DeviceMemory {
             "memory that processes had in VRAM cannot be copied, and is lost: it is zeroes now\n"
         );
         for to in &lists.to {
-            if let Some(here) = page(*to) {
-                // SAFETY: The page was made here, and nobody else has it yet.
-                unsafe { ffi::rkfd_page_clear(here.as_ptr()) };
+            if let Some(system_page) = page(*to) {
+                // SAFETY: The page was made here, and has no other user yet.
+                unsafe { ffi::rkfd_page_clear(system_page.as_ptr()) };
             }
         }
         Ok(())

@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// What `DRM_IOCTL_VERSION` tells of a driver.
+/// The reply to `DRM_IOCTL_VERSION`.
 pub(crate) struct DrmDriverInfo {
     /// Major version of the interface.
     pub(crate) major: i32,
@@ -42,20 +42,20 @@ pub(crate) struct DrmDriverInfo {
     pub(crate) patchlevel: i32,
     /// The driver's name.
     pub(crate) name: &'static CStr,
-    /// What it is, for people.
+    /// A description for people.
     pub(crate) desc: &'static CStr,
 }
 
-/// What is to be done about a device that has hung (drm-uapi, "Device Wedging").
+/// The recovery method for a hung device (drm-uapi, "Device Wedging").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WedgeRecovery {
-    /// Nothing: it was reset.
+    /// Nothing to do: it was reset.
     None,
-    /// It is to be unbound, and bound again.
+    /// Unbind it, and bind it again.
     Rebind,
 }
 
-/// What a driver says of itself: the types behind its devices and files, its version and its ioctls.
+/// Description of a driver: the types behind its devices and files, its version and its ioctls.
 pub(crate) trait DrmDriver: Sized + 'static {
     /// Private data of a device.
     type Data: Send + Sync + 'static;
@@ -63,33 +63,35 @@ pub(crate) trait DrmDriver: Sized + 'static {
     /// Private data of an open file.
     type File: Send + Sync + 'static;
 
-    /// Its buffer objects.
+    /// The driver's buffer objects.
     type Object: GemDriverObject<Data = Self::Data>;
 
     /// Name and version.
     const INFO: DrmDriverInfo;
 
-    /// The driver's own ioctls; the place in the list is the number less `DRM_COMMAND_BASE`.
+    /// The driver's own ioctls, indexed by number minus `DRM_COMMAND_BASE`.
     const IOCTLS: &'static [ioctl::IoctlDescriptor];
 
-    /// Makes the private data of a file that is being opened. Its error is what `open` fails with.
+    /// Makes the private data of a file that is being opened. `open` fails with its error.
     fn open(dev: &DrmDevice<Self::Data>) -> Result<Arc<Self::File>>;
 
-    /// Tells of an open file in fdinfo.
+    /// Prints the driver's lines about an open file into fdinfo.
     fn fdinfo(file: &Arc<Self::File>, out: &mut fdinfo::FdinfoPrinter);
 
-    /// `file` gets its first handle to `object`. The error is what that fails with. Called with locks of DRM's.
+    /// `file` gets its first handle to `object`. Creating the handle fails with the error. Called
+    /// with locks of DRM held.
     fn open_object(file: &Arc<Self::File>, object: &GemObject<Self::Object>) -> Result;
 
-    /// The last handle by which `file` named `object` is closed, or `file` is.
+    /// The last handle of `file` to `object` is closed, or `file` is.
     fn close_object(file: &Arc<Self::File>, object: &GemObject<Self::Object>);
 }
 
-/// A DRM device with private data `T`, reference counted.
+/// A reference-counted DRM device with private data `T`.
 ///
 /// # Invariants
 ///
-/// `dev` is an initialized `struct drm_device`, and the allocation is the one `__drm_dev_alloc` made.
+/// `dev` is an initialized `struct drm_device`, and the allocation is the one that
+/// `__drm_dev_alloc` made.
 #[repr(C)]
 pub(crate) struct DrmDevice<T> {
     dev: Opaque<ffi::drm_device>,
@@ -118,7 +120,7 @@ impl<D: DrmDriver> DrmVtable<D> {
         ..pin_init::zeroed()
     };
 
-    /// The same without `release`, for a device whose private data is not there yet.
+    /// The same without `release`, for a device whose private data does not exist yet.
     const UNFINISHED: ffi::drm_driver = ffi::drm_driver {
         release: None,
         ..Self::DRIVER
@@ -126,17 +128,20 @@ impl<D: DrmDriver> DrmVtable<D> {
 }
 
 impl<T: Send + Sync + 'static> DrmDevice<T> {
-    /// Makes a device under `parent` that user space cannot see yet ([`DrmRegistration`] shows it).
+    /// Makes a device under `parent` that user space cannot see yet ([`DrmRegistration`] makes it
+    /// visible).
     ///
-    /// Fails with `ENOMEM`, or with the error of `data`.
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; the error of `data`.
     pub(crate) fn new<D: DrmDriver<Data = T>>(
         parent: &device::Device,
         data: impl PinInit<T, Error>,
     ) -> Result<ARef<Self>> {
         let layout = Kmalloc::aligned_layout(Layout::new::<Self>());
 
-        // SAFETY: `parent` is a valid device, the driver is a promoted constant, and the layout is that of a
-        // structure which holds a `drm_device` at the offset.
+        // SAFETY: `parent` is a valid device, the driver is a promoted constant, and the layout is
+        // that of a structure that holds a `drm_device` at the offset.
         let raw = unsafe {
             ffi::__drm_dev_alloc(
                 kern::device::as_raw(parent),
@@ -152,30 +157,31 @@ impl<T: Send + Sync + 'static> DrmDevice<T> {
         // SAFETY: `this` points to the new allocation.
         let drm = unsafe { &raw mut (*this.as_ptr()).dev }.cast::<ffi::drm_device>();
 
-        // SAFETY: `data` is uninitialized memory of this type, which nobody else has. The reference is gone after the
-        // statement below, and what that makes neither moves nor is freed before it is dropped, by `release_callback`.
+        // SAFETY: `data` is uninitialized memory of this type with no other user. The reference
+        // ends with the statement below. The value that it initializes neither moves nor is freed
+        // before `release_callback` drops it.
         let place: &'static mut MaybeUninit<T> =
             unsafe { &mut *(&raw mut (*this.as_ptr()).data).cast() };
         if let Err(e) = place.write_pin_init(data) {
-            // SAFETY: This is the only reference; without `release`, the private data is not looked at.
+            // SAFETY: This is the only reference; without `release`, the private data is not used.
             unsafe { ffi::drm_dev_put(drm) };
             return Err(e);
         }
 
-        // SAFETY: Nobody else has the device yet.
+        // SAFETY: The device has no other user yet.
         unsafe { (*drm).driver = const { &DrmVtable::<D>::DRIVER } };
 
-        // INVARIANT: `__drm_dev_alloc` initialized `dev`.
-        // SAFETY: The one reference that the allocation came with becomes the `ARef`'s.
+        // INVARIANT: `__drm_dev_alloc` initialized `dev`. SAFETY: The one reference that the
+        // allocation came with becomes the `ARef`'s.
         Ok(unsafe { ARef::from_raw(this) })
     }
 
-    /// Runs when the last reference is gone.
+    /// Drops the private data, after the last reference is gone.
     extern "C" fn release_callback(drm: *mut ffi::drm_device) {
-        // SAFETY: Every device with this callback is a `Self`, whose private data was initialized before the
-        // callback was set.
+        // SAFETY: Every device with this callback is a `Self`, whose private data was initialized
+        // before the callback was set.
         let this = unsafe { Self::container(drm) };
-        // SAFETY: Nobody has a reference any more. The memory itself is freed by DRM.
+        // SAFETY: No reference is left. DRM frees the memory itself.
         unsafe { core::ptr::drop_in_place(&raw mut (*this).data) };
     }
 }
@@ -186,6 +192,8 @@ impl<T> DrmDevice<T> {
         self.dev.get()
     }
 
+    /// The `DrmDevice` around `drm`.
+    ///
     /// # Safety
     ///
     /// `drm` must be the `dev` of a `Self`.
@@ -195,6 +203,8 @@ impl<T> DrmDevice<T> {
         unsafe { kernel::container_of!(field, Self, dev) }
     }
 
+    /// The `DrmDevice` around `drm`.
+    ///
     /// # Safety
     ///
     /// `drm` must be the `dev` of a `Self` that lives for `'a`.
@@ -205,29 +215,31 @@ impl<T> DrmDevice<T> {
 
     /// The number of the render node (`/dev/dri/renderD<n>`), once the device is registered.
     pub(crate) fn render_minor(&self) -> Option<u32> {
-        // SAFETY: `render` is set when the device is made, and stays; it is null without a render node.
+        // SAFETY: `render` is set when the device is made, and does not change; it is null without
+        // a render node.
         let index = unsafe { (*self.as_raw()).render.as_ref()?.index };
         u32::try_from(index).ok()
     }
 
-    /// Tells user space, by a uevent with `WEDGED=`, that the device has hung, and what is to be done about it; by `PID=` and `TASK=` also at
-    /// whose work it was, if that is known and has a name. It is registered.
+    /// Sends user space a uevent with `WEDGED=`: the device has hung, and `recovery` says how to
+    /// recover it. `PID=` and `TASK=` name the process whose work hung, if it is known and has a
+    /// name. The device is registered.
     pub(crate) fn wedged(&self, recovery: WedgeRecovery, culprit: Option<TaskIdentity>) {
         let method = match recovery {
             WedgeRecovery::None => ffi::DRM_WEDGE_RECOVERY_NONE,
             WedgeRecovery::Rebind => ffi::DRM_WEDGE_RECOVERY_REBIND,
         };
-        let mut task = culprit.map(|who| ffi::drm_wedge_task_info {
-            pid: who.pid,
-            comm: who.name.letters(),
+        let mut task = culprit.map(|identity| ffi::drm_wedge_task_info {
+            pid: identity.pid,
+            comm: identity.name.bytes(),
         });
         let task = task.as_mut().map_or(core::ptr::null_mut(), |task| task);
-        // SAFETY: The device is valid, and its nodes are there; so is the task, if there is one, whose name ends in a zero. That nobody
-        // could be told is nobody's concern.
+        // SAFETY: The device is valid, and has its nodes; the task is valid, if there is one, and
+        // its name ends in a zero. A failure to send the event has no consequence here.
         let _ = unsafe { ffi::drm_dev_wedged_event(self.as_raw(), method, task) };
     }
 
-    /// Runs `f` unless the device is unplugged; an unplug that begins meanwhile waits for it.
+    /// Runs `f` unless the device is unplugged. An unplug that begins during `f` waits for its end.
     pub(crate) fn while_plugged<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         let mut index = 0;
         // SAFETY: The device is valid by the type invariant.
@@ -262,18 +274,19 @@ unsafe impl<T> AlwaysRefCounted for DrmDevice<T> {
     }
 }
 
-// SAFETY: DRM's own structure is made to be used from any thread, and the data is `Send` and `Sync`.
+// SAFETY: DRM's own structure may be used from any thread, and the data is `Send` and `Sync`.
 unsafe impl<T: Send + Sync> Send for DrmDevice<T> {}
 
 // SAFETY: As above.
 unsafe impl<T: Send + Sync> Sync for DrmDevice<T> {}
 
-/// A device that user space can see. Dropping this unplugs it: new calls fail with `ENODEV`, mappings are
-/// taken away (a touch is a `SIGBUS`), and what open files still hold goes when they are closed.
+/// A device that user space can see. Dropping this unplugs it: new calls fail with `ENODEV`,
+/// mappings are removed (an access is a `SIGBUS`), and the data of open files is dropped when they
+/// are closed.
 pub(crate) struct DrmRegistration<T: Send + Sync + 'static>(ARef<DrmDevice<T>>);
 
 impl<T: Send + Sync + 'static> DrmRegistration<T> {
-    /// Makes the nodes of `dev` appear.
+    /// Creates the nodes of `dev`.
     pub(crate) fn new(dev: ARef<DrmDevice<T>>) -> Result<Self> {
         // SAFETY: The device is fully made, and registered here only.
         to_result(unsafe { ffi::drm_dev_register(dev.as_raw(), 0) })?;
@@ -288,7 +301,7 @@ impl<T: Send + Sync + 'static> DrmRegistration<T> {
 
 impl<T: Send + Sync + 'static> Drop for DrmRegistration<T> {
     fn drop(&mut self) {
-        // SAFETY: The device was registered, and nobody else unregisters it.
+        // SAFETY: The device was registered, and is unregistered only here.
         unsafe { ffi::drm_dev_unplug(self.0.as_raw()) };
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The dma-buf of a buffer object, and the handles that keep it.
 //!
-//! Whoever exports an object again is given the dma-buf that it has. From the dma-buf alone there is no telling whether its
-//! file is still there: an open with `O_PATH` keeps the one without the other. So it is kept, as DRM does for its own handles, as long as
-//! anybody has a handle of the object, and so can export it; who imports it has a handle, too.
+//! Exporting an object again returns the dma-buf that it already has. The dma-buf alone does not
+//! show whether its file still exists: an open with `O_PATH` keeps the one without the other. So
+//! the dma-buf is referenced, as DRM does for its own handles, as long as there is a handle of the
+//! object by which it can be exported. A process that imports the object has a handle, too.
 
 use core::ops::Deref;
 
@@ -17,11 +18,11 @@ use crate::{
     },
 };
 
-/// See the module.
+/// The state of a buffer object's export. See the module.
 pub(super) struct ExportedBuffers {
-    /// The dma-buf, until it is freed: it takes itself out before.
+    /// The dma-buf, until it is freed: it removes itself before.
     buf: *mut ffi::dma_buf,
-    /// The same, while there are handles.
+    /// A reference to it, while there are handles.
     kept: Option<ARef<DmaBuf>>,
     handles: usize,
 }
@@ -30,14 +31,18 @@ pub(super) struct ExportedBuffers {
 unsafe impl Send for ExportedBuffers {}
 
 impl ExportedBuffers {
-    /// None, and no handles.
+    /// No dma-buf and no handles.
     pub(super) const NONE: Self = Self {
         buf: core::ptr::null_mut(),
         kept: None,
         handles: 0,
     };
 
-    /// It, or the new one that `make` gives. ENOENT if the last handle is gone; what `make` says.
+    /// The dma-buf, or the new one from `make`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if the last handle is gone; the error of `make`.
     pub(super) fn get_or(
         &mut self,
         make: impl FnOnce() -> Result<ARef<DmaBuf>>,
@@ -53,7 +58,7 @@ impl ExportedBuffers {
         Ok(self.kept.insert(buf).clone())
     }
 
-    /// There is a handle more; of an import it is `from`.
+    /// Counts one more handle; for an imported object, `from` is its dma-buf.
     fn add_handle(&mut self, from: Option<&DmaBuf>) {
         self.handles += 1;
         if self.kept.is_none() {
@@ -63,7 +68,7 @@ impl ExportedBuffers {
         }
     }
 
-    /// There is one less. What it gives is dropped without the lock.
+    /// Counts one handle less. The caller drops the returned reference without the lock.
     fn remove_handle(&mut self) -> Option<ARef<DmaBuf>> {
         self.handles = self.handles.saturating_sub(1);
         if self.handles == 0 {
@@ -73,19 +78,20 @@ impl ExportedBuffers {
         }
     }
 
-    /// `buf` is about to be freed.
+    /// Removes `buf`, which is about to be freed.
     pub(super) fn unlist(&mut self, buf: *mut ffi::dma_buf) {
         if core::ptr::eq(self.buf, buf) {
             self.buf = core::ptr::null_mut();
         }
     }
 
-    /// See [`DmaBuf::invalidate_locked`]; nothing is done if there is none.
+    /// See [`DmaBuf::invalidate_locked`]; does nothing without a dma-buf.
     pub(super) fn invalidate_locked(&self) -> Result {
         if self.buf.is_null() {
             return Ok(());
         }
-        // SAFETY: It is valid, with or without its file, as it cannot take itself out while the caller has this locked.
+        // SAFETY: It is valid, with or without its file, as it cannot remove itself while the
+        // caller has this locked.
         unsafe { DmaBuf::from_raw(self.buf) }.invalidate_locked()
     }
 }
@@ -94,13 +100,13 @@ impl ExportedBuffers {
 pub(crate) struct ObjectHandle<T: GemDriverObject>(ARef<GemObject<T>>);
 
 impl<T: GemDriverObject> ObjectHandle<T> {
-    /// The first of a new object.
+    /// The first handle of a new object.
     pub(crate) fn new(object: ARef<GemObject<T>>) -> Self {
         object.exported().lock().add_handle(None);
         Self(object)
     }
 
-    /// One more of an object, of what [`GemObject::import`] gave for `buf`.
+    /// One more handle of an object that [`GemObject::import`] returned for `buf`.
     pub(crate) fn of_import(object: ARef<GemObject<T>>, buf: &DmaBuf) -> Self {
         object.exported().lock().add_handle(Some(buf));
         Self(object)
@@ -124,7 +130,8 @@ impl<T: GemDriverObject> Drop for ObjectHandle<T> {
 impl<T: GemDriverObject> GemObject<T> {
     /// DRM has made a handle of the object.
     pub(super) fn handle_made(&self) {
-        // SAFETY: Valid by the type invariant. Others may write to the pointer, but never another dma-buf as long as there are handles.
+        // SAFETY: Valid by the type invariant. Others may write to the pointer, but never another
+        // dma-buf as long as there are handles.
         let raw = unsafe { (&raw const (*self.as_gem()).dma_buf).read_volatile() };
         let buf = if raw.is_null() {
             None
@@ -135,7 +142,7 @@ impl<T: GemDriverObject> GemObject<T> {
         self.exported().lock().add_handle(buf);
     }
 
-    /// A handle of the object is gone.
+    /// A handle of the object was closed.
     pub(super) fn handle_closed(&self) {
         let unused = self.exported().lock().remove_handle();
         drop(unused);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What `/proc/<pid>/fdinfo` tells of an open DRM file, after the lines that DRM itself prints.
+//! The driver's lines in `/proc/<pid>/fdinfo` of an open DRM file, after those that DRM itself
+//! prints.
 
 use kernel::{fmt, prelude::*, str::CString};
 
@@ -8,11 +9,11 @@ use crate::{
     kern::drm::{file, DrmDriver},
 };
 
-/// Where the lines go.
+/// The output of the lines.
 pub(crate) struct FdinfoPrinter(*mut ffi::drm_printer);
 
 impl FdinfoPrinter {
-    /// Prints one line, its end among it. Left out when memory is short.
+    /// Prints one line, which includes its line end. The line is left out when memory is short.
     pub(crate) fn line(&mut self, args: fmt::Arguments<'_>) {
         if let Ok(text) = CString::try_from_fmt(args) {
             // SAFETY: The printer is valid while `show_callback` runs, and the text is a string.
@@ -30,7 +31,7 @@ pub(super) unsafe extern "C" fn show_callback<D: DrmDriver>(
     printer: *mut ffi::drm_printer,
     raw: *mut ffi::drm_file,
 ) {
-    // SAFETY: The file is one of that driver, and open while it is called.
+    // SAFETY: The file is one of that driver, and open during the call.
     let file = unsafe { file::private::<D>(raw) };
     D::fdinfo(file, &mut FdinfoPrinter(printer));
 }

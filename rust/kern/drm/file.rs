@@ -16,7 +16,7 @@ use crate::{
     kern::drm::{gem::GemObject, DrmDevice, DrmDriver},
 };
 
-/// The file operations of every DRM device here.
+/// The file operations of every DRM device of this module.
 pub(super) struct DrmFileOps(ffi::file_operations);
 
 // SAFETY: The structure is never written.
@@ -29,7 +29,8 @@ impl DrmFileOps {
     }
 }
 
-/// There is one of them, so a file that has it is a file of a device made by [`DrmDevice::new`].
+/// There is only one of them, so a file that has it is a file of a device made by
+/// [`DrmDevice::new`].
 pub(super) static FOPS: DrmFileOps = DrmFileOps(ffi::file_operations {
     owner: (&raw const ffi::__this_module).cast_mut(),
     open: Some(ffi::drm_open),
@@ -46,18 +47,18 @@ pub(super) static FOPS: DrmFileOps = DrmFileOps(ffi::file_operations {
     ..pin_init::zeroed()
 });
 
-/// What the data of every open file begins with.
+/// The beginning of the data of every open file.
 #[derive(Clone, Copy)]
 struct FileHeader {
     /// The type of the driver's part.
     of: TypeId,
-    /// The driver's part of the first handle of an object.
+    /// The driver's function for the first handle of an object.
     open_object: unsafe fn(*mut ffi::drm_file, *mut ffi::drm_gem_object) -> Result,
-    /// The driver's part of closing the last handle of an object.
+    /// The driver's function for closing the last handle of an object.
     close_object: unsafe fn(*mut ffi::drm_file, *mut ffi::drm_gem_object),
 }
 
-/// What `driver_priv` of a `drm_file` points to.
+/// The target of `driver_priv` of a `drm_file`.
 #[repr(C)]
 struct FilePrivate<F> {
     header: FileHeader,
@@ -69,7 +70,8 @@ pub(super) extern "C" fn open_callback<D: DrmDriver>(
     drm: *mut ffi::drm_device,
     raw: *mut ffi::drm_file,
 ) -> c_int {
-    // SAFETY: Only devices of `D` have this callback, and DRM holds the device meanwhile.
+    // SAFETY: Only devices of `D` have this callback, and DRM holds a reference to the device
+    // during the call.
     let dev = unsafe { DrmDevice::<D::Data>::from_raw(drm) };
     let private = D::open(dev).and_then(|file| {
         let header = FileHeader {
@@ -80,7 +82,7 @@ pub(super) extern "C" fn open_callback<D: DrmDriver>(
         Ok(KBox::new(FilePrivate { header, file }, GFP_KERNEL_ACCOUNT)?)
     });
     match private {
-        // SAFETY: The file is being opened, nobody else has it.
+        // SAFETY: The file is being opened and has no other user.
         Ok(private) => unsafe { (*raw).driver_priv = KBox::into_raw(private).cast() },
         Err(e) => return e.to_errno(),
     }
@@ -92,7 +94,7 @@ pub(super) extern "C" fn postclose_callback<D: DrmDriver>(
     _drm: *mut ffi::drm_device,
     raw: *mut ffi::drm_file,
 ) {
-    // SAFETY: `open_callback` put it there, and the file is used no more.
+    // SAFETY: `open_callback` put it there, and the file is no longer used.
     drop(unsafe { KBox::<FilePrivate<D::File>>::from_raw((*raw).driver_priv.cast()) });
 }
 
@@ -100,21 +102,24 @@ pub(super) extern "C" fn postclose_callback<D: DrmDriver>(
 ///
 /// # Safety
 ///
-/// DRM calls it with an open file, and with an object of its device to which the file gets a handle.
+/// DRM calls it with an open file, and with an object of its device to which the file gets a
+/// handle.
 pub(super) unsafe extern "C" fn open_object_callback(
     obj: *mut ffi::drm_gem_object,
     raw: *mut ffi::drm_file,
 ) -> c_int {
-    // SAFETY: `open_callback` of the file's driver put it there, and `postclose` comes after it.
+    // SAFETY: `open_callback` of the file's driver put it there, and `postclose` runs later.
     let header = unsafe { *(*raw).driver_priv.cast::<FileHeader>() };
     // SAFETY: It is the function of the file's driver, whose objects are those of its device.
     let opened = unsafe { (header.open_object)(raw, obj) };
     opened.map_or_else(|error| error.to_errno(), |()| 0)
 }
 
+/// Calls the driver for the first handle of `obj` in the file.
+///
 /// # Safety
 ///
-/// `raw` must be an open file of a device of `D`, `obj` an object of that device.
+/// `raw` must be an open file of a device of `D`, and `obj` an object of that device.
 unsafe fn open_object<D: DrmDriver>(
     raw: *mut ffi::drm_file,
     obj: *mut ffi::drm_gem_object,
@@ -130,20 +135,23 @@ unsafe fn open_object<D: DrmDriver>(
 ///
 /// # Safety
 ///
-/// DRM calls it with an open file, and with an object of its device to which the file has had a handle.
+/// DRM calls it with an open file, and with an object of its device to which the file has had a
+/// handle.
 pub(super) unsafe extern "C" fn close_object_callback(
     obj: *mut ffi::drm_gem_object,
     raw: *mut ffi::drm_file,
 ) {
-    // SAFETY: `open_callback` of the file's driver put it there, and `postclose` comes after it.
+    // SAFETY: `open_callback` of the file's driver put it there, and `postclose` runs later.
     let header = unsafe { *(*raw).driver_priv.cast::<FileHeader>() };
     // SAFETY: It is the function of the file's driver, whose objects are those of its device.
     unsafe { (header.close_object)(raw, obj) };
 }
 
+/// Calls the driver for the last handle of `obj` in the file.
+///
 /// # Safety
 ///
-/// `raw` must be an open file of a device of `D`, `obj` an object of that device.
+/// `raw` must be an open file of a device of `D`, and `obj` an object of that device.
 unsafe fn close_object<D: DrmDriver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm_gem_object) {
     // SAFETY: By this function's contract.
     let (file, object) = unsafe { (private::<D>(raw), &*GemObject::<D::Object>::container(obj)) };
@@ -151,7 +159,7 @@ unsafe fn close_object<D: DrmDriver>(raw: *mut ffi::drm_file, obj: *mut ffi::drm
     object.handle_closed();
 }
 
-/// An open file of a device of `D`, in the hands of one of its calls.
+/// An open file of a device of `D`, during one of its calls.
 pub(crate) struct OpenDrmFile<'a, D: DrmDriver> {
     raw: *mut ffi::drm_file,
     data: &'a Arc<D::File>,
@@ -159,9 +167,11 @@ pub(crate) struct OpenDrmFile<'a, D: DrmDriver> {
 }
 
 impl<'a, D: DrmDriver> OpenDrmFile<'a, D> {
+    /// The open file `raw`.
+    ///
     /// # Safety
     ///
-    /// `raw` must be an open file of `dev`, which is one of `D`'s, and stay open for `'a`.
+    /// `raw` must be an open file of `dev`, which is a device of `D`, and stay open for `'a`.
     pub(super) unsafe fn new(dev: &'a DrmDevice<D::Data>, raw: *mut ffi::drm_file) -> Self {
         Self {
             raw,
@@ -181,23 +191,32 @@ impl<'a, D: DrmDriver> OpenDrmFile<'a, D> {
         self.dev
     }
 
-    /// The object that `handle` names. ENOENT.
+    /// The object behind `handle`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is no such handle.
     pub(crate) fn object(&self, handle: u32) -> Result<ARef<GemObject<D::Object>>> {
         // SAFETY: The file is open.
         let raw = unsafe { ffi::drm_gem_object_lookup(self.raw, handle) };
         if raw.is_null() {
             return Err(ENOENT);
         }
-        // SAFETY: Handles of the file name objects of its device.
+        // SAFETY: Handles of the file refer to objects of its device.
         let object = unsafe { GemObject::<D::Object>::container(raw) };
-        // SAFETY: It is not null, and the reference that came with it is the `ARef`'s.
+        // SAFETY: It is not null, and the reference that came with it becomes the `ARef`'s.
         Ok(unsafe { ARef::from_raw(NonNull::new_unchecked(object)) })
     }
 
-    /// A new handle to `object`. ENOMEM, ENOSPC.
+    /// Creates a new handle to `object`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `ENOSPC` if there is no free handle.
     pub(crate) fn create_handle(&self, object: &GemObject<D::Object>) -> Result<u32> {
         let mut handle = 0;
-        // SAFETY: The file is open, the object valid and of the file's device; the handle takes a reference.
+        // SAFETY: The file is open, the object valid and of the file's device; the handle takes a
+        // reference.
         to_result(unsafe { ffi::drm_gem_handle_create(self.raw, object.as_gem(), &mut handle) })?;
         Ok(handle)
     }
@@ -216,17 +235,20 @@ pub(super) unsafe fn private<'a, D: DrmDriver>(raw: *mut ffi::drm_file) -> &'a A
 /// A reference to an open file with private data `F`: the file stays open while this exists.
 pub(crate) struct DrmFileRef<F> {
     inner: Arc<F>,
-    // Last, so that it is still open when `inner` goes.
+    // Last, so that it is still open when `inner` is dropped.
     file: ARef<fs::File>,
 }
 
 impl<F: Send + Sync + 'static> DrmFileRef<F> {
     /// The file behind the calling task's descriptor `fd`.
     ///
-    /// Fails with `EBADF` if there is none, with `EINVAL` if it is not such a file.
+    /// # Errors
+    ///
+    /// `EBADF` if there is none; `EINVAL` if it is not such a file.
     pub(crate) fn from_fd(fd: i32) -> Result<Self> {
         let file = LocalFile::fget(u32::try_from(fd).map_err(|_| EBADF)?)?;
-        // SAFETY: There is no `fdget_pos` on this thread: ioctl, which brings descriptors here, has none.
+        // SAFETY: There is no `fdget_pos` on this thread: ioctl, the only source of these
+        // descriptors, has none.
         let file = unsafe { LocalFile::assume_no_fdget_pos(file) };
 
         // SAFETY: The file is valid; these fields do not change once it is open.
@@ -238,8 +260,8 @@ impl<F: Send + Sync + 'static> DrmFileRef<F> {
             return Err(EINVAL);
         }
 
-        // SAFETY: The operations prove that `private_data` is a `drm_file` which `open_callback` of some
-        // driver opened, so that `driver_priv` begins with a header.
+        // SAFETY: The operations prove that `private_data` is a `drm_file` which `open_callback` of
+        // some driver opened, so `driver_priv` begins with a header.
         let private = unsafe { (*raw).driver_priv };
         // SAFETY: As above: `FilePrivate<_>` is `repr(C)` and begins with it.
         if unsafe { *private.cast::<FileHeader>() }.of != TypeId::of::<F>() {
@@ -255,7 +277,8 @@ impl<F: Send + Sync + 'static> DrmFileRef<F> {
         &self.inner
     }
 
-    /// Is this the same open file? (Not: the same descriptor; `dup` makes another one of the same file.)
+    /// Whether this is the same open file. Descriptors may differ: `dup` makes another one of the
+    /// same file.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         core::ptr::eq(self.file.as_ptr(), other.file.as_ptr())
     }

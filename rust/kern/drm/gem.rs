@@ -36,85 +36,100 @@ use crate::{
     },
 };
 
-/// What backs a page of an object for the CPU.
+/// The CPU's backing of a page of an object.
 pub(crate) enum FaultPage {
     /// A page of a BAR, mapped write-combined if `wc`, else uncached.
     Io {
-        /// Page frame number.
+        /// The page frame number.
         pfn: usize,
-        /// Write-combined?
+        /// Whether it is mapped write-combined.
         wc: bool,
     },
     /// A page of memory, cached.
     Ram {
-        /// Page frame number.
+        /// The page frame number.
         pfn: usize,
     },
-    /// The CPU cannot reach it: the access is a `SIGBUS`.
+    /// None: the CPU cannot reach the page, and the access is a `SIGBUS`.
     Sigbus,
 }
 
-/// What a driver's buffer object is.
+/// A driver's type of buffer object.
 pub(crate) trait GemDriverObject: Send + Sync + Sized + 'static {
-    /// Private data of the device that such objects belong to.
+    /// The private data of the device that such objects belong to.
     type Data: Send + Sync + 'static;
 
-    /// What keeps the object's memory in its place.
+    /// A guard that keeps the object's memory in its place.
     type Steady<'a>
     where
         Self: 'a;
 
-    /// Keeps the object's memory in its place while pages are mapped; waits for the end if it is on its way. Who moves it
-    /// calls [`GemObject::zap`] when this waits already. `None` when a signal came first: the access is made again. The same locks are held as
-    /// for [`GemDriverObject::fault`].
+    /// Keeps the object's memory in its place while pages are mapped. Waits for the end of a move.
+    /// The code that moves the object calls [`GemObject::zap`] once this waits. Returns `None` if a
+    /// signal came first: the access is made again. The same locks are held as for
+    /// [`GemDriverObject::fault`].
     fn steady(obj: &GemObject<Self>) -> Option<Self::Steady<'_>>;
 
     /// Whether [`GemDriverObject::steady`] would have to wait now.
     fn is_moving(obj: &GemObject<Self>) -> bool;
 
-    /// What backs page `page` of the object. Called with the caller's mmap or VMA lock held, so it takes no
-    /// lock under which user memory is touched or memory is allocated.
+    /// The backing of page `page` of the object. Called with the caller's mmap or VMA lock held, so
+    /// it takes no lock under which user memory is accessed or memory is allocated.
     fn fault(obj: &GemObject<Self>, page: usize) -> FaultPage;
 
-    /// The number of its owner, which never changes, and by which it is found in the list of the device's objects; 0 if it is
-    /// not to be found by its owner.
+    /// The number of its owner, which never changes, and by which it is found in the list of the
+    /// device's objects; 0 if it is not to be found by its owner.
     fn owner(&self) -> usize;
 
     /// The list of the device's objects.
     fn objects(data: &Self::Data) -> &ObjectList<Self>;
 
-    /// Whether the object may be exported. The error is what exporting fails with.
+    /// Checks whether the object may be exported.
+    ///
+    /// # Errors
+    ///
+    /// Exporting fails with the error.
     fn check_export(obj: &GemObject<Self>) -> Result;
 
-    /// Another device wants to use the object; whether that `reaches` this one's memory, and gives it back when asked. EBUSY when it is
-    /// where that cannot reach it, and has to stay there.
+    /// Another device is about to use the object. `reaches` tells whether that device reaches this
+    /// one's memory and can drop its mappings on request.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the object is in memory that the other device cannot reach, and has to stay
+    /// there.
     fn attach(obj: &GemObject<Self>, reaches: bool) -> Result;
 
-    /// Shares the object with `dev` where it is in the device's own memory, and keeps it there. `None` when it is not to be had so. The
-    /// reservation's lock is held.
+    /// Shares the object with `dev` in its place in the device's own memory, and keeps it there.
+    /// Returns `None` if it cannot be shared like this. The reservation's lock is held.
     fn share_in_place(
         obj: &GemObject<Self>,
         dev: &ARef<device::Device>,
     ) -> Result<Option<InPlaceShare>>;
 
-    /// Whether anybody has it so.
+    /// Whether it is shared in place at the moment.
     fn is_shared_in_place(obj: &GemObject<Self>) -> bool;
 
-    /// Brings the object to where other devices reach it, if it is not there, and shares it with one. Counted. One that `stays`
-    /// is not moved until it is given back; before the others are moved, [`GemObject::reclaim`] is called. EBUSY when it has to
-    /// be elsewhere. The reservation's lock is held.
+    /// Moves the object to memory that other devices reach, if it is not there, and shares it with
+    /// one device. Counted. With `stays` the object does not move until it is unshared. Before a
+    /// move of an object that is only shared without `stays`, [`GemObject::reclaim`] is called. The
+    /// reservation's lock is held.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the object has to be elsewhere.
     fn share(obj: &GemObject<Self>, stays: bool) -> Result;
 
-    /// Takes one [`GemDriverObject::share`] back. The reservation's lock is held.
+    /// Undoes one [`GemDriverObject::share`]. The reservation's lock is held.
     fn unshare(obj: &GemObject<Self>, stays: bool);
 
     /// Calls `f` with the pages of an object that is shared. The reservation's lock is held.
     fn with_pages<R>(obj: &GemObject<Self>, f: impl FnOnce(&PageList) -> R) -> Option<R>;
 
-    /// The CPU begins to access the object through its dma-buf, or has ended.
+    /// The CPU begins or has ended access to the object through its dma-buf.
     fn cpu_access(obj: &GemObject<Self>);
 
-    /// Makes an object of another exporter's memory, by [`GemObject::imported`].
+    /// Makes an object from the memory of another exporter, with [`GemObject::imported`].
     fn import(dev: &ARef<DrmDevice<Self::Data>>, buf: &DmaBuf) -> Result<ARef<GemObject<Self>>>;
 }
 
@@ -122,8 +137,8 @@ pub(crate) trait GemDriverObject: Send + Sync + Sized + 'static {
 ///
 /// # Invariants
 ///
-/// `obj` is an initialized `struct drm_gem_object` of the device `dev`, with [`GemObject::FUNCS`]; the whole is in
-/// a `KBox` that the object's last reference frees.
+/// `obj` is an initialized `struct drm_gem_object` of the device `dev`, with [`GemObject::FUNCS`];
+/// the whole is in a `KBox` that the object's last reference frees.
 #[pin_data]
 #[repr(C)]
 pub(crate) struct GemObject<T: GemDriverObject> {
@@ -147,7 +162,11 @@ impl<T: GemDriverObject> GemObject<T> {
         ..pin_init::zeroed()
     });
 
-    /// Makes an object of `size` bytes, which must be whole pages and not zero (`EINVAL`).
+    /// Makes an object of `size` bytes.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `size` is 0 or not a multiple of the page size.
     pub(crate) fn new(
         dev: &ARef<DrmDevice<T::Data>>,
         size: usize,
@@ -156,7 +175,7 @@ impl<T: GemDriverObject> GemObject<T> {
         Self::make(dev, size, ptr::null_mut(), inner)
     }
 
-    /// Makes an object of memory that is imported by `attachment`, which `inner` keeps.
+    /// Makes an object from memory that `attachment` imports; `inner` keeps the attachment.
     pub(crate) fn imported<I: DmaBufImporter>(
         dev: &ARef<DrmDevice<T::Data>>,
         attachment: DmaBufAttachment<I>,
@@ -166,7 +185,7 @@ impl<T: GemDriverObject> GemObject<T> {
         Self::make(dev, size, raw, Ok(inner(attachment)))
     }
 
-    /// Makes an object; `import` is its attachment, held by `inner`, or null.
+    /// Makes an object; `import` is its attachment, which `inner` holds, or null.
     fn make(
         dev: &ARef<DrmDevice<T::Data>>,
         size: usize,
@@ -186,8 +205,9 @@ impl<T: GemDriverObject> GemObject<T> {
             GFP_KERNEL_ACCOUNT,
         )?;
 
-        // SAFETY: The device is alive, the object is ours alone, zeroed, and does not move; the size is whole
-        // pages. An attachment holds the dma-buf, whose reservation is the object's then.
+        // SAFETY: The device is alive. The object is ours alone, zeroed, and does not move; the
+        // size is whole pages. An attachment keeps the dma-buf, whose reservation becomes the
+        // object's.
         unsafe {
             (*this.obj.get()).funcs = ptr::from_ref(const { &Self::FUNCS }).cast();
             if let Some(attachment) = import.as_ref() {
@@ -197,10 +217,10 @@ impl<T: GemDriverObject> GemObject<T> {
             ffi::drm_gem_private_object_init(dev.as_raw(), this.obj.get(), size);
         }
 
-        // SAFETY: Only shared references to it are ever given out, so it does not move.
+        // SAFETY: Only shared references to it are ever handed out, so it does not move.
         let this = KBox::into_raw(unsafe { Pin::into_inner_unchecked(this) });
-        // INVARIANT: Just initialized, boxed, and counted once.
-        // SAFETY: `into_raw` gives no null, and the first reference becomes the `ARef`'s.
+        // INVARIANT: Just initialized, boxed, and counted once. SAFETY: `into_raw` never returns
+        // null, and the first reference becomes the `ARef`'s.
         let this = unsafe { ARef::from_raw(NonNull::new_unchecked(this)) };
         T::objects(dev).add(&this)?;
         Ok(this)
@@ -211,24 +231,25 @@ impl<T: GemDriverObject> GemObject<T> {
         self.obj.get()
     }
 
-    /// The object's dma-buf. The lock is inside the reservation's.
+    /// The export state of the object. The lock is inside the reservation's.
     pub(super) fn exported(&self) -> &Mutex<ExportedBuffers> {
         &self.exported
     }
 
-    /// Whether it is an object of `dev`.
+    /// Whether the object belongs to `dev`.
     pub(super) fn is_of(&self, dev: &ARef<DrmDevice<T::Data>>) -> bool {
         ptr::eq(&*self.dev, &**dev)
     }
 
-    /// Whether no device that had it by a dma-buf is still at work on it, as far as can be seen now.
+    /// Whether no device that has the object through a dma-buf is still working on it, as far as
+    /// can be seen now.
     pub(crate) fn is_idle(&self) -> bool {
         let usage = ffi::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP;
         // SAFETY: Valid by the type invariant, and the reservation lives as long as the object.
         unsafe { ffi::dma_resv_test_signaled((*self.as_gem()).resv, usage) }
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) fn size(&self) -> usize {
         // SAFETY: Valid by the type invariant, and the size does not change.
         unsafe { (*self.obj.get()).size }
@@ -239,9 +260,12 @@ impl<T: GemDriverObject> GemObject<T> {
         unsafe { &raw mut (*self.obj.get()).vma_node }
     }
 
-    /// The offset at which `mmap` of the device's files finds the object, made by the first call.
+    /// The offset at which `mmap` of the device's files finds the object; the first call allocates
+    /// it.
     ///
-    /// Fails with `ENOMEM` or `ENOSPC`.
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `ENOSPC` if there is no offset.
     pub(crate) fn mmap_offset(&self) -> Result<u64> {
         // SAFETY: The object is valid by the type invariant.
         to_result(unsafe { ffi::drm_gem_create_mmap_offset(self.obj.get()) })?;
@@ -249,28 +273,33 @@ impl<T: GemDriverObject> GemObject<T> {
         Ok(unsafe { ffi::rkfd_drm_vma_node_offset_addr(self.node()) })
     }
 
-    /// Lets `file` map the object. Counted: each call wants one [`GemObject::revoke`], while `file` is still held.
+    /// Allows `file` to map the object. Counted: each call needs one [`GemObject::revoke`], while
+    /// `file` is still referenced.
     pub(crate) fn allow<F: Send + Sync + 'static>(&self, file: &DrmFileRef<F>) -> Result {
         // SAFETY: The node is valid; the file serves as a tag only.
         to_result(unsafe { ffi::drm_vma_node_allow(self.node(), file.as_drm_file()) })
     }
 
-    /// Takes the object's pages out of every mapping: the next access faults. Stores that were made before have reached
-    /// the memory or are on their way to the device. Nobody has the object steady. Sleeps.
+    /// Removes the object's pages from every mapping: the next access faults. Earlier stores have
+    /// reached the memory or are on their way to the device. No [`GemDriverObject::steady`] guard
+    /// exists. May sleep.
     pub(crate) fn zap(&self) {
-        // SAFETY: The device has its inode as long as it exists, and the node its place as long as the object.
+        // SAFETY: The device has its inode as long as it exists, and the node has its place as long
+        // as the object.
         unsafe {
             let inode = (*self.dev.as_raw()).anon_inode;
             ffi::rkfd_drm_vma_node_unmap(self.node(), (*inode).i_mapping);
         }
     }
 
-    /// Takes one [`GemObject::allow`] back. What is mapped stays mapped.
+    /// Undoes one [`GemObject::allow`]. Existing mappings stay.
     pub(crate) fn revoke<F: Send + Sync + 'static>(&self, file: &DrmFileRef<F>) {
         // SAFETY: The node is valid; a tag that is not there is ignored.
         unsafe { ffi::drm_vma_node_revoke(self.node(), file.as_drm_file()) };
     }
 
+    /// The `GemObject` around `obj`.
+    ///
     /// # Safety
     ///
     /// `obj` must be the `obj` of a `Self`.
@@ -284,15 +313,15 @@ impl<T: GemDriverObject> GemObject<T> {
     ///
     /// # Safety
     ///
-    /// `obj` must be the `obj` of a `Self` that `new` made, which nobody uses any more.
+    /// `obj` must be the `obj` of a `Self` that `new` made, and is no longer used.
     unsafe extern "C" fn free_callback(obj: *mut ffi::drm_gem_object) {
         // SAFETY: Only objects of this type have this callback.
         let this = unsafe { Self::container(obj) };
-        // SAFETY: As above: it was initialized, and nothing of it is gone.
+        // SAFETY: As above: it was initialized, and all of it is still there.
         T::objects(unsafe { &(*this).dev }).remove(unsafe { NonNull::new_unchecked(this) });
-        // SAFETY: The object was initialized and is used no more; its device is still held.
+        // SAFETY: The object was initialized and is no longer used; its device is still referenced.
         unsafe { ffi::drm_gem_object_release(obj) };
-        // SAFETY: It came from a `KBox`, and nobody else has it.
+        // SAFETY: It came from a `KBox`, and has no other user.
         drop(unsafe { KBox::from_raw(this) });
     }
 }
@@ -318,7 +347,7 @@ unsafe impl<T: GemDriverObject> AlwaysRefCounted for GemObject<T> {
     }
 }
 
-// SAFETY: DRM's own structure is made to be used from any thread, and the rest is `Send` and `Sync`.
+// SAFETY: DRM's own structure may be used from any thread, and the rest is `Send` and `Sync`.
 unsafe impl<T: GemDriverObject> Send for GemObject<T> {}
 
 // SAFETY: As above.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! An object as another device reaches it where it is, in a BAR: the scatter list of a dma-buf that has addresses and no pages.
+//! An object that another device accesses in its place in a BAR: the scatter list of a dma-buf that
+//! has addresses and no pages.
 
 use core::ops::Range;
 
@@ -13,16 +14,17 @@ use crate::{
 /// The longest piece of the list, in bytes: whole pages.
 const MAX_SEGMENT: u64 = u32::MAX as u64 / PAGE_SIZE as u64 * PAGE_SIZE as u64;
 
-/// What another device reaches, and what keeps it there; in this order it goes.
+/// The parts that another device reaches, and the object that keeps them there; dropped in this
+/// order.
 pub(crate) struct InPlaceShare {
     parts: KVVec<DmaResource>,
     _kept: Arc<dyn Send + Sync>,
 }
 
-/// The same, with the list of it.
+/// The same with its scatter list.
 #[repr(C)]
 struct ListedShare {
-    /// First: it is what the importer has.
+    /// First: the importer has a pointer to it.
     table: ffi::sg_table,
     _in_place: InPlaceShare,
 }
@@ -34,7 +36,7 @@ impl Drop for ListedShare {
     }
 }
 
-/// How `run` is cut into pieces that an entry can have: the addresses of each.
+/// Cuts `run` into pieces that fit an entry; returns the addresses of each.
 fn pieces(run: DmaRun) -> impl Iterator<Item = Range<u64>> {
     let end = run.address.saturating_add(run.size);
     let mut at = run.address;
@@ -46,12 +48,17 @@ fn pieces(run: DmaRun) -> impl Iterator<Item = Range<u64>> {
 }
 
 impl InPlaceShare {
-    /// `parts`, in the order of the object's memory, which stays there as long as there is `kept`.
+    /// A share of `parts`, in the order of the object's memory, which stays in its place as long as
+    /// `kept` exists.
     pub(crate) fn new(parts: KVVec<DmaResource>, kept: Arc<dyn Send + Sync>) -> Self {
         Self { parts, _kept: kept }
     }
 
-    /// The list of it, for an importer; it goes by [`InPlaceShare::from_table`]. ENOMEM.
+    /// The scatter list of it for an importer, freed by [`InPlaceShare::from_table`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn into_table(self) -> Result<*mut ffi::sg_table> {
         let count = self
             .parts
@@ -66,7 +73,7 @@ impl InPlaceShare {
             },
             GFP_KERNEL_ACCOUNT,
         )?;
-        // SAFETY: The table is a place to fill, and on failure nothing is left in it.
+        // SAFETY: The table may be filled, and on failure it stays empty.
         to_result(unsafe {
             ffi::sg_alloc_table(
                 &mut listed.table,
@@ -82,7 +89,8 @@ impl InPlaceShare {
                 }
                 let length =
                     u32::try_from(piece.end.saturating_sub(piece.start)).map_err(|_| EINVAL)?;
-                // SAFETY: `entry` is one of the table's, of which there is one for each piece; the end of the list gives NULL.
+                // SAFETY: `entry` is one of the table's entries, of which there is one for each
+                // piece; the end of the list gives NULL.
                 entry = unsafe {
                     ffi::rkfd_sg_set_dma(entry, piece.start, length);
                     ffi::sg_next(entry)
@@ -92,7 +100,7 @@ impl InPlaceShare {
         Ok(KBox::into_raw(listed).cast())
     }
 
-    /// Whether a list is one of these: none of the others has an entry without a page.
+    /// Whether `table` is such a list: no other list has an entry without a page.
     ///
     /// # Safety
     ///
@@ -102,13 +110,13 @@ impl InPlaceShare {
         unsafe { !ffi::rkfd_sg_has_page((*table).sgl) }
     }
 
-    /// Takes what [`InPlaceShare::into_table`] gave.
+    /// Takes back the result of [`InPlaceShare::into_table`].
     ///
     /// # Safety
     ///
-    /// `table` must be such a list, that nobody uses any more.
+    /// `table` must be such a list, and no longer in use.
     pub(super) unsafe fn from_table(table: *mut ffi::sg_table) -> impl Sized {
-        // SAFETY: By this function's contract: the list is the first part of what was boxed.
+        // SAFETY: By this function's contract: the list is the first part of the boxed structure.
         unsafe { KBox::from_raw(table.cast::<ListedShare>()) }
     }
 }

@@ -20,23 +20,24 @@ pub(crate) trait DrmIoctl<D: DrmDriver> {
     /// Its structure. Every bit pattern must be a value of it.
     type Args: kernel::transmute::FromBytes;
 
-    /// The whole number, as in `DRM_IOCTL_...`.
+    /// The full command number, as in `DRM_IOCTL_...`.
     const COMMAND: u32;
 
-    /// What it answers besides what it writes to its structure: `()` or a [`IoctlReply`].
+    /// The result in addition to the structure: `()` or an [`IoctlReply`].
     type Answer: IoctlAnswer;
 
-    /// Its name.
+    /// The name of the ioctl.
     const NAME: &'static CStr;
 
-    /// Does it, for `file`. The device is not unplugged meanwhile, nor is any other: an unplug of whatever DRM device waits. So the
-    /// caller's memory is not touched here, whose pages a program may keep for as long as it likes.
+    /// Executes the ioctl for `file`. The device is not unplugged during the call, and neither is
+    /// any other: an unplug of any DRM device waits for its end. So this must not access the
+    /// caller's memory: a program can delay an access to its pages for as long as it likes.
     fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result<Self::Answer>;
 }
 
-/// An answer that is given when nobody waits for the call any more.
+/// A result that is delivered after the call, when an unplug no longer waits for it.
 pub(crate) trait IoctlAnswer {
-    /// Gives it. May wait for the caller's pages.
+    /// Delivers it. May wait for the caller's pages.
     fn deliver(self) -> Result;
 }
 
@@ -46,18 +47,23 @@ impl IoctlAnswer for () {
     }
 }
 
-/// An answer that goes to the caller's memory.
+/// A result that is copied to the caller's memory.
 pub(crate) struct IoctlReply {
     to: UserPtr,
     bytes: KVec<u8>,
 }
 
 impl IoctlReply {
-    /// The first `most` bytes of `answer`, for the caller's memory at `address`. EFAULT for no address, ENOMEM.
+    /// A copy of at most the first `most` bytes of `answer`, for the caller's memory at `address`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if `address` is not an address; `ENOMEM` if there is no memory.
     pub(crate) fn new(address: u64, most: usize, answer: &impl AsBytes) -> Result<Self> {
         let to = UserPtr::from_addr(usize::try_from(address).map_err(|_| EFAULT)?);
         let all = answer.as_bytes();
-        // It may be held for as long as a page does not come: the caller's cgroup pays.
+        // The copy may live as long as a page of the caller is delayed, so it is charged to the
+        // caller's cgroup.
         let mut bytes = KVec::new();
         bytes.extend_from_slice(all.get(..most).unwrap_or(all), GFP_KERNEL_ACCOUNT)?;
         Ok(Self { to, bytes })
@@ -65,7 +71,11 @@ impl IoctlReply {
 }
 
 impl IoctlAnswer for IoctlReply {
-    /// EFAULT for a bad pointer.
+    /// Copies the bytes.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if the pointer is bad.
     fn deliver(self) -> Result {
         UserSlice::new(self.to, self.bytes.len())
             .writer()
@@ -73,7 +83,7 @@ impl IoctlAnswer for IoctlReply {
     }
 }
 
-/// A place in the driver's list of ioctls.
+/// An entry of the driver's list of ioctls.
 #[repr(transparent)]
 pub(crate) struct IoctlDescriptor(ffi::drm_ioctl_desc);
 
@@ -102,19 +112,20 @@ impl IoctlDescriptor {
 ///
 /// # Safety
 ///
-/// DRM calls it for an open file `raw` of a device `drm` of driver `D`, with a buffer `data` as large as `I`'s command
-/// says.
+/// DRM calls it for an open file `raw` of a device `drm` of driver `D`, with a buffer `data` of the
+/// size in `I`'s command.
 unsafe extern "C" fn callback<D: DrmDriver, I: DrmIoctl<D>>(
     drm: *mut ffi::drm_device,
     data: *mut c_void,
     raw: *mut ffi::drm_file,
 ) -> c_int {
-    // SAFETY: Only devices of `D` have this ioctl, and DRM holds the device meanwhile.
+    // SAFETY: Only devices of `D` have this ioctl, and DRM holds a reference to the device during
+    // the call.
     let dev = unsafe { DrmDevice::<D::Data>::from_raw(drm) };
-    // SAFETY: The file is one of that device, and open while it is called.
+    // SAFETY: The file is one of that device, and open during the call.
     let file = unsafe { OpenDrmFile::<D>::new(dev, raw) };
-    // SAFETY: DRM's buffer is as long as the command says, which is the size of `Args`; it is nobody else's,
-    // and any bytes are a value.
+    // SAFETY: DRM's buffer is as long as the command says, which is the size of `Args`. It has no
+    // other user, and any bytes are a value.
     let args = unsafe { &mut *data.cast::<I::Args>() };
     let answer = dev.while_plugged(|| I::call(&file, args));
     match answer.unwrap_or(Err(ENODEV)).and_then(IoctlAnswer::deliver) {

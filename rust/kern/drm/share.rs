@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Buffer objects as dma-bufs, and dma-bufs as buffer objects.
 //!
-//! An object has at most one dma-buf at a time, whoever asks for it, because DRM's lists of handles go by it.
+//! An object has at most one dma-buf at a time, whichever process exports it, because DRM's lists
+//! of handles are keyed by it.
 
 use core::{any::TypeId, ptr::NonNull};
 
@@ -25,10 +26,11 @@ use crate::{
     },
 };
 
-/// `drm_gem_object_funcs` of an object, and what else [`OPERATIONS`] needs of its type.
+/// `drm_gem_object_funcs` of an object, and the other functions of its type that [`OPERATIONS`]
+/// needs.
 #[repr(C)]
 pub(super) struct GemFunctions {
-    /// First: it is where an object's `funcs` points.
+    /// First: an object's `funcs` points to it.
     pub(super) gem: ffi::drm_gem_object_funcs,
     of: fn() -> TypeId,
     attach: unsafe fn(*mut ffi::drm_gem_object, bool) -> Result,
@@ -48,7 +50,7 @@ struct DmaBufOps(ffi::dma_buf_ops);
 // SAFETY: The structure is never written.
 unsafe impl Sync for DmaBufOps {}
 
-/// There is one of them, so a dma-buf that has it is an [`GemObject`]'s.
+/// There is only one of them, so a dma-buf that has it belongs to a [`GemObject`].
 static OPERATIONS: DmaBufOps = DmaBufOps(ffi::dma_buf_ops {
     attach: Some(attach),
     pin: Some(pin),
@@ -68,7 +70,8 @@ static OPERATIONS: DmaBufOps = DmaBufOps(ffi::dma_buf_ops {
 ///
 /// `buf` must be such a dma-buf, alive for `'a`.
 unsafe fn object<'a>(buf: *mut ffi::dma_buf) -> (*mut ffi::drm_gem_object, &'a GemFunctions) {
-    // SAFETY: `dma_buf` made it with an object, whose functions are the first part of a static `GemFunctions`.
+    // SAFETY: `dma_buf` made it with an object, whose functions are the first part of a static
+    // `GemFunctions`.
     unsafe {
         let obj = (*buf).priv_.cast::<ffi::drm_gem_object>();
         (obj, &*(*obj).funcs.cast::<GemFunctions>())
@@ -89,10 +92,11 @@ unsafe extern "C" fn attach(
     buf: *mut ffi::dma_buf,
     attachment: *mut ffi::dma_buf_attachment,
 ) -> c_int {
-    // SAFETY: By this function's contract: the attachment is new, and nobody else has it.
+    // SAFETY: By this function's contract: the attachment is new, and has no other user.
     unsafe {
         let (obj, functions) = object(buf);
-        // Only who takes addresses without pages asks for it, and is told before they lead nowhere.
+        // Only importers that accept addresses without pages set this, and they are notified before
+        // the addresses become stale.
         (*attachment).peer2peer &= pci_ext::reaches(
             device::from_raw((*attachment).dev),
             device::from_raw((*(*obj).dev).dev),
@@ -105,7 +109,8 @@ unsafe extern "C" fn attach(
 ///
 /// # Safety
 ///
-/// The kernel calls it with an attachment to a dma-buf that has it, with the reservation's lock.
+/// The kernel calls it with an attachment to a dma-buf that has it, with the reservation's lock
+/// held.
 unsafe extern "C" fn pin(attachment: *mut ffi::dma_buf_attachment) -> c_int {
     // SAFETY: By this function's contract.
     unsafe {
@@ -118,7 +123,7 @@ unsafe extern "C" fn pin(attachment: *mut ffi::dma_buf_attachment) -> c_int {
 ///
 /// # Safety
 ///
-/// As [`pin`].
+/// As for [`pin`].
 unsafe extern "C" fn unpin(attachment: *mut ffi::dma_buf_attachment) {
     // SAFETY: By this function's contract.
     unsafe {
@@ -127,12 +132,12 @@ unsafe extern "C" fn unpin(attachment: *mut ffi::dma_buf_attachment) {
     }
 }
 
-/// `dma_buf_ops::map_dma_buf`. An importer that can be told of moves has not pinned the memory, but what is mapped is shared in
-/// any case.
+/// `dma_buf_ops::map_dma_buf`. An importer that handles moves has not pinned the memory, but a
+/// mapping shares it in any case.
 ///
 /// # Safety
 ///
-/// As [`pin`].
+/// As for [`pin`].
 unsafe extern "C" fn map(
     attachment: *mut ffi::dma_buf_attachment,
     direction: ffi::dma_data_direction,
@@ -165,7 +170,7 @@ unsafe extern "C" fn map(
 ///
 /// # Safety
 ///
-/// As [`pin`], with what [`map`] gave, once.
+/// As for [`pin`], once with each result of [`map`].
 unsafe extern "C" fn unmap(
     attachment: *mut ffi::dma_buf_attachment,
     table: *mut ffi::sg_table,
@@ -186,7 +191,7 @@ unsafe extern "C" fn unmap(
 ///
 /// # Safety
 ///
-/// As [`attach`].
+/// As for [`attach`].
 unsafe extern "C" fn begin_cpu_access(
     buf: *mut ffi::dma_buf,
     _direction: ffi::dma_data_direction,
@@ -203,7 +208,7 @@ unsafe extern "C" fn begin_cpu_access(
 ///
 /// # Safety
 ///
-/// As [`attach`].
+/// As for [`attach`].
 unsafe extern "C" fn end_cpu_access(
     buf: *mut ffi::dma_buf,
     _direction: ffi::dma_data_direction,
@@ -220,9 +225,10 @@ unsafe extern "C" fn end_cpu_access(
 ///
 /// # Safety
 ///
-/// The kernel calls it once for a dma-buf that has it, which nobody has any more.
+/// The kernel calls it once for a dma-buf that has it, after its last use.
 unsafe extern "C" fn release(buf: *mut ffi::dma_buf) {
-    // SAFETY: By this function's contract. The references that go last are those that exporting took.
+    // SAFETY: By this function's contract. The references that are dropped last are those that the
+    // export took.
     unsafe {
         let (obj, functions) = object(buf);
         (functions.release)(obj, buf);
@@ -231,7 +237,7 @@ unsafe extern "C" fn release(buf: *mut ffi::dma_buf) {
 }
 
 impl<T: GemDriverObject> GemObject<T> {
-    /// The functions of objects of this type; `gem` is what DRM calls.
+    /// The functions of objects of this type; DRM calls those in `gem`.
     pub(super) const fn functions(gem: ffi::drm_gem_object_funcs) -> GemFunctions {
         GemFunctions {
             gem: ffi::drm_gem_object_funcs {
@@ -249,18 +255,23 @@ impl<T: GemDriverObject> GemObject<T> {
         }
     }
 
-    /// The object's dma-buf: the one it has, or a new one, which may be opened for writing if `writable`. For an
-    /// imported object that from which it came. The caller has a handle of it.
+    /// The object's dma-buf: the one it has, or a new one, which may be opened for writing if
+    /// `writable`. For an imported object, the dma-buf that it came from. The caller has a handle
+    /// of the object.
     ///
-    /// What [`GemDriverObject::check_export`] says, ENOMEM, ENOSPC; ENOENT if the handle is gone meanwhile.
+    /// # Errors
+    ///
+    /// The error of [`GemDriverObject::check_export`]; `ENOMEM` or `ENOSPC` without memory or an
+    /// offset; `ENOENT` if the handle is closed during the call.
     pub(crate) fn dma_buf(&self, writable: bool) -> Result<ARef<DmaBuf>> {
-        // SAFETY: Valid by the type invariant; the attachment is set before anybody has the object.
+        // SAFETY: Valid by the type invariant; the attachment is set before the object has any
+        // users.
         if let Some(attachment) = unsafe { (*self.as_gem()).import_attach.as_ref() } {
             // SAFETY: The object's attachment holds the dma-buf.
             return Ok(unsafe { DmaBuf::from_raw(attachment.dmabuf) }.into());
         }
         T::check_export(self)?;
-        // A mapping of the dma-buf is found by the offset of the object's, so it must not come later.
+        // A mapping of the dma-buf uses the offset of the object, so the offset must exist first.
         self.mmap_offset()?;
         self.exported().lock().get_or(|| {
             // SAFETY: Valid by the type invariant.
@@ -274,14 +285,15 @@ impl<T: GemDriverObject> GemObject<T> {
                 resv,
                 priv_: self.as_gem().cast(),
             };
-            // SAFETY: The device is the object's, and the description is complete. The dma-buf takes references to both.
+            // SAFETY: The device is the object's, and the description is complete. The dma-buf
+            // takes references to both.
             let raw = from_err_ptr(unsafe { ffi::drm_gem_dmabuf_export(dev, &mut info) })?;
             // SAFETY: A new dma-buf comes with a reference.
             unsafe { DmaBuf::owned(raw) }
         })
     }
 
-    /// The object of which `buf` is the dma-buf, if it is one of this type, of whatever device.
+    /// The object of `buf`, if it is one of this type, of any device.
     pub(crate) fn of_dma_buf(buf: &DmaBuf) -> Option<ARef<Self>> {
         // SAFETY: The dma-buf is valid, and the operations do not change.
         if !core::ptr::eq(unsafe { (*buf.as_raw()).ops }, &OPERATIONS.0) {
@@ -292,13 +304,16 @@ impl<T: GemDriverObject> GemObject<T> {
         if (functions.of)() != TypeId::of::<T>() {
             return None;
         }
-        // SAFETY: The type was just compared, and the dma-buf holds the object.
+        // SAFETY: The comparison above proves the type, and the dma-buf holds the object.
         Some(unsafe { &*Self::container(obj) }.into())
     }
 
-    /// The memory of `buf` as an object of `dev`: that whose it is, or a new one.
+    /// The memory of `buf` as an object of `dev`: the exported object itself if it belongs to
+    /// `dev`, or else a new one.
     ///
-    /// What [`GemDriverObject::import`] says.
+    /// # Errors
+    ///
+    /// The error of [`GemDriverObject::import`].
     pub(crate) fn import(dev: &ARef<DrmDevice<T::Data>>, buf: &DmaBuf) -> Result<ARef<Self>> {
         if let Some(own) = Self::of_dma_buf(buf).filter(|own| own.is_of(dev)) {
             return Ok(own);
@@ -323,17 +338,21 @@ impl<T: GemDriverObject> GemObject<T> {
         }
     }
 
+    /// Calls [`GemDriverObject::attach`].
+    ///
     /// # Safety
     ///
-    /// As [`GemObject::export_callback`].
+    /// As for [`GemObject::export_callback`].
     unsafe fn attach_callback(obj: *mut ffi::drm_gem_object, reaches: bool) -> Result {
         // SAFETY: By this function's contract.
         T::attach(unsafe { &*Self::container(obj) }, reaches)
     }
 
+    /// Calls [`GemDriverObject::share_in_place`].
+    ///
     /// # Safety
     ///
-    /// As [`GemObject::share_callback`].
+    /// As for [`GemObject::share_callback`].
     unsafe fn share_in_place_callback(
         obj: *mut ffi::drm_gem_object,
         dev: &ARef<kernel::device::Device>,
@@ -342,19 +361,21 @@ impl<T: GemDriverObject> GemObject<T> {
         T::share_in_place(unsafe { &*Self::container(obj) }, dev)
     }
 
+    /// Calls [`GemDriverObject::cpu_access`].
+    ///
     /// # Safety
     ///
-    /// As [`GemObject::export_callback`].
+    /// As for [`GemObject::export_callback`].
     unsafe fn cpu_access_callback(obj: *mut ffi::drm_gem_object) {
         // SAFETY: By this function's contract.
         T::cpu_access(unsafe { &*Self::container(obj) });
     }
 
-    /// The dma-buf is about to be freed.
+    /// Removes `buf`, which is about to be freed.
     ///
     /// # Safety
     ///
-    /// As [`GemObject::export_callback`].
+    /// As for [`GemObject::export_callback`].
     unsafe fn release_callback(obj: *mut ffi::drm_gem_object, buf: *mut ffi::dma_buf) {
         // SAFETY: By this function's contract.
         unsafe { &*Self::container(obj) }
@@ -363,22 +384,26 @@ impl<T: GemDriverObject> GemObject<T> {
             .unlist(buf);
     }
 
+    /// Calls [`GemDriverObject::share`].
+    ///
     /// # Safety
     ///
-    /// As [`GemObject::export_callback`]; the reservation's lock is held.
+    /// As for [`GemObject::export_callback`]; the reservation's lock is held.
     unsafe fn share_callback(obj: *mut ffi::drm_gem_object, stays: bool) -> Result {
         // SAFETY: By this function's contract.
         let this = unsafe { &*Self::container(obj) };
-        // Who has it in place, and can have it elsewhere, asks for it anew.
+        // Importers that have the object in place, and can use it elsewhere, map it again.
         if T::is_shared_in_place(this) {
             this.exported().lock().invalidate_locked()?;
         }
         T::share(this, stays)
     }
 
+    /// Calls [`GemDriverObject::unshare`].
+    ///
     /// # Safety
     ///
-    /// As [`GemObject::share_callback`], which was called before.
+    /// As for [`GemObject::share_callback`], which was called before.
     unsafe fn unshare_callback(obj: *mut ffi::drm_gem_object, stays: bool) {
         // SAFETY: By this function's contract.
         T::unshare(unsafe { &*Self::container(obj) }, stays);
@@ -388,7 +413,7 @@ impl<T: GemDriverObject> GemObject<T> {
     ///
     /// # Safety
     ///
-    /// As [`GemObject::share_callback`].
+    /// As for [`GemObject::share_callback`].
     unsafe extern "C" fn pages_callback(obj: *mut ffi::drm_gem_object) -> *mut ffi::sg_table {
         // SAFETY: By this function's contract.
         let this = unsafe { &*Self::container(obj) };
@@ -404,9 +429,10 @@ impl<T: GemDriverObject> GemObject<T> {
             .unwrap_or_else(|error: Error| error.to_ptr())
     }
 
-    /// Asks all who have the object mapped for themselves to give it back, and calls `f` when they have, while none may have it
-    /// again; not when somebody else is at it, or a device does not come to an end with it. Sleeps; called with locks
-    /// that sharing takes, so it does not wait for the reservation's.
+    /// Makes all importers that have the object mapped drop their mappings, and then calls `f`,
+    /// while none can map it again. `f` is not called if another task holds the reservation, or a
+    /// device does not end its work with the object. May sleep. Called with locks that sharing
+    /// takes, so it does not wait for the reservation's lock.
     pub(crate) fn reclaim(&self, f: impl FnOnce()) {
         // SAFETY: Valid by the type invariant.
         let resv = unsafe { (*self.as_gem()).resv };
@@ -422,7 +448,8 @@ impl<T: GemDriverObject> GemObject<T> {
         unsafe { ffi::rkfd_dma_resv_unlock(resv) };
     }
 
-    /// The object's device is about to go: all who have the object in place give it back. Sleeps.
+    /// Makes all importers that have the object in place drop their mappings, as the object's
+    /// device is about to be removed. May sleep.
     pub(crate) fn revoke_all(&self) {
         if !T::is_shared_in_place(self) {
             return;
@@ -440,7 +467,11 @@ impl<T: GemDriverObject> GemObject<T> {
     }
 }
 
-/// `drm_driver::gem_prime_import`: for a file that has no handle yet. EACCES for what may only be read.
+/// `drm_driver::gem_prime_import`: imports a dma-buf for a file that has no handle to it yet.
+///
+/// # Errors
+///
+/// `EACCES` if the dma-buf is read-only.
 ///
 /// # Safety
 ///
@@ -451,40 +482,45 @@ pub(super) unsafe extern "C" fn import_callback<D: DrmDriver>(
 ) -> *mut ffi::drm_gem_object {
     // SAFETY: By this function's contract.
     let (dev, buf) = unsafe { (DrmDevice::<D::Data>::from_raw(drm), DmaBuf::from_raw(buf)) };
-    // A handle is for writing too, by the GPU and by mmap.
+    // A handle allows writing too, by the GPU and through mmap.
     if !buf.is_writable() {
         return EACCES.to_ptr();
     }
-    // An import that the device's end does not wait for would map memory for nobody.
+    // An import that the removal of the device does not wait for would map memory without any user.
     let object = dev
         .while_plugged(|| GemObject::<D::Object>::import(&dev.into(), buf))
         .unwrap_or(Err(ENODEV));
     match object {
         Ok(object) => {
             let object: NonNull<GemObject<D::Object>> = ARef::into_raw(object);
-            // SAFETY: It is an object, whose reference DRM takes.
+            // SAFETY: It is an object; DRM takes its reference.
             unsafe { object.as_ref() }.as_gem()
         }
         Err(error) => error.to_ptr(),
     }
 }
 
-/// The errors of mapping the dma-buf of an imported object at `vma` in place of the object, whose reference that
-/// comes with a mapping is given back.
+/// Maps the dma-buf of an imported object at `vma` in place of the object. Drops the reference to
+/// the object that comes with a mapping.
+///
+/// # Errors
+///
+/// The errors of mapping the dma-buf; `EACCES` if it is read-only.
 ///
 /// # Safety
 ///
-/// `obj` must be an imported object, `vma` a mapping of it that is being made.
+/// `obj` must be an imported object, and `vma` a mapping of it that is being made.
 pub(super) unsafe fn mmap_imported(
     obj: *mut ffi::drm_gem_object,
     vma: *mut ffi::vm_area_struct,
 ) -> Result {
-    // SAFETY: By this function's contract: the mapping is the caller's alone, and the attachment holds the dma-buf.
-    // DRM has taken a reference for the mapping, which the exporter's own mapping does not need.
+    // SAFETY: By this function's contract: the mapping belongs to the caller alone, and the
+    // attachment holds the dma-buf. DRM has taken a reference for the mapping, which the exporter's
+    // own mapping does not need.
     unsafe {
         let buf = (*(*obj).import_attach).dmabuf;
         if !DmaBuf::from_raw(buf).is_writable() {
-            // The file of the mapping may be written, but not the dma-buf's.
+            // The mapped file is writable, but the dma-buf's file is not.
             if ffi::rkfd_vma_flags(vma) & (ffi::VM_SHARED | ffi::VM_WRITE)
                 == ffi::VM_SHARED | ffi::VM_WRITE
             {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The structures of `drm/amdgpu_drm.h` that the render node answers with.
+//! The structures of `drm/amdgpu_drm.h` that the render node uses.
 
 use kernel::{
     prelude::*,
@@ -37,7 +37,7 @@ pub(crate) use crate::ffi::{
     AMDGPU_VA_OP_MAP as VA_MAP, AMDGPU_VA_OP_REPLACE as VA_REPLACE, AMDGPU_VA_OP_UNMAP as VA_UNMAP,
 };
 
-/// Where a buffer may be.
+/// The memory domains of a buffer.
 pub(crate) mod domain {
     use crate::ffi;
 
@@ -53,7 +53,7 @@ pub(crate) mod domain {
 pub(crate) mod create_flag {
     use crate::ffi;
 
-    /// Names flags as the 64-bit numbers that they are used as.
+    /// Names flags as the 64-bit numbers that the interface uses.
     macro_rules! flags {
         ($($(#[$meta:meta])* $name:ident = $raw:ident;)+) => {
             $($(#[$meta])* pub(crate) const $name: u64 = ffi::$raw as u64;)+
@@ -67,15 +67,15 @@ pub(crate) mod create_flag {
         NO_CPU_ACCESS = AMDGPU_GEM_CREATE_NO_CPU_ACCESS;
         /// The CPU will write it in large pieces.
         CPU_GTT_USWC = AMDGPU_GEM_CREATE_CPU_GTT_USWC;
-        /// Cleared.
+        /// Its memory is cleared.
         VRAM_CLEARED = AMDGPU_GEM_CREATE_VRAM_CLEARED;
-        /// In one piece.
+        /// Its memory is contiguous.
         VRAM_CONTIGUOUS = AMDGPU_GEM_CREATE_VRAM_CONTIGUOUS;
         /// Its users synchronize by themselves.
         EXPLICIT_SYNC = AMDGPU_GEM_CREATE_EXPLICIT_SYNC;
-        /// Nobody sees its content after its end.
+        /// Its content is wiped when it is freed.
         VRAM_WIPE_ON_RELEASE = AMDGPU_GEM_CREATE_VRAM_WIPE_ON_RELEASE;
-        /// Its content may be thrown away.
+        /// Its content may be discarded.
         DISCARDABLE = AMDGPU_GEM_CREATE_DISCARDABLE;
         /// Coherent between devices.
         COHERENT = AMDGPU_GEM_CREATE_COHERENT;
@@ -102,7 +102,7 @@ pub(crate) type GemMetadata = ffi::drm_amdgpu_gem_metadata;
 pub(crate) type GemOp = ffi::drm_amdgpu_gem_op;
 /// The argument of GEM_VA.
 pub(crate) type GemVa = ffi::drm_amdgpu_gem_va;
-/// What GEM_CREATE is asked for.
+/// The input of GEM_CREATE.
 pub(crate) type GemCreateIn = ffi::drm_amdgpu_gem_create_in;
 
 // SAFETY: Integers and arrays of them: any bytes are a value.
@@ -112,7 +112,7 @@ unsafe impl FromBytes for GemOp {}
 // SAFETY: Integers: any bytes are a value.
 unsafe impl FromBytes for GemVa {}
 
-/// Declares arguments whose answer lies where the question was, with their sizes in bytes.
+/// Declares arguments whose output takes the place of the input, with their sizes in bytes.
 macro_rules! exchanges {
     ($($(#[$meta:meta])* $name:ident = $raw:ident, $size:literal;)+) => {
         $(
@@ -121,7 +121,7 @@ macro_rules! exchanges {
             pub(crate) struct $name(ffi::$raw);
 
             const _: () = assert!(size_of::<$name>() == $size);
-            // SAFETY: Integers, in structures that share their place: any bytes are a value.
+            // SAFETY: Integers, in a union of structures: any bytes are a value.
             unsafe impl FromBytes for $name {}
         )+
     };
@@ -137,13 +137,13 @@ exchanges! {
 }
 
 impl GemCreate {
-    /// What is asked for.
+    /// The input.
     pub(crate) fn wanted(&self) -> &GemCreateIn {
         // SAFETY: Any bytes are a value.
         unsafe { self.0.in_.as_ref() }
     }
 
-    /// Answers with a handle.
+    /// Writes a handle as the output.
     pub(crate) fn answer(&mut self, handle: u32) {
         self.0 = Default::default();
         // SAFETY: Any bytes are a value.
@@ -152,13 +152,13 @@ impl GemCreate {
 }
 
 impl GemMmap {
-    /// The buffer.
+    /// The buffer's handle.
     pub(crate) fn handle(&self) -> u32 {
         // SAFETY: Any bytes are a value.
         unsafe { self.0.in_.as_ref() }.handle
     }
 
-    /// Answers with an offset of the file.
+    /// Writes a file offset as the output.
     pub(crate) fn answer(&mut self, offset: u64) {
         // SAFETY: Any bytes are a value.
         unsafe { self.0.out.as_mut() }.addr_ptr = offset;
@@ -166,13 +166,13 @@ impl GemMmap {
 }
 
 impl GemWaitIdle {
-    /// The buffer.
+    /// The buffer's handle.
     pub(crate) fn handle(&self) -> u32 {
         // SAFETY: Any bytes are a value.
         unsafe { self.0.in_.as_ref() }.handle
     }
 
-    /// Answers that the buffer is not busy, and where it is.
+    /// Writes as the output that the buffer is idle, and its domain.
     pub(crate) fn answer_idle(&mut self, domain: u32) {
         self.0 = Default::default();
         // SAFETY: Any bytes are a value.
@@ -180,16 +180,16 @@ impl GemWaitIdle {
     }
 }
 
-/// INFO's answers: what is known of the device.
+/// INFO's output about the device.
 pub(crate) type DeviceInfo = ffi::drm_amdgpu_info_device;
-/// INFO's answer: sizes of memory.
+/// INFO's output: sizes of memory.
 pub(crate) type VramGtt = ffi::drm_amdgpu_info_vram_gtt;
 /// A kind of memory in [`MemoryInfo`].
 pub(crate) type HeapInfo = ffi::drm_amdgpu_heap_info;
-/// INFO's answer: sizes and use of memory.
+/// INFO's output: sizes and use of memory.
 pub(crate) type MemoryInfo = ffi::drm_amdgpu_memory_info;
 
-/// The argument of INFO: what is asked, and where the answer goes.
+/// The argument of INFO: the query, and the destination of the output.
 #[repr(transparent)]
 pub(crate) struct InfoArgs(ffi::drm_amdgpu_info);
 
@@ -197,21 +197,21 @@ const _: () = assert!(size_of::<InfoArgs>() == 32);
 // SAFETY: Integers, and a union of structures of them: any bytes are a value.
 unsafe impl FromBytes for InfoArgs {}
 
-/// The register that READ_MMR_REG asks for.
+/// The registers that READ_MMR_REG reads.
 pub(crate) struct RegisterQuery {
-    /// The first, dwords in BAR5.
+    /// The first register, in dwords from the start of BAR5.
     pub(crate) dword: u32,
-    /// How many from there on.
+    /// The number of registers from there on.
     pub(crate) count: u32,
 }
 
 impl InfoArgs {
-    /// What is asked.
+    /// The kind of query.
     pub(crate) fn query(&self) -> u32 {
         self.0.query
     }
 
-    /// What READ_MMR_REG asks for.
+    /// The registers of a READ_MMR_REG query.
     pub(crate) fn register(&self) -> RegisterQuery {
         // SAFETY: Any bytes are a value of each of the union's structures.
         let query = unsafe { self.0.__bindgen_anon_1.read_mmr_reg.as_ref() };
@@ -221,13 +221,18 @@ impl InfoArgs {
         }
     }
 
-    /// What SENSOR asks for.
+    /// The sensor of a SENSOR query.
     pub(crate) fn sensor(&self) -> u32 {
         // SAFETY: Any bytes are a value of each of the union's structures.
         unsafe { self.0.__bindgen_anon_1.sensor_info.as_ref() }.type_
     }
 
-    /// As much of the answer as the caller has room for. EINVAL without room, EFAULT for no address, ENOMEM.
+    /// The output, cut to the room that the caller has.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no room; `EFAULT` if there is no address; `ENOMEM` if there is no
+    /// memory.
     pub(crate) fn answer(&self, answer: &impl AsBytes) -> Result<IoctlReply> {
         if self.0.return_size == 0 || self.0.return_pointer == 0 {
             return Err(EINVAL);
@@ -237,7 +242,8 @@ impl InfoArgs {
     }
 }
 
-/// Declares answers, with their sizes in bytes: the fields (the header names its padding) fill them.
+/// Declares outputs, with their sizes in bytes. Their fields leave no gaps: the header declares its
+/// padding.
 macro_rules! answers {
     ($($name:ident, $size:literal;)+) => {
         $(

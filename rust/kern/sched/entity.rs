@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A line of jobs that run in order.
+//! A queue of jobs that run in order.
 
 use kernel::{
     error::to_result,
@@ -12,26 +12,28 @@ use kernel::{
 use super::{DrmScheduler, SchedBackend};
 use crate::ffi;
 
-/// A line of jobs of a scheduler. Dropping it kills what waits in it; what is on the hardware goes on.
+/// A queue of jobs of a scheduler. Dropping it kills the waiting jobs; jobs on the hardware
+/// continue.
 #[pin_data(PinnedDrop)]
 pub(crate) struct SchedEntity<B: SchedBackend> {
     #[pin]
     raw: Opaque<ffi::drm_sched_entity>,
-    /// Held from giving a job its number to putting it in the line, so that the order of both is the same.
+    /// Held from the assignment of a job's number until the job is queued, so that both have the
+    /// same order.
     #[pin]
     pub(super) pushing: Mutex<()>,
     // Last: the entity is finished first.
     sched: Arc<DrmScheduler<B>>,
 }
 
-// SAFETY: C's structure may be used from any thread, pushes are under the lock.
+// SAFETY: C's structure may be used from any thread, and pushes are under the lock.
 unsafe impl<B: SchedBackend> Send for SchedEntity<B> {}
 
 // SAFETY: As above.
 unsafe impl<B: SchedBackend> Sync for SchedEntity<B> {}
 
 impl<B: SchedBackend> SchedEntity<B> {
-    /// Makes a line of `sched`.
+    /// Makes a queue of `sched`.
     pub(crate) fn new(sched: &Arc<DrmScheduler<B>>) -> Result<Pin<KBox<Self>>> {
         let sched = sched.clone();
         let raw = sched.as_raw();
@@ -39,8 +41,9 @@ impl<B: SchedBackend> SchedEntity<B> {
             try_pin_init!(Self {
                 raw <- Opaque::try_ffi_init(move |entity: *mut ffi::drm_sched_entity| {
                     let mut list = [raw];
-                    // SAFETY: The memory is the entity's and does not move; the scheduler is initialized, and
-                    // held; a list of one is not looked at again.
+                    // SAFETY: The memory belongs to the entity and does not move. The scheduler is
+                    // initialized, and referenced. A list of one scheduler is not used after the
+                    // call.
                     to_result(unsafe {
                         ffi::drm_sched_entity_init(
                             entity,
@@ -71,7 +74,7 @@ impl<B: SchedBackend> SchedEntity<B> {
 #[pinned_drop]
 impl<B: SchedBackend> PinnedDrop for SchedEntity<B> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: Initialized; jobs that are not pushed borrow the entity, so there are none.
+        // SAFETY: Initialized. Jobs that are not pushed borrow the entity, so there are none.
         unsafe { ffi::drm_sched_entity_fini(self.as_raw()) };
     }
 }

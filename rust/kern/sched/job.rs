@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Jobs, and the scheduler's calls for them.
+//! Jobs, and the scheduler's callbacks for them.
 
 use kernel::{
     error::to_result,
@@ -25,8 +25,8 @@ struct RawJob(Opaque<ffi::drm_sched_job>);
 impl Drop for RawJob {
     fn drop(&mut self) {
         let job = self.0.get();
-        // SAFETY: Zeroed, or initialized by `drm_sched_job_init`, which leaves no fence if it fails. Nobody
-        // else uses the job any more.
+        // SAFETY: Zeroed, or initialized by `drm_sched_job_init`, which leaves no fence if it
+        // fails. The job is no longer used.
         unsafe {
             if !(*job).s_fence.is_null() {
                 ffi::drm_sched_job_cleanup(job);
@@ -35,16 +35,16 @@ impl Drop for RawJob {
     }
 }
 
-/// What a job is allocated as.
+/// The allocation of a job.
 #[repr(C)]
 struct JobAllocation<B: SchedBackend> {
     // First, so that its address is the allocation's.
     raw: RawJob,
     payload: B::Job,
-    // What trace events name; the scheduler clears its own pointer before a job runs.
+    // For trace events; the scheduler clears its own pointer before a job runs.
     entity: *mut ffi::drm_sched_entity,
     id: u64,
-    // Last: when this goes, the scheduler may.
+    // Last: when this is dropped, the scheduler may be freed.
     _counted: CountedJob,
 }
 
@@ -58,7 +58,12 @@ pub(crate) struct SchedJob<'e, B: SchedBackend> {
 static IDS: Atomic<u64> = Atomic::new(0);
 
 impl<'e, B: SchedBackend> SchedJob<'e, B> {
-    /// Makes a job of `credits`, which must be 1 to the scheduler's limit (`EINVAL`).
+    /// Makes a job of `credits`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `credits` is not between 1 and the scheduler's limit; `ENOMEM` if there is no
+    /// memory.
     pub(crate) fn new(entity: &'e SchedEntity<B>, credits: u32, payload: B::Job) -> Result<Self> {
         if credits == 0 || credits > entity.sched().credit_limit {
             return Err(EINVAL);
@@ -73,7 +78,7 @@ impl<'e, B: SchedBackend> SchedJob<'e, B> {
             },
             GFP_KERNEL_ACCOUNT,
         )?;
-        // SAFETY: The memory is the job's and stays in its box; the entity is initialized.
+        // SAFETY: The memory belongs to the job and stays in its box; the entity is initialized.
         to_result(unsafe {
             ffi::drm_sched_job_init(
                 allocation.raw.0.get(),
@@ -86,13 +91,15 @@ impl<'e, B: SchedBackend> SchedJob<'e, B> {
         Ok(Self { allocation, entity })
     }
 
-    /// Puts the job in its line. The fence is signalled when it is done, with an error if it was not run.
+    /// Queues the job. The returned fence is signalled when the job is done, with an error if it
+    /// did not run.
     pub(crate) fn push(mut self) -> ARef<Fence> {
         let pushing = self.entity.pushing.lock();
         self.allocation.id = IDS.fetch_add(1, Relaxed) + 1;
         let job = KBox::into_raw(self.allocation).cast::<ffi::drm_sched_job>();
-        // SAFETY: The job is initialized, and from here on the scheduler's, which frees it by `free_callback`.
-        // Its fence is there once it is armed; the reference is taken before the job can be freed.
+        // SAFETY: The job is initialized, and belongs to the scheduler from here on, which frees it
+        // with `free_callback`. Arming the job creates its fence; the reference is taken before the
+        // job can be freed.
         let finished = unsafe {
             ffi::drm_sched_job_arm(job);
             let finished = Fence::from_raw(&raw mut (*(*job).s_fence).finished).into();
@@ -108,15 +115,17 @@ impl<'e, B: SchedBackend> SchedJob<'e, B> {
 ///
 /// # Safety
 ///
-/// `job` must be an armed job of a scheduler of `B`, which the scheduler gives to the hardware now.
+/// `job` must be an armed job of a scheduler of `B`, which the scheduler is submitting to the
+/// hardware now.
 pub(super) unsafe extern "C" fn run_callback<B: SchedBackend>(
     job: *mut ffi::drm_sched_job,
 ) -> *mut ffi::dma_fence {
-    // SAFETY: Every job of the scheduler is an `JobAllocation<B>`, and nobody else uses it now: it is freed when it has ended,
-    // which is after this; its timeout, if there is one, is an item of the same ordered workqueue; it is cancelled when the
-    // scheduler is stopped.
+    // SAFETY: Every job of the scheduler is a `JobAllocation<B>`, and has no other user now. It is
+    // freed after its end, which is after this. Its timeout, if there is one, is an item of the
+    // same ordered workqueue. It is cancelled only while the scheduler is stopped.
     let this = unsafe { &mut *job.cast::<JobAllocation<B>>() };
-    // SAFETY: The job is armed, and the entity is there while one of its jobs is given to the hardware.
+    // SAFETY: The job is armed, and the entity exists while one of its jobs is submitted to the
+    // hardware.
     unsafe { trace::drm_run_job(job, this.entity, this.id) };
     match B::run(&mut this.payload) {
         // The scheduler takes over the reference.
@@ -130,15 +139,17 @@ pub(super) unsafe extern "C" fn run_callback<B: SchedBackend>(
 ///
 /// # Safety
 ///
-/// `job` must be a job of a scheduler of `B` that ran; the scheduler must not free it meanwhile.
+/// `job` must be a job of a scheduler of `B` that ran; the scheduler must not free it during the
+/// call.
 pub(super) unsafe extern "C" fn timed_out_callback<B: SchedBackend>(
     job: *mut ffi::drm_sched_job,
 ) -> ffi::drm_gpu_sched_stat {
     // SAFETY: As in `run_callback`.
     let this = unsafe { &mut *job.cast::<JobAllocation<B>>() };
     B::timed_out(&mut this.payload);
-    // Whatever was done about it: the scheduler keeps the job, frees it when its fence is signalled, and
-    // starts its timer again. Any other answer would take it from the scheduler for good.
+    // The same status in all cases: the scheduler keeps the job, frees it when its fence is
+    // signalled, and restarts its timer. Any other status would remove the job from the scheduler
+    // for good.
     ffi::drm_gpu_sched_stat_DRM_GPU_SCHED_STAT_NO_HANG
 }
 
@@ -151,9 +162,9 @@ pub(super) unsafe extern "C" fn cancel_callback<B: SchedBackend>(job: *mut ffi::
     // SAFETY: As in `run_callback`.
     let this = unsafe { &mut *job.cast::<JobAllocation<B>>() };
     B::cancelled(&mut this.payload);
-    // SAFETY: The job ran, so its fence has what `run_callback` returned, which it holds a reference to.
-    // Whoever signals it, the scheduler's callback has run to its end when this is done, so that the job can
-    // be freed.
+    // SAFETY: The job ran, so its fence refers to the fence that `run_callback` returned, and holds
+    // a reference to it. When this is done, the scheduler's callback has run to its end, whichever
+    // thread signals the fence, so the job can be freed.
     unsafe {
         let parent = (*(*job).s_fence).parent;
         if !parent.is_null() {
@@ -166,17 +177,18 @@ pub(super) unsafe extern "C" fn cancel_callback<B: SchedBackend>(job: *mut ffi::
 ///
 /// # Safety
 ///
-/// `job` must be a job of a scheduler of `B` that was pushed, and that nobody uses any more.
+/// `job` must be a job of a scheduler of `B` that was pushed, and is no longer used.
 pub(super) unsafe extern "C" fn free_callback<B: SchedBackend>(job: *mut ffi::drm_sched_job) {
-    // SAFETY: The job was armed, so that it has a fence, which has what `run_callback` returned if it was run. Who signalled
-    // that may still be in the scheduler's callback, under its lock, where it looks at the scheduler: when this is done
-    // it is out.
+    // SAFETY: The job was armed, so it has a fence, which refers to the fence that `run_callback`
+    // returned if the job ran. The thread that signalled that fence may still be in the scheduler's
+    // callback, under the fence's lock, where it accesses the scheduler. When this is done, it has
+    // left.
     unsafe {
         let parent = (*(*job).s_fence).parent;
         if !parent.is_null() {
             fence::wait_callbacks(parent);
         }
     }
-    // SAFETY: `push` made it of a box, and the scheduler is done with it.
+    // SAFETY: `push` made it from a box, and the scheduler no longer uses it.
     drop(unsafe { KBox::from_raw(job.cast::<JobAllocation<B>>()) });
 }

@@ -12,7 +12,8 @@ use super::IrqHandler;
 
 pub(crate) use crate::THIS_MODULE;
 
-/// `pci_table!(NAME, INFO, [(DeviceId, info), ...])`: the devices that a driver is for, with `INFO` about each.
+/// `pci_table!(NAME, INFO, [(DeviceId, info), ...])`: the devices that a driver supports, with
+/// `INFO` about each.
 macro_rules! pci_table {
     ($name:ident, $info:ty, [$($entry:tt)*]) => {
         kernel::pci_device_table!($name, MODULE_PCI_TABLE, $info, [$($entry)*]);
@@ -20,7 +21,7 @@ macro_rules! pci_table {
 }
 pub(crate) use pci_table;
 
-/// What `probe` gets of the table: the entry's.
+/// The table information that `probe` gets: the entry's.
 pub(crate) type IdInfo<'a, T> = &'a T;
 
 /// A BAR that is mapped until the device is unbound.
@@ -31,21 +32,26 @@ pub(crate) fn number(value: &u8) -> u8 {
     *value
 }
 
-/// Where the device finds the first dword.
+/// The bus address of the first dword.
 pub(crate) fn dma_address(memory: &Coherent<[u32]>) -> u64 {
     memory.dma_handle()
 }
 
-/// An interrupt line of a device, and who takes it. Freed when this is dropped or the device is unbound, whichever is
-/// first, after a handler that runs has returned.
+/// An interrupt line of a device with its handler. Freed when this is dropped or the device is
+/// unbound, whichever is first, after a running handler has returned.
 pub(crate) struct IrqRegistration<H: IrqHandler> {
     _line: Pin<KBox<ThreadedRegistration<IrqThread<H>>>>,
 }
 
 impl<H: IrqHandler> IrqRegistration<H> {
-    /// Has `handler` take the first vector of `pdev`. ENOSPC without a vector, ENOMEM, or what the line says.
+    /// Registers `handler` for the first vector of `pdev`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if there is no vector; `ENOMEM` if there is no memory; the errors of requesting the
+    /// line.
     pub(crate) fn new(pdev: &pci::Device<Bound>, name: &'static CStr, handler: H) -> Result<Self> {
-        // devres frees it.
+        // devres frees the vectors.
         let vector = *pdev.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?.start();
         let line = pdev.request_threaded_irq(vector, Flags::ONESHOT, name, Ok(IrqThread(handler)));
         Ok(Self {
@@ -54,7 +60,7 @@ impl<H: IrqHandler> IrqRegistration<H> {
     }
 }
 
-/// The handler as the kernel crate knows it.
+/// The handler in the form that the kernel crate takes.
 struct IrqThread<H>(H);
 
 impl<H: IrqHandler> ThreadedHandler for IrqThread<H> {

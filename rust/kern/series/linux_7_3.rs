@@ -16,7 +16,8 @@ pub(crate) use kernel::pci::DevresBar;
 /// This module.
 pub(crate) static THIS_MODULE: ThisModule = <crate::LocalModule as ModuleMetadata>::THIS_MODULE;
 
-/// `pci_table!(NAME, INFO, [(DeviceId, info), ...])`: the devices that a driver is for, with `INFO` about each.
+/// `pci_table!(NAME, INFO, [(DeviceId, info), ...])`: the devices that a driver supports, with
+/// `INFO` about each.
 macro_rules! pci_table {
     ($name:ident, $info:ty, [$($entry:tt)*]) => {
         kernel::pci_device_table!($name, $info, [$($entry)*]);
@@ -24,7 +25,8 @@ macro_rules! pci_table {
 }
 pub(crate) use pci_table;
 
-/// What `probe` gets of the table: the entry's, or nothing where an administrator gave the driver a device by name.
+/// The table information that `probe` gets: the entry's, or none if an administrator assigned the
+/// device to the driver by name.
 pub(crate) type IdInfo<'a, T> = Option<&'a T>;
 
 /// The value of a parameter of the module.
@@ -32,13 +34,13 @@ pub(crate) fn number(value: u8) -> u8 {
     value
 }
 
-/// Where the device finds the first dword.
+/// The bus address of the first dword.
 pub(crate) fn dma_address(memory: &Coherent<[u32]>) -> u64 {
     memory.dma_address()
 }
 
-/// An interrupt line of a device, and who takes it. Freed when this is dropped or the device is unbound, whichever is
-/// first, after a handler that runs has returned.
+/// An interrupt line of a device with its handler. Freed when this is dropped or the device is
+/// unbound, whichever is first, after a running handler has returned.
 pub(crate) struct IrqRegistration<H: IrqHandler> {
     _line: Devres<IrqVectors<H>>,
 }
@@ -50,22 +52,29 @@ struct IrqVectors<H: IrqHandler> {
 }
 
 impl<H: IrqHandler> IrqRegistration<H> {
-    /// Has `handler` take the first vector of `pdev`. ENOSPC without a vector, ENOMEM, or what the line says.
+    /// Registers `handler` for the first vector of `pdev`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if there is no vector; `ENOMEM` if there is no memory; the errors of requesting the
+    /// line.
     pub(crate) fn new(pdev: &pci::Device<Bound>, name: &'static CStr, handler: H) -> Result<Self> {
-        // SAFETY: What borrows the device is dropped while it is bound: on an error below before this returns, else by
-        // devres, which `line` is handed to, at the latest when the device is unbound. Nothing gives the borrow away.
+        // SAFETY: Everything that borrows the device is dropped while it is bound: on an error
+        // below before this returns, else by devres, which `line` is handed to, at the latest when
+        // the device is unbound. The borrow does not leave these objects.
         let bound: &'static pci::Device<Bound> = unsafe { &*core::ptr::from_ref(pdev) };
         let vectors = KBox::new(
             bound.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?,
             GFP_KERNEL,
         )?;
-        // SAFETY: The vectors stay where they are when their box is moved, nobody changes them, and they are dropped
-        // after what borrows them: on an error below since they were made first, else by the order of `IrqVectors`.
+        // SAFETY: The vectors stay in place when their box is moved, and do not change. They are
+        // dropped after the line that borrows them: on an error below since they were made first,
+        // else by the order of `IrqVectors`.
         let borrowed: &'static IrqVectorRegistration<'static> =
             unsafe { &*core::ptr::from_ref(&*vectors) };
         let request = borrowed.index(0)?.into();
-        // SAFETY: The registration is dropped in any case: on an error below with `registration`, else by devres, which
-        // needs nobody to drop what stands for it.
+        // SAFETY: The registration is dropped in any case: on an error below with `registration`,
+        // else by devres, which does so even if its handle is leaked.
         let registration = unsafe {
             ThreadedRegistration::new(request, Flags::ONESHOT, name, Ok(IrqThread(handler)))
         };
@@ -79,7 +88,7 @@ impl<H: IrqHandler> IrqRegistration<H> {
     }
 }
 
-/// The handler as the kernel crate knows it.
+/// The handler in the form that the kernel crate takes.
 struct IrqThread<H>(H);
 
 impl<H: IrqHandler> ThreadedHandler for IrqThread<H> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What memory a process has at which addresses (VMAs).
+//! The kinds of memory that a process has at its addresses (VMAs).
 
 use super::slow::{lock_soon, lock_within, LockWait};
 use crate::{ffi, kern::mm_exit::AddressSpace};
@@ -18,13 +18,13 @@ pub(super) struct VmaExtent {
     pub(super) to: usize,
     flags: usize,
     pub(super) anonymous: bool,
-    /// A fault on it may wait for a program.
+    /// Whether a fault in it may have to wait for a program.
     pub(super) may_wait: bool,
     heap_or_stack: bool,
 }
 
 impl VmaExtent {
-    /// That of the first VMA of `mm` that has anything between `at` and `end`.
+    /// The extent of the first VMA of `mm` with an address between `at` and `end`.
     ///
     /// # Safety
     ///
@@ -35,7 +35,7 @@ impl VmaExtent {
         if raw.is_null() || at >= end {
             return None;
         }
-        // SAFETY: The mmap lock keeps it as it is.
+        // SAFETY: It does not change under the mmap lock.
         let (vma, anonymous) = unsafe { (VmaRef::from_raw(raw), (*raw).vm_ops.is_null()) };
         // SAFETY: As above.
         let (may_wait, heap_or_stack) = unsafe {
@@ -55,15 +55,16 @@ impl VmaExtent {
         (extent.from < end).then_some(extent)
     }
 
-    /// Whether it is memory, which the process may read.
+    /// Whether it is memory that the process may read.
     pub(super) fn is_readable(&self) -> bool {
         self.flags & ALLOWED == flags::READ
     }
 
-    /// Whether its pages may go to the memory of a device and be the process's own all the same.
+    /// Whether its pages may move to the memory of a device and still be the process's own.
     ///
-    /// Those that the kernel may merge (KSM) may not: while one is being merged no reverse mapping finds it, and
-    /// `migrate_vma_setup`, which does not need one, takes it from the page table so that nobody ever puts it back.
+    /// Pages that the kernel may merge (KSM) may not. While a page is being merged, no reverse
+    /// mapping finds it. `migrate_vma_setup`, which does not need a reverse mapping, would remove
+    /// it from the page table, and it would never be put back.
     pub(super) fn can_move(&self) -> bool {
         self.anonymous && self.is_readable() && !self.may_wait && self.flags & flags::MERGEABLE == 0
     }
@@ -74,11 +75,12 @@ impl VmaExtent {
     }
 }
 
-/// The flags that say whether a device may use the memory at all.
+/// The flags that decide whether a device may use the memory at all.
 const ALLOWED: usize = flags::READ | flags::IO | flags::PFNMAP;
 
-/// Whether all of the `size` bytes at `start` of the calling process, of address space `space`, is memory that it may
-/// read, and write where `write` is asked. See [`with_lock_soon`](super::with_lock_soon).
+/// Whether all of the `size` bytes at `start` of the calling process, whose address space is
+/// `space`, are memory that it may read, and also write if `write`. See
+/// [`with_lock_soon`](super::with_lock_soon).
 pub(crate) fn is_memory(
     space: &AddressSpace,
     start: usize,
@@ -91,7 +93,7 @@ pub(crate) fn is_memory(
     })
 }
 
-/// Whether the `size` bytes at `start` of `space` are all in VMAs that `fits` likes.
+/// Whether the `size` bytes at `start` of `space` are all in VMAs for which `fits` holds.
 fn is_whole(
     space: &AddressSpace,
     start: usize,
@@ -113,16 +115,16 @@ fn is_whole(
     Ok(true)
 }
 
-/// The flags of memory that is no process's own, but a device's.
+/// The flags of memory that belongs to a device, not to a process.
 const DEVICE: usize = flags::IO | flags::PFNMAP | flags::MIXEDMAP;
 
-/// Whether the `size` bytes at `start` of `space` are all memory of the process's own, whatever it may do with it.
-/// See [`with_lock_soon`](super::with_lock_soon).
+/// Whether the `size` bytes at `start` of `space` are all the process's own memory, whatever its
+/// permissions. See [`with_lock_soon`](super::with_lock_soon).
 pub(crate) fn is_own(space: &AddressSpace, start: usize, size: usize) -> Result<bool> {
     is_whole(space, start, size, |vma| vma.flags & DEVICE == 0)
 }
 
-/// The first part of the addresses from `start` to `end` of `space` at which there is no memory. See
+/// The first part of the addresses from `start` to `end` of `space` without memory. See
 /// [`with_lock_soon`](super::with_lock_soon).
 pub(crate) fn first_hole(
     space: &AddressSpace,
@@ -145,20 +147,26 @@ pub(crate) fn first_hole(
     Ok(None)
 }
 
-/// Memory of a process around an address.
+/// The memory of a process around an address.
 pub(crate) struct MemoryAround {
-    /// Where it is.
+    /// Its addresses.
     pub(crate) range: Range<usize>,
-    /// Whether the process may read it, as memory.
+    /// Whether it is memory that the process may read.
     pub(crate) readable: bool,
-    /// Whether it may write it.
+    /// Whether the process may also write it.
     pub(crate) writable: bool,
-    /// It is the heap or the stack that the process has begun with, which it uses itself all the time.
+    /// Whether it is the initial heap or stack of the process, which the process itself uses all
+    /// the time.
     pub(crate) heap_or_stack: bool,
 }
 
-/// What memory the process of `space` has at address `at`, as far as it is one piece in `within`, if it has any. ESRCH at its end,
-/// [`errno::in_progress`](crate::kern::errno::in_progress) when the mmap lock is not to be had within `lock_wait`.
+/// The memory that the process of `space` has at address `at`, as far as it is one VMA, limited to
+/// `within`. `None` if there is no memory.
+///
+/// # Errors
+///
+/// `ESRCH` if the address space has ended; [`errno::in_progress`](crate::kern::errno::in_progress)
+/// if the mmap lock is not available within `lock_wait`.
 pub(crate) fn around(
     space: &AddressSpace,
     at: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The pages of a range as the process has them: those that are there, and those that HMM faults in.
+//! The pages of a range that the process has: those that are present, and those that HMM faults in.
 
 use super::{
     pages::{page_of, DevicePages, PageFrames},
@@ -16,46 +16,54 @@ use kernel::{
     sync::aref::ARef, sync::Arc,
 };
 
-/// Pages that are faulted in in one go, a large page's: who has lost interest is noticed in between.
+/// The number of pages that are faulted in together, those of a large page: cancellation is checked
+/// between two batches.
 const BATCH: usize = 512;
 
-/// What it means when pages cannot be had which the process should have: its own memory, not a file's.
+/// The treatment of missing pages that the process should have: of its own memory, not of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingPages {
-    /// There is no memory for now.
+    /// The request fails: there is no memory for now.
     Fails,
     /// They are left out.
     IsLeftOut,
 }
 
-/// How pages are asked for.
+/// The parameters of a request for pages.
 pub(crate) struct PageRequest<'a> {
-    /// When it began.
+    /// The beginning of the request.
     pub(crate) stamp: RangeStamp,
-    /// For writing, where the process may.
+    /// Whether to fault for writing, where the process may write.
     pub(crate) write: bool,
-    /// What becomes of those that cannot be had.
+    /// The treatment of pages that cannot be obtained.
     pub(crate) missing: MissingPages,
-    /// The device's own memory: pages that are there may stay.
+    /// The device's own memory: pages that are in it may stay there.
     pub(crate) memory: Option<&'a Arc<DeviceMemory>>,
-    /// For how long the mmap lock is waited for.
+    /// How long to wait for the mmap lock.
     pub(crate) lock_wait: LockWait,
-    /// Fails when nobody wants them any more: asked once for each 2 MiB or less. Waits for nothing.
+    /// Fails when the pages are no longer wanted: called once for each 2 MiB or less. Must not
+    /// wait.
     pub(crate) go_on: &'a dyn Fn() -> Result,
 }
 
 impl<T: RangeWatcher> RangeWatch<T> {
-    /// Faults pages in and maps them for `dev`, which must be bound, as they are after the stamp of `request`: for writing where
-    /// that is asked and the process may. `wanted` gives the first run of pages at or after one that are wanted. What
-    /// the process does not have is left out. They may be used once
-    /// [`RangeWatch::is_stale`] has said no, until the next change.
+    /// Faults pages in and maps them for `dev`, which must be bound, in their state since the stamp
+    /// of `request`: for writing where that is requested and the process may write. `wanted`
+    /// returns the first run of wanted pages at or after a page. Pages that the process does not
+    /// have are left out. The pages may be used once [`RangeWatch::is_stale`] has returned false,
+    /// until the next change.
     ///
-    /// A program that has to bring pages is not waited for, see [`await_pages`]: [`errno::in_progress`] while it has not, if what
-    /// is `missing` is to fail. Nor is who keeps the mmap lock for longer than `lock_wait`: EAGAIN.
+    /// This does not wait for a program that has to provide pages, see
+    /// [`wait_for_pages`](super::wait_for_pages).
     ///
-    /// EBUSY when the range has changed since the stamp, ESRCH when the address space is at its end, EINTR when the
-    /// caller is killed, what `go_on` says, ENOMEM, also when the process itself would get no page, if that is what is `missing`; see
-    /// [`DmaMap::new`] for the rest.
+    /// # Errors
+    ///
+    /// [`errno::in_progress`] if a program has to provide pages first and `missing` is
+    /// [`MissingPages::Fails`]; `EAGAIN` if the mmap lock is not available within `lock_wait`;
+    /// `EBUSY` if the range has changed since the stamp; `ESRCH` if the address space has ended;
+    /// `EINTR` if the caller is killed; the error of `go_on`; `ENOMEM`, also if the process itself
+    /// would get no page and `missing` is [`MissingPages::Fails`]; the errors of
+    /// [`DmaMap::new`](crate::kern::dma_map::DmaMap::new).
     pub(crate) fn map_pages(
         &self,
         dev: &ARef<Device>,
@@ -75,7 +83,7 @@ impl<T: RangeWatcher> RangeWatch<T> {
         frames.map(dev, request.memory)
     }
 
-    /// Adds what the process has of the pages `run` to `frames`. The mmap lock is held.
+    /// Adds those of the pages `run` that the process has to `frames`. The mmap lock is held.
     fn gather(
         &self,
         mm: &MmWithUser,
@@ -99,17 +107,17 @@ impl<T: RangeWatcher> RangeWatch<T> {
             count = count.min((vma.to - vma.from) / PAGE_SIZE);
             at = vma.from + count * PAGE_SIZE;
             let first = (vma.from - self.start) / PAGE_SIZE;
-            match self.have(request, &vma, frames.at(first, count)?)? {
+            match self.find_or_fault(request, &vma, frames.at(first, count)?)? {
                 Some(writable) => {
                     frames.add(first, count, writable)?;
                     count = BATCH.min(2 * count);
                 }
-                // Only the pages that cannot be had are left out.
+                // Retry with fewer pages, so that only those that cannot be obtained are left out.
                 None if count > 1 => {
                     at = vma.from;
                     count /= 2;
                 }
-                // There is nothing that such memory can lack but pages to be had.
+                // Such memory has no other reason to lack pages than a shortage of memory.
                 None if vma.anonymous && request.missing == MissingPages::Fails => {
                     return Err(ENOMEM)
                 }
@@ -119,9 +127,9 @@ impl<T: RangeWatcher> RangeWatch<T> {
         Ok(())
     }
 
-    /// Finds the first pages of `vma`, or faults them in where nobody has to be waited for; whether they may be written. `None`
-    /// when one of them cannot be had, or is left out.
-    fn have(
+    /// Finds the first pages of `vma`, or faults them in if no program has to be waited for;
+    /// returns whether they are writable. `None` if one of them cannot be obtained, or is left out.
+    fn find_or_fault(
         &self,
         request: &PageRequest<'_>,
         vma: &VmaExtent,
@@ -140,8 +148,12 @@ impl<T: RangeWatcher> RangeWatch<T> {
         }
     }
 
-    /// The first pages of `vma` that are there; whether they may be written, which is so if that is asked and the process may.
-    /// [`errno::in_progress`] when one is not there.
+    /// Finds the first pages of `vma` if they are present; returns whether they are writable, which
+    /// is so if that is requested and the process may write.
+    ///
+    /// # Errors
+    ///
+    /// [`errno::in_progress`] if one is not present.
     fn find(
         &self,
         request: &PageRequest<'_>,
@@ -162,8 +174,8 @@ impl<T: RangeWatcher> RangeWatch<T> {
         }
     }
 
-    /// Faults the pages from `from` on in, which are of one VMA; whether they may be written. `None` when the process
-    /// does not have one of them, or cannot get it.
+    /// Faults the pages from `from` on in, which are of one VMA; returns whether they are writable.
+    /// `None` if the process does not have one of them, or cannot get it.
     fn fault_in(
         &self,
         request: &PageRequest<'_>,
@@ -193,8 +205,13 @@ impl<T: RangeWatcher> RangeWatch<T> {
         Ok(None)
     }
 
-    /// Has pages from `from` on come to system memory that are in `memory` and were found, but are not the process's alone: HMM finds those
-    /// whatever is asked, and the device would write what a child or a parent sees. EBUSY when one has come: all are to be looked for again.
+    /// Moves pages from `from` on to system memory that were found in `memory`, but are not the
+    /// process's alone. HMM reports those whatever the request, and the device would write memory
+    /// that a child or a parent sees.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if one has moved: all pages have to be looked up again.
     fn unshare(
         &self,
         request: &PageRequest<'_>,
@@ -219,7 +236,8 @@ impl<T: RangeWatcher> RangeWatch<T> {
         Ok(())
     }
 
-    /// Which pages there are from `from` on, and first has those come that are `wanted`, by `HMM_PFN_REQ_*`. The mmap lock is held.
+    /// Looks up the pages from `from` on, after it has faulted in those that are `wanted`
+    /// (`HMM_PFN_REQ_*`). The mmap lock is held.
     fn scan(
         &self,
         request: &PageRequest<'_>,
@@ -239,7 +257,8 @@ impl<T: RangeWatcher> RangeWatch<T> {
                 .memory
                 .map_or(core::ptr::null_mut(), |memory| memory.owner()),
         };
-        // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is in the notifier's.
+        // SAFETY: The caller holds the mmap lock; `frames` has room for the range, which is inside
+        // the notifier's.
         to_result(unsafe { ffi::hmm_range_fault(&mut range) })
     }
 }

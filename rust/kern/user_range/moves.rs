@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a process has, on its way to a device's memory and back.
+//! Migration of a process's memory to a device's memory and back.
 
 use super::{slow::lock_soon, VmaExtent};
 use crate::{
@@ -11,18 +11,22 @@ use crate::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Brings to `memory` what the process of `space` has between `start` and `end`, of one window, [`WINDOW`] at most; how far it has come
-/// then, and how many pages were brought there. What cannot come stays where it is, and so does all when `go_on` fails before it is copied; of what leaves again
-/// by itself `witness` hears.
+/// Moves the memory of the process of `space` between `start` and `end` to `memory`, in one window,
+/// [`WINDOW`] at most. Returns the end of the part that was handled, and how many pages moved.
+/// Pages that cannot move stay where they are. All pages stay if `go_on` fails before the copy.
+/// `observer` is notified if they move out later without a request. May sleep.
 ///
-/// `ENOMEM` when there is no memory for it, ENODEV when the device is about to go, ESRCH when the address space is at its end,
-/// [`in_progress`](crate::kern::errno::in_progress) when somebody keeps the mmap lock; errors of the engines, what `go_on` says. Sleeps.
+/// # Errors
+///
+/// `ENOMEM` if there is no memory for them; `ENODEV` if the device is about to be removed; `ESRCH`
+/// if the address space has ended; [`in_progress`](crate::kern::errno::in_progress) if the mmap
+/// lock is not available; errors of the engines and of `go_on`.
 pub(crate) fn migrate_to_device(
     memory: &DeviceMemory,
     space: &AddressSpace,
     start: usize,
     end: usize,
-    witness: &Arc<dyn MigrationObserver>,
+    observer: &Arc<dyn MigrationObserver>,
     go_on: &dyn Fn() -> Result,
 ) -> Result<(usize, usize)> {
     let mm = space.user().ok_or(ESRCH)?;
@@ -39,11 +43,15 @@ pub(crate) fn migrate_to_device(
     // SAFETY: The mmap lock is held.
     let raw = unsafe { ffi::find_vma(mm.as_raw(), vma.from) };
     // SAFETY: It is the VMA of these addresses, as long as the lock is held.
-    let moved = unsafe { memory.move_in(raw, vma.from, to, witness, go_on) }?;
+    let moved = unsafe { memory.move_in(raw, vma.from, to, observer, go_on) }?;
     Ok((to, moved))
 }
 
-/// The other way; ENOMEM when there is no system memory.
+/// Moves memory in the other direction, as [`migrate_to_device`] does.
+///
+/// # Errors
+///
+/// `ENOMEM` if there is no system memory; the others of [`migrate_to_device`].
 pub(crate) fn migrate_to_system(
     memory: &DeviceMemory,
     space: &AddressSpace,

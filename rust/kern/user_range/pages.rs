@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Pages of a process on their way to a device: the frames that HMM has found, and what is mapped of them.
+//! The transfer of a process's pages to a device: the frames that HMM has found, and their
+//! mappings.
 
 use crate::{
     ffi,
@@ -20,7 +21,7 @@ use kernel::{
     },
 };
 
-/// Pages in a row that the process may use alike.
+/// Consecutive pages that the process may use in the same way.
 struct PageRun {
     first: usize,
     count: usize,
@@ -29,14 +30,18 @@ struct PageRun {
 
 /// The page frames of a range, as far as they were found.
 pub(super) struct PageFrames {
-    /// What HMM says of each page of the range.
+    /// The HMM entry of each page of the range.
     frames: KVVec<usize>,
-    /// Which of them were found, by their address.
+    /// The runs of pages that were found, by their address.
     runs: KVVec<PageRun>,
 }
 
 impl PageFrames {
-    /// None yet, of a range of `pages` pages. ENOMEM.
+    /// An empty set for a range of `pages` pages.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn new(pages: usize) -> Result<Self> {
         Ok(Self {
             frames: KVVec::from_elem(0, pages, GFP_KERNEL_ACCOUNT | __GFP_NOWARN)?,
@@ -44,12 +49,20 @@ impl PageFrames {
         })
     }
 
-    /// Room for what HMM says of `count` pages from page `first` on. EFAULT for more than there are.
+    /// The HMM entries of `count` pages from page `first` on.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if they are not all in the range.
     pub(super) fn at(&mut self, first: usize, count: usize) -> Result<&mut [usize]> {
         self.frames.get_mut(first..first + count).ok_or(EFAULT)
     }
 
-    /// `count` pages from page `first` on, behind those before, were found. ENOMEM.
+    /// Adds `count` pages from page `first` on that were found, after the previous ones.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn add(&mut self, first: usize, count: usize, writable: bool) -> Result {
         match self.runs.last_mut() {
             Some(last) if last.first + last.count == first && last.writable == writable => {
@@ -67,7 +80,11 @@ impl PageFrames {
         Ok(())
     }
 
-    /// Maps those that were found for `dev`, whose own `memory` some of them may be in. ENOMEM; errors of [`DmaMap::new`].
+    /// Maps the pages that were found for `dev`; some may be in its own `memory`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; the errors of [`DmaMap::new`].
     pub(super) fn map(
         &self,
         dev: &ARef<Device>,
@@ -112,15 +129,19 @@ impl PageFrames {
         Ok(DevicePages { parts })
     }
 
-    /// `count` pages from page `first` on in pieces that are in a row: the first of each, and how many there are. A huge page of the process
-    /// is looked at once. ENOMEM.
+    /// `count` pages from page `first` on as pieces of consecutive pages: the first page of each,
+    /// and the number of pages. A huge page of the process is examined only once.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     fn pieces(&self, first: usize, count: usize) -> Result<KVVec<(NonNull<ffi::page>, usize)>> {
         let frames = self.frames.get(first..first + count).ok_or(EFAULT)?;
         let mut pieces = KVVec::<(NonNull<ffi::page>, usize)>::new();
         let mut at = 0;
         while let Some(&frame) = frames.get(at) {
             let page = page_of(frame).ok_or(EFAULT)?;
-            // SAFETY: As above. What has changed since shows before any of it is used.
+            // SAFETY: As above. A change since then is detected before any of it is used.
             let rest = unsafe { ffi::rkfd_hmm_pfn_pages(frame) };
             let count = rest.min(frames.len() - at).min(MAX_PIECE);
             // SAFETY: All of them are pages.
@@ -139,21 +160,25 @@ impl PageFrames {
 
 /// The page of a frame that HMM has found.
 pub(super) fn page_of(frame: usize) -> Option<NonNull<ffi::page>> {
-    // SAFETY: HMM has said that the frame has a page.
+    // SAFETY: HMM has reported that the frame has a page.
     NonNull::new(unsafe { ffi::rkfd_hmm_pfn_to_page(frame) })
 }
 
 /// Pages in the device's own memory.
 struct InDevicePages {
     memory: Arc<DeviceMemory>,
-    /// Where, from the first byte of that memory on, adjacent ones merged.
+    /// Their places from the first byte of that memory on; adjacent ones are merged.
     runs: KVVec<DmaRun>,
-    /// They are still the process's.
-    there: AtomicFlag,
+    /// Whether the device still uses them for the process.
+    mapped: AtomicFlag,
 }
 
 impl InDevicePages {
-    /// Those of `frames`, all of which are in `memory`. ENOMEM.
+    /// The pages of `frames`, all of which are in `memory`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     fn new(memory: &Arc<DeviceMemory>, frames: &[usize]) -> Result<Self> {
         let mut runs = KVVec::<DmaRun>::new();
         let size = PAGE_SIZE as u64;
@@ -168,7 +193,7 @@ impl InDevicePages {
         Ok(Self {
             memory: memory.clone(),
             runs,
-            there: AtomicFlag::new(true),
+            mapped: AtomicFlag::new(true),
         })
     }
 
@@ -184,17 +209,17 @@ impl InDevicePages {
     }
 }
 
-/// Where pages are.
+/// The location of pages.
 enum PageLocation {
     /// In system memory, mapped for the device.
     System(DmaMap),
-    /// In its own memory.
+    /// In the device's own memory.
     Device(InDevicePages),
 }
 
-/// Pages in a row that are in the same place.
+/// Consecutive pages in the same location.
 struct PagePart {
-    /// From the start of the range, bytes.
+    /// From the start of the range, in bytes.
     offset: u64,
     writable: bool,
     place: PageLocation,
@@ -204,53 +229,55 @@ impl PagePart {
     fn runs(&self) -> &[DmaRun] {
         match &self.place {
             PageLocation::System(dma) => dma.runs(),
-            PageLocation::Device(there) => &there.runs,
+            PageLocation::Device(device) => &device.runs,
         }
     }
 }
 
-/// Pages in a row as the device finds them.
+/// Consecutive pages as the device accesses them.
 pub(crate) struct FoundPages<'a> {
-    /// From the start of the range, bytes.
+    /// From the start of the range, in bytes.
     pub(crate) offset: u64,
     /// Whether they may be written.
     pub(crate) writable: bool,
-    /// Whether the addresses are those of the device's own memory, from its first byte on; otherwise DMA addresses.
+    /// Whether the addresses are those of the device's own memory, from its first byte on;
+    /// otherwise they are DMA addresses.
     pub(crate) in_device: bool,
-    /// Where, adjacent addresses merged.
+    /// The addresses; adjacent ones are merged.
     pub(crate) runs: &'a [DmaRun],
 }
 
-/// Marks pages that a device may have written to: the entries of the process, which were not used for it, do not tell. Those
-/// of a file that is written back do: they are only writable where they are dirty. Shared memory's are writable from a read on.
+/// Marks pages that a device may have written to. The page table entries of the process do not show
+/// these writes, which did not use them. The exception are files with writeback: their entries are
+/// only writable where they are dirty. Those of shared memory are writable after a read.
 fn mark_dirty(first: NonNull<ffi::page>, count: usize) {
-    // SAFETY: The process has the pages at this moment, so that they stay what they are, and their files' mappings there; their
-    // structures are in a row.
+    // SAFETY: The process has the pages at this moment, so their state and their files' mappings
+    // persist; their structures are consecutive.
     unsafe { ffi::rkfd_swapbacked_pages_mark_dirty(first.as_ptr(), count) };
 }
 
-/// Pages of a process, mapped for a device until this is dropped or [`DevicePages::unmap_device`] is called. Nothing holds
-/// the pages themselves.
+/// Pages of a process, mapped for a device until this is dropped or [`DevicePages::unmap_device`]
+/// is called. It holds no references to the pages themselves.
 #[derive(Default)]
 pub(crate) struct DevicePages {
     parts: KVVec<PagePart>,
 }
 
 impl DevicePages {
-    /// Whether they are `size` bytes without a gap, to be written if `write` is asked.
+    /// Whether they are `size` bytes without a gap, and writable if `write`.
     pub(crate) fn is_whole(&self, size: u64, write: bool) -> bool {
         matches!(&*self.parts, [part]
             if part.runs().iter().map(|run| run.size).sum::<u64>() == size
                 && (part.writable || !write))
     }
 
-    /// How many bytes of them are in the device's own memory.
+    /// The size of the pages in the device's own memory, in bytes.
     pub(crate) fn in_device(&self) -> u64 {
         let device = self.parts().filter(|part| part.in_device);
         device.flat_map(|part| part.runs).map(|run| run.size).sum()
     }
 
-    /// What there is.
+    /// The pages.
     pub(crate) fn parts(&self) -> impl Iterator<Item = FoundPages<'_>> {
         self.parts.iter().map(|part| FoundPages {
             offset: part.offset,
@@ -260,9 +287,9 @@ impl DevicePages {
         })
     }
 
-    /// Takes the pages away from the device, which does not use them any more and is still bound. The process still has
-    /// them, so this is called by who is told of changes, or keeps them from happening. Allocates and frees nothing;
-    /// the second time nothing happens.
+    /// Takes the pages away from the device, which no longer uses them and is still bound. The
+    /// process still has the pages, so this is called in a notification of a change, or while
+    /// changes are prevented. Neither allocates nor frees; a second call does nothing.
     pub(crate) fn unmap_device(&self) {
         for part in &self.parts {
             match &part.place {
@@ -273,7 +300,7 @@ impl DevicePages {
                     dma.unmap();
                 }
                 PageLocation::Device(device) => {
-                    if device.there.xchg(false, Full) && part.writable {
+                    if device.mapped.xchg(false, Full) && part.writable {
                         device.for_each(|page| mark_dirty(page, 1));
                     }
                 }
@@ -281,16 +308,17 @@ impl DevicePages {
         }
     }
 
-    /// The device may go on using the pages whatever is done: they are never freed. Called before
-    /// [`DevicePages::unmap_device`], as that is.
+    /// Keeps the pages allocated for ever, because the device may go on using them whatever
+    /// happens. Called before [`DevicePages::unmap_device`], in the same context.
     pub(crate) fn leak(&self) {
         for part in &self.parts {
             match &part.place {
                 PageLocation::System(dma) if dma.is_mapped() => dma.for_each_run(|first, count| {
-                    // SAFETY: The process has the pages at this moment; their structures are in a row.
+                    // SAFETY: The process has the pages at this moment; their structures are
+                    // consecutive.
                     unsafe { ffi::rkfd_get_pages(first.as_ptr(), count) };
                 }),
-                PageLocation::Device(device) if device.there.load(Relaxed) => {
+                PageLocation::Device(device) if device.mapped.load(Relaxed) => {
                     device.for_each(|page| device.memory.leak(page));
                 }
                 PageLocation::System(_) | PageLocation::Device(_) => {}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a program may keep for ever: pages that it has to bring, as those of a file of FUSE and those of which faults are handled in
-//! user space, and the lock of a process's memory, with which it may wait for such a program itself. Where somebody else would
-//! have to wait, none of it is waited for.
+//! Waits that a program can prolong for ever: for pages that it has to provide, as those of a FUSE
+//! file and those with faults handled in user space, and for the mmap lock of a process, whose
+//! holder may itself wait for such a program. Code that others would wait for must not wait for
+//! these.
 
 use super::{RangeStamp, RangeWatch, RangeWatcher, VmaExtent};
 use crate::{
@@ -27,14 +28,15 @@ use kernel::{
     workqueue::{impl_has_work, new_work, Work, WorkItem},
 };
 
-/// For how long at most the mmap lock is waited for where others wait for the caller: that is a place in the line for it, which it takes where threads
-/// change the memory all the time.
+/// How long to wait for the mmap lock while others wait for the caller. The wait gives the caller a
+/// place in the lock's queue, which it needs if threads change the memory all the time.
 #[derive(Clone, Copy)]
 pub(crate) enum LockWait {
-    /// A tenth of a second: nobody minds, however many threads do that one after the other.
+    /// A tenth of a second: tolerable however many threads do this one after the other.
     Short,
-    /// A second: for who is the only one of its process. On a slow machine some threads in front of it, each of which changes much, keep the lock
-    /// for longer than [`LockWait::Short`] every time.
+    /// A second: for the only such waiter of its process. On a slow machine some threads ahead of
+    /// it, each of which changes much memory, hold the lock for longer than [`LockWait::Short`]
+    /// every time.
     Long,
 }
 
@@ -48,15 +50,15 @@ impl LockWait {
     }
 }
 
-/// Pages that are waited for in one go.
+/// The number of pages that are waited for together.
 const BATCH: usize = 512;
 
-/// The mmap lock, for reading.
+/// Guard of the mmap lock, held for reading.
 pub(super) struct MmapLock<'a>(&'a MmWithUser, NotThreadSafe);
 
 impl Drop for MmapLock<'_> {
     fn drop(&mut self) {
-        // SAFETY: This thread has taken it, and gives it back once.
+        // SAFETY: This thread has taken it, and releases it once.
         unsafe { ffi::rkfd_mmap_read_unlock(self.0.as_raw()) };
     }
 }
@@ -66,7 +68,12 @@ pub(super) fn lock_soon(mm: &MmWithUser) -> Result<MmapLock<'_>> {
     lock_within(mm, LockWait::Short)
 }
 
-/// The mmap lock, where others wait for the caller. [`errno::in_progress`] when somebody keeps it, or a signal is pending and somebody has it. Sleeps.
+/// Takes the mmap lock where others wait for the caller. May sleep.
+///
+/// # Errors
+///
+/// [`errno::in_progress`] if the lock is not available in time, or if it is held and a signal is
+/// pending.
 pub(super) fn lock_within(mm: &MmWithUser, lock_wait: LockWait) -> Result<MmapLock<'_>> {
     let jiffies = msecs_to_jiffies(lock_wait.ms());
     // SAFETY: The address space has a user.
@@ -78,15 +85,20 @@ pub(super) fn lock_within(mm: &MmWithUser, lock_wait: LockWait) -> Result<MmapLo
     }
 }
 
-/// Waits until the mmap lock is free. EINTR when the caller is killed.
+/// Waits until the mmap lock is free.
+///
+/// # Errors
+///
+/// `EINTR` if the caller is killed.
 fn wait_for_lock(mm: &MmWithUser) -> Result {
     // SAFETY: The address space has a user.
     to_result(unsafe { ffi::rkfd_mmap_await_killable(mm.as_raw()) })
 }
 
-/// Whether somebody may be about to change the memory of `space`: he has the mmap lock. Whoever unmaps memory takes it from the process first, lets
-/// others have the lock for reading then, and only after that tells its [`RangeWatcher`]s. So who finds no memory somewhere, and asks this after that, knows that
-/// they have been told if it is false. Does not wait.
+/// Whether the mmap lock of `space` is held, so that its memory may be about to change. A thread
+/// that unmaps memory first removes it from the process, then lets others take the lock for
+/// reading, and only after that notifies the [`RangeWatcher`]s. So if the caller finds no memory at
+/// an address, and this returns false afterwards, the watchers have been notified. Does not wait.
 pub(crate) fn is_changing(space: &AddressSpace) -> bool {
     let Some(mm) = space.user() else {
         return false;
@@ -95,8 +107,13 @@ pub(crate) fn is_changing(space: &AddressSpace) -> bool {
     !unsafe { ffi::rkfd_mmap_is_free(mm.as_raw()) }
 }
 
-/// What `act` gives, once the mmap lock of `space` is to be had there: it is waited for here, with no lock that anybody else
-/// needs. EINTR when the caller is killed, ESRCH when the address space is at its end.
+/// Calls `act` until the mmap lock of `space` is available to it, and returns its result. The wait
+/// for the lock happens here, with no lock held that others need.
+///
+/// # Errors
+///
+/// `EINTR` if the caller is killed; `ESRCH` if the address space has ended; the other errors of
+/// `act`.
 pub(crate) fn with_lock_soon<T>(
     space: &AddressSpace,
     mut act: impl FnMut() -> Result<T>,
@@ -112,10 +129,14 @@ pub(crate) fn with_lock_soon<T>(
     }
 }
 
-/// Waits until the pages from `start` to `end` of `space` have come for which a program may have to be waited, to be written if
-/// `write` is asked and the process may. What cannot be had is left out, and they may go again. Called with no lock that anybody
-/// else needs. EINTR when the caller is killed, ESRCH when the address space is at its end. Takes the mmap lock, and does not
-/// keep it while it waits.
+/// Waits for the pages from `start` to `end` of `space` that a program may have to provide, for
+/// writing if `write` is set and the process may write. Pages that cannot be obtained are left out,
+/// and pages may be removed again. Called with no lock held that others need. Takes the mmap lock,
+/// and does not hold it during the wait.
+///
+/// # Errors
+///
+/// `EINTR` if the caller is killed; `ESRCH` if the address space has ended.
 pub(crate) fn wait_for_pages(
     space: &AddressSpace,
     start: usize,
@@ -144,34 +165,35 @@ pub(crate) fn wait_for_pages(
         }
         let pages = BATCH.min((vma.to - vma.from) / PAGE_SIZE);
         let write = write && vma.is_writable();
-        // SAFETY: The address space has a user, and nobody of this thread's its lock.
-        let come = unsafe { ffi::rkfd_fault_in_killable(mm.as_raw(), vma.from, pages, write) };
-        // At least one is done with, or cannot be had.
-        at = vma.from + (come.max(1) as usize) * PAGE_SIZE;
+        // SAFETY: The address space has a user, and this thread does not hold its lock.
+        let handled = unsafe { ffi::rkfd_fault_in_killable(mm.as_raw(), vma.from, pages, write) };
+        // At least one page is handled, or cannot be obtained.
+        at = vma.from + (handled.max(1) as usize) * PAGE_SIZE;
     }
 }
 
-/// Somebody who waits for pages of a range, and for whom nobody waits.
+/// A work item that waits for the pages of a range, so that no other task has to.
 #[pin_data]
 pub(crate) struct PageFetcher {
     space: AddressSpace,
     start: usize,
     end: usize,
     write: bool,
-    /// When it began.
+    /// The beginning of the wait.
     stamp: RangeStamp,
     done: AtomicFlag,
     #[pin]
-    life: CancelScope,
+    scope: CancelScope,
     #[pin]
     work: Work<Self>,
 }
 
-/// The need for a [`PageFetcher`]: when this is dropped it gives up, as far as what it waits for lets it.
+/// A request for the work of a [`PageFetcher`]. Dropping it cancels the work, as far as its waits
+/// can be killed.
 pub(crate) struct FetchRequest(Arc<PageFetcher>);
 
 impl FetchRequest {
-    /// Who it is.
+    /// The work item.
     pub(crate) fn by(&self) -> &Arc<PageFetcher> {
         &self.0
     }
@@ -179,7 +201,7 @@ impl FetchRequest {
 
 impl Drop for FetchRequest {
     fn drop(&mut self) {
-        self.0.life.kill();
+        self.0.scope.kill();
     }
 }
 
@@ -188,7 +210,7 @@ impl_has_work! {
 }
 
 impl PageFetcher {
-    /// Whether it waits no more.
+    /// Whether the wait is over.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Acquire)
     }
@@ -198,8 +220,8 @@ impl WorkItem for PageFetcher {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // What has not come then is looked for again.
-        this.life.run(|| {
+        // Pages that are still missing afterwards are looked up again.
+        this.scope.run(|| {
             let _ = wait_for_pages(&this.space, this.start, this.end, this.write);
         });
         this.done.store(true, Release);
@@ -207,9 +229,14 @@ impl WorkItem for PageFetcher {
 }
 
 impl<T: RangeWatcher> RangeWatch<T> {
-    /// Has somebody wait for the pages of the range, to be written if `write` is asked, as long as what is returned is there. ENOMEM.
+    /// Starts the wait for the pages of the range, for writing if `write`. It goes on as long as
+    /// the returned request exists.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(crate) fn fetch(&self, write: bool) -> Result<FetchRequest> {
-        let bringer = Arc::pin_init(
+        let fetcher = Arc::pin_init(
             pin_init!(PageFetcher {
                 space: self.space.clone(),
                 start: self.start,
@@ -217,19 +244,19 @@ impl<T: RangeWatcher> RangeWatch<T> {
                 write,
                 stamp: self.read_begin(),
                 done: AtomicFlag::new(false),
-                life <- CancelScope::new(),
+                scope <- CancelScope::new(),
                 work <- new_work!("Bringer::work"),
             }),
             GFP_KERNEL,
         )?;
-        // It is queued once.
-        let _ = workqueue::patient().enqueue(bringer.clone());
-        Ok(FetchRequest(bringer))
+        // It is queued only once.
+        let _ = workqueue::patient().enqueue(fetcher.clone());
+        Ok(FetchRequest(fetcher))
     }
 
-    /// Whether `bringer` has brought what there is of the range, which has not changed since. The lock is held under which
-    /// [`super::RangeChange::set_seq`] is called.
-    pub(crate) fn is_brought(&self, bringer: &PageFetcher) -> bool {
-        bringer.is_done() && bringer.start == self.start && !self.is_stale(bringer.stamp)
+    /// Whether `fetcher` has finished with this range, which has not changed since. The caller
+    /// holds the lock under which [`super::RangeChange::set_seq`] is called.
+    pub(crate) fn is_brought(&self, fetcher: &PageFetcher) -> bool {
+        fetcher.is_done() && fetcher.start == self.start && !self.is_stale(fetcher.stamp)
     }
 }

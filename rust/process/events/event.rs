@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! An event: what happened, and who waits for it. The lock of the process's events guards each.
+//! An event: its state and its waiters. The lock of the process's events guards each.
 
 use core::mem::swap;
 
@@ -11,10 +11,10 @@ use kernel::sync::Arc;
 use super::waiter::EventWaiter;
 use crate::kern::uapi::event_type;
 
-/// The age of an event that was never set. 0 in a wait says that the caller does not know of ages.
+/// The age of an event that was never set. 0 in a wait means that the caller does not use ages.
 const FIRST_AGE: u64 = 1;
 
-/// What an event is about: `KFD_IOC_EVENT_*`.
+/// The kind of an event: `KFD_IOC_EVENT_*`.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum EventKind {
     /// Set by the GPU or by the process; it has a slot in the event page.
@@ -25,12 +25,16 @@ pub(crate) enum EventKind {
     Memory,
     /// A queue or the GPU had to be stopped.
     Hardware,
-    /// One that nothing here sets: node change, device state, system, profile, queue.
+    /// Never set by the driver: node change, device state, system, profile, queue.
     Silent,
 }
 
 impl EventKind {
-    /// The kind that user space calls `raw`. EINVAL.
+    /// The kind that user space calls `raw`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown kind.
     pub(crate) fn new(raw: u32) -> Result<Self> {
         Ok(match raw {
             event_type::SIGNAL => Self::Signal,
@@ -52,7 +56,7 @@ impl EventKind {
     }
 }
 
-/// What a waiter is told of an event beside that it was set.
+/// What a waiter learns of an event, apart from the fact that it was set.
 #[derive(Clone, Copy)]
 pub(crate) enum EventPayload {
     /// Nothing.
@@ -61,9 +65,9 @@ pub(crate) enum EventPayload {
     Age(u64),
     /// The access.
     Memory(MemoryFault),
-    /// A queue of the process on this GPU hung or did what it must not, and was stopped.
+    /// A queue of the process on this GPU hung or failed, and was stopped.
     Stopped(GpuId),
-    /// The GPU is reset, and all that the process had on it is lost.
+    /// The GPU is reset, and all of the process's state on it is lost.
     Reset(GpuId),
 }
 
@@ -76,13 +80,14 @@ pub(crate) struct MemoryFault {
     pub(crate) address: u64,
     /// Nothing is mapped there.
     pub(crate) not_present: bool,
-    /// It was a store to a page that may only be read.
+    /// It was a store to a read-only page.
     pub(crate) read_only: bool,
-    /// It was an instruction fetch from a page that may not be executed.
+    /// It was an instruction fetch from a page that is not executable.
     pub(crate) no_execute: bool,
 }
 
-/// A waiter in an event's list: which, and as which of its events. Of one waiter, the last is first.
+/// A waiter in an event's list: its address, and which of its events this is. Of one waiter, the
+/// last entry comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct WaiterKey {
     waiter: usize,
@@ -98,17 +103,17 @@ impl WaiterKey {
     }
 }
 
-/// What an event has of a waiter, which is in its list once, however often it names the event: unless the event was set
-/// while the wait began.
+/// An event's entry of a waiter. A waiter is listed once, however often it names the event, unless
+/// the event was set while the wait began.
 pub(super) struct ListedWaiter {
     waiter: Arc<EventWaiter>,
-    /// Which of the waiter's events this is to it, the first if it is several.
+    /// Which of the waiter's events this is; the first one if it names the event several times.
     index: usize,
-    /// How many it is.
+    /// How often the waiter names the event.
     count: usize,
 }
 
-/// Room for one more in an event's list, made without the lock.
+/// Memory for one more entry in an event's list, allocated outside the lock.
 pub(super) type Room = RBTreeNodeReservation<WaiterKey, ListedWaiter>;
 
 /// An event.
@@ -118,15 +123,15 @@ pub(super) struct KfdEvent {
     signaled: bool,
     age: u64,
     payload: EventPayload,
-    /// Who waits for it. A tree, as there may be many and each leaves by itself.
+    /// The waiters. A tree, since there may be many and each leaves by itself.
     waiting: RBTree<WaiterKey, ListedWaiter>,
-    /// Who has it, and has not left: it may still wait for others.
+    /// Waiters that were activated and have not left: they may still wait for other events.
     activated: RBTree<WaiterKey, ListedWaiter>,
 }
 
 impl KfdEvent {
-    /// One that was not set. With `auto_reset` each setting is for those that wait at that moment or, if there are
-    /// none, for the next.
+    /// An event that was not set. With `auto_reset` each setting is for the waiters of that moment
+    /// or, if there are none, for the next one.
     pub(super) fn new(kind: EventKind, auto_reset: bool) -> Self {
         Self {
             kind,
@@ -144,7 +149,7 @@ impl KfdEvent {
         self.kind
     }
 
-    /// Sets it: activates who waits. Costs what those are, however many others have it.
+    /// Sets the event and activates its waiters. The cost depends on these waiters alone.
     pub(super) fn set(&mut self) {
         let taken = !self.waiting.is_empty();
         for listed in self.waiting.values() {
@@ -156,7 +161,7 @@ impl KfdEvent {
         let mut cursor = self.waiting.cursor_front_mut();
         while let Some(at) = cursor {
             let (next, node) = at.remove_current();
-            // There is no other with this key.
+            // There is no other entry with this key.
             let _ = self.activated.insert(node);
             cursor = next;
         }
@@ -164,18 +169,18 @@ impl KfdEvent {
         self.age = self.age.checked_add(1).unwrap_or(FIRST_AGE + 1);
     }
 
-    /// Sets it, for `payload`.
+    /// Sets the event, with `payload`.
     pub(super) fn set_for(&mut self, payload: EventPayload) {
         self.payload = payload;
         self.set();
     }
 
-    /// Takes the setting back, if nobody has seen it yet.
+    /// Takes the setting back, if no waiter has seen it yet.
     pub(super) fn reset(&mut self) {
         self.signaled = false;
     }
 
-    /// What it has of `waiter`, which waits for it.
+    /// The latest entry of `waiter`, which waits for the event.
     fn latest(&mut self, waiter: &Arc<EventWaiter>) -> Option<&mut ListedWaiter> {
         let from = WaiterKey::new(waiter, usize::MAX);
         let key = *self.waiting.cursor_lower_bound(&from)?.current().0;
@@ -183,7 +188,8 @@ impl KfdEvent {
         Arc::ptr_eq(&listed.waiter, waiter).then_some(listed)
     }
 
-    /// Whether somebody who has seen age `last_age` (0 if it does not know) need not wait for it, who has it then.
+    /// Whether a waiter that has seen age `last_age` (0 without ages) need not wait. If so, the
+    /// setting is consumed.
     pub(super) fn try_consume(&mut self, last_age: u64) -> bool {
         let missed = self.kind == EventKind::Signal && last_age != 0 && last_age != self.age;
         let taken = self.signaled || missed;
@@ -191,9 +197,13 @@ impl KfdEvent {
         taken
     }
 
-    /// Begins a wait: whether `waiter` need not wait for it, which has seen age `last_age` (0 if it does not know).
-    /// Otherwise it is listed as its event `index`, or has been for the same event; as which is returned. `room` is there, and left
-    /// if it is not needed. ENOMEM without room.
+    /// Begins a wait of `waiter`, which has seen age `last_age` (0 without ages). `None` if it need
+    /// not wait. Otherwise it is listed, or already is for the same event; the index of the entry
+    /// is returned. `room` is used if it is needed.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if `room` is needed and there is none.
     pub(super) fn start_wait(
         &mut self,
         waiter: &Arc<EventWaiter>,
@@ -215,27 +225,28 @@ impl KfdEvent {
             count: 1,
         };
         let node = room.take().ok_or(ENOMEM)?;
-        // There is no other with this key.
+        // There is no other entry with this key.
         let _ = self
             .waiting
             .insert(node.into_node(WaiterKey::new(waiter, index), listed));
         Ok(Some(index))
     }
 
-    /// Ends the wait of `waiter` for it, listed as its event `index`: whether it was activated as that.
+    /// Ends the wait of `waiter`, which is listed under `index`. True if the event has activated
+    /// it.
     pub(super) fn finish(&mut self, waiter: &Arc<EventWaiter>, index: usize) -> bool {
         let key = WaiterKey::new(waiter, index);
         self.waiting.remove(&key).is_none() && self.activated.remove(&key).is_some()
     }
 
-    /// A wait that it has ended will be made again: what that consumed is there again.
+    /// Undoes the consumption by a wait that will be made again.
     pub(super) fn restore(&mut self) {
         if self.auto_reset {
             self.set();
         }
     }
 
-    /// What a waiter is told that has seen age `last_age`.
+    /// The payload for a waiter that has seen age `last_age`.
     pub(super) fn payload(&self, last_age: u64) -> EventPayload {
         match self.kind {
             EventKind::Signal if last_age != 0 => EventPayload::Age(self.age),
@@ -244,7 +255,7 @@ impl KfdEvent {
         }
     }
 
-    /// It is being destroyed: those that wait for it have waited in vain.
+    /// The event is being destroyed: its waiters fail.
     pub(super) fn set_destroyed(&self) {
         let lists = [&self.waiting, &self.activated];
         for listed in lists.into_iter().flat_map(RBTree::values) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Events by number, of which the lowest free one is given out. Nothing here allocates but the making of the table.
+//! Events by number. The lowest free number is given out. Only the creation of the table allocates.
 
 use kernel::bitmap::BitmapVec;
 use kernel::prelude::*;
@@ -13,7 +13,7 @@ pub(super) struct EventIds {
 }
 
 impl EventIds {
-    /// A table without places.
+    /// A table without entries.
     pub(super) fn none() -> Self {
         Self {
             used: BitmapVec::new_inline(),
@@ -21,7 +21,11 @@ impl EventIds {
         }
     }
 
-    /// A table of `count` places. ENOMEM.
+    /// A table of `count` entries.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(count: usize) -> Result<Self> {
         let mut places = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..count {
@@ -33,12 +37,12 @@ impl EventIds {
         })
     }
 
-    /// Whether it has no places.
+    /// Whether it has no entries.
     pub(super) fn is_none(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Puts an event at the lowest free number of `range`; the event comes back if there is none.
+    /// Inserts an event at the lowest free number of `range`; returns the event if there is none.
     pub(super) fn insert(
         &mut self,
         range: core::ops::Range<usize>,
@@ -65,7 +69,7 @@ impl EventIds {
         self.places.get_mut(number)?.as_deref_mut()
     }
 
-    /// Takes the event `number` out.
+    /// Removes the event `number`.
     pub(super) fn remove(&mut self, number: usize) -> Option<KBox<KfdEvent>> {
         let event = self.places.get_mut(number)?.take()?;
         self.used.clear_bit(number);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The event page: a slot of 64 bits for each event that the GPU sets. The GPU writes anything but all ones to a
-//! slot before it interrupts, since an interrupt may not say which event it means.
+//! The event page: a slot of 64 bits for each event that the GPU sets. The GPU writes anything but
+//! all ones to a slot before it interrupts, since an interrupt may not say which event it means.
 
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -17,16 +17,16 @@ pub(super) const SLOT_BYTES: usize = 8;
 pub(super) const PAGES: usize = SLOTS * SLOT_BYTES / PAGE_SIZE as usize;
 /// Slots in one of them.
 const SLOTS_IN_PAGE: usize = SLOTS / PAGES;
-/// What is in the slot of an event that the GPU has not set.
+/// The contents of the slot of an event that the GPU has not set.
 const UNSIGNALED: u64 = u64::MAX;
 
 /// An event page.
 pub(super) enum EventPage {
-    /// The driver's, which the process maps.
+    /// The driver's page, which the process maps.
     Own(Arc<OwnEventPage>),
     /// A buffer of the process. Freeing it is refused.
     Buffer {
-        /// The buffer: system memory of the driver's, of at least [`SLOTS`] slots.
+        /// The buffer: system memory of the driver's, with at least [`SLOTS`] slots.
         bo: ARef<Bo>,
         /// The buffer's handle.
         handle: u64,
@@ -42,12 +42,12 @@ impl EventPage {
     fn read(&self, slot: usize) -> u64 {
         match self {
             Self::Own(page) => page.read(slot),
-            // Both the buffer's kind and its size were checked.
+            // The buffer's kind and size were checked.
             Self::Buffer { bo, .. } => bo.read64((slot * SLOT_BYTES) as u64).unwrap_or(UNSIGNALED),
         }
     }
 
-    /// Makes the slot that of an event that is not set.
+    /// Clears the slot: its event is not set.
     pub(super) fn clear(&self, slot: usize) {
         match self {
             Self::Own(page) => page.clear(slot),
@@ -63,7 +63,11 @@ impl EventPage {
 pub(super) struct OwnEventPage([SharedPage; PAGES]);
 
 impl OwnEventPage {
-    /// One of which no slot is written to. ENOMEM.
+    /// A page whose slots are all clear.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         let page = SharedPage::new;
         let pages = [

@@ -13,25 +13,26 @@ use super::waiter::EventWaiter;
 use super::{EventsState, ProcessEvents};
 use crate::kern::task;
 
-/// Milliseconds after which a waiter looks for what it has not been told: an interrupt may be lost on its way.
+/// Milliseconds after which a waiter polls its events: an interrupt may have been lost.
 const LOOK_AGAIN: u32 = 100;
 
-/// Events that are looked at without giving the lock to others in between.
+/// Events that are polled before the lock is released for others.
 const AT_ONCE: usize = 16;
 
 /// An event that a caller waits for.
 pub(crate) struct WaitItem {
     id: u32,
-    /// The age that the caller has seen; 0 if it does not know of ages.
+    /// The age that the caller has seen; 0 without ages.
     last_age: u64,
     activated: bool,
-    /// The waiter is in the event's list for it: as which of its events, of those that name the same one.
+    /// The index under which the waiter is in the event's list for this item; items that name the
+    /// same event share one.
     listed: Option<usize>,
     told: EventPayload,
 }
 
 impl WaitItem {
-    /// Event `id`, last seen at age `last_age`, which is 0 for a caller that does not know of ages.
+    /// Event `id`, last seen at age `last_age`, which is 0 without ages.
     pub(crate) fn new(id: u32, last_age: u64) -> Self {
         Self {
             id,
@@ -42,13 +43,13 @@ impl WaitItem {
         }
     }
 
-    /// What there is to tell of it after a wait.
+    /// The payload after a wait.
     pub(crate) fn payload(&self) -> &EventPayload {
         &self.told
     }
 }
 
-/// The events that a caller waits for. One alone, as most wait for, needs no memory of its own.
+/// The events that a caller waits for. A single one, the usual case, needs no allocation.
 pub(crate) enum WaitItems {
     /// One.
     One(WaitItem),
@@ -76,8 +77,8 @@ impl DerefMut for WaitItems {
     }
 }
 
-/// Events of which enough came to end a wait. What that consumed is there again, for whoever waits next, when this is dropped
-/// without being kept.
+/// The events that ended a wait. Dropping this without [`ConsumedEvents::commit`] makes the
+/// consumed settings available to the next waiter.
 pub(crate) struct ConsumedEvents {
     items: WaitItems,
     events: Arc<ProcessEvents>,
@@ -85,12 +86,12 @@ pub(crate) struct ConsumedEvents {
 }
 
 impl ConsumedEvents {
-    /// All that were waited for.
+    /// All events of the wait.
     pub(crate) fn items(&self) -> &[WaitItem] {
         &self.items
     }
 
-    /// Who waited knows of them.
+    /// The caller has got the result.
     pub(crate) fn commit(mut self) {
         self.kept = true;
     }
@@ -102,7 +103,8 @@ impl Drop for ConsumedEvents {
             return;
         }
         for item in self.items.iter().filter(|item| item.activated) {
-            // For each anew, as in `begin`. One that was destroyed meanwhile is nobody's.
+            // The lock is taken for each item, as in `enlist`. An event that was destroyed
+            // meanwhile needs nothing.
             if let Some(event) = self.events.state.lock().get_mut(item.id) {
                 event.restore();
             }
@@ -111,11 +113,15 @@ impl Drop for ConsumedEvents {
 }
 
 impl ProcessEvents {
-    /// Waits for one of the events, or for `all`: none if they did not come before `timeout` milliseconds were over, if it is
-    /// not for ever. Every so often `poll` is called, without locks, to have interrupts handled that were lost.
+    /// Waits for one of the events, or for `all`. `None` if they were not set within `timeout`
+    /// milliseconds; without a `timeout` the wait lasts for ever. `poll` is called now and then,
+    /// without locks, to handle interrupts that were lost.
     ///
-    /// EINVAL for an unknown event; EIO if one was destroyed; ERESTARTSYS on a signal, with the rest of the time
-    /// in `timeout` and what was consumed given back; EINTR when the caller is killed; ENOMEM.
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown event; `EIO` if one was destroyed; `ERESTARTSYS` on a signal, with
+    /// the rest of the time in `timeout` and the consumed settings restored; `EINTR` when the
+    /// caller is killed; `ENOMEM`.
     pub(crate) fn wait(
         self: &Arc<Self>,
         mut items: WaitItems,
@@ -123,7 +129,7 @@ impl ProcessEvents {
         timeout: &mut Option<u32>,
         poll: impl Fn(),
     ) -> Result<Option<ConsumedEvents>> {
-        // Of all of several, some might have to be given back.
+        // Not when all of several events are needed: some might have to be restored.
         let come = if (!all || items.len() == 1) && self.try_finish(&mut items)? {
             true
         } else {
@@ -142,8 +148,12 @@ impl ProcessEvents {
         }))
     }
 
-    /// Ends a wait for one of the events that need not begin, as one of them has come; whether one has. Not looked for among
-    /// more than [`AT_ONCE`]. EINVAL for an unknown event.
+    /// Ends a wait for one of the events without listing it, because one of them is set. Returns
+    /// whether one is. Not tried for more than [`AT_ONCE`] events.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown event.
     fn try_finish(&self, items: &mut [WaitItem]) -> Result<bool> {
         if items.len() > AT_ONCE {
             return Ok(false);
@@ -165,7 +175,7 @@ impl ProcessEvents {
         Ok(any)
     }
 
-    /// Lists the waiter with its events. What was done stays on an error.
+    /// Lists the waiter with its events. On an error the entries made so far stay.
     fn enlist(&self, items: &mut [WaitItem], waiter: &Arc<EventWaiter>) -> Result {
         {
             let mut state = self.state.lock();
@@ -178,10 +188,10 @@ impl ProcessEvents {
             if room.is_none() {
                 room = Some(Room::new(GFP_KERNEL_ACCOUNT)?);
             }
-            // For each anew: there may be more events than the lock should be held for.
+            // The lock is taken for each item: there may be more events than it should be held for.
             let mut state = self.state.lock();
             state.poll(item);
-            // One that was destroyed just now was before the wait.
+            // An event that was destroyed just now counts as destroyed before the wait.
             let event = state.get_mut(item.id).ok_or(EINVAL)?;
             item.listed = event.start_wait(waiter, index, item.last_age, &mut room)?;
             item.activated = item.listed.is_none();
@@ -216,7 +226,7 @@ impl ProcessEvents {
                 return Ok(false);
             }
             let most = left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN));
-            // One more, since the first may be nearly over.
+            // One more, since the first jiffy may be nearly over.
             if waiter.sleep(&mut state, msecs_to_jiffies(most) + 1) {
                 drop(state);
                 poll();
@@ -226,7 +236,8 @@ impl ProcessEvents {
         }
     }
 
-    /// Sets those of the events whose slots the GPU has written to, and others with them where that is less work.
+    /// Sets those of the events whose slots the GPU has written to. It polls all slots where that
+    /// is less work.
     fn poll_listed(&self, items: &[WaitItem]) {
         if items.len() > AT_ONCE {
             return self.poll_slots();
@@ -235,10 +246,10 @@ impl ProcessEvents {
         items.iter().for_each(|item| state.poll(item));
     }
 
-    /// Takes the waiter out of its events' lists, and has them told.
+    /// Removes the waiter from its events' lists, and notes the payloads.
     fn finish(&self, items: &mut [WaitItem], waiter: &Arc<EventWaiter>, result: Result<bool>) {
         for at in 0..items.len() {
-            // For each anew, as in `begin`.
+            // The lock is taken for each item, as in `enlist`.
             let mut state = self.state.lock();
             let Some(event) = items.get(at).and_then(|item| state.get_mut(item.id)) else {
                 continue;
@@ -250,7 +261,7 @@ impl ProcessEvents {
                         item.activated |= activated;
                     }
                 }
-                // One before it, which was looked at by now.
+                // An earlier item of the same event, which was processed by now.
                 Some(first) => {
                     let activated = items.get(first).is_some_and(|item| item.activated);
                     if let Some(item) = items.get_mut(at) {

@@ -206,7 +206,7 @@ impl MigrationObserver for MoveBack {
         self.smi.notify(&SmiEvent::Migrating(migration));
     }
 
-    fn left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result) {
+    fn notify_left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result) {
         let migration = self.migration(addresses, why);
         let error = result.err().map_or(0, Error::to_errno);
         self.smi.notify(&SmiEvent::Migrated(migration, error));

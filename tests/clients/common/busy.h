@@ -8,9 +8,8 @@
 #define BUSY_QUEUES_MAX	8u
 
 /*
- * Starts a process with @queues queues of PM4 and AQL packets, of which the
- * last waits for ever and the others count: child_start(), which is ready when
- * all that count have begun.
+ * Starts a process with @queues queues of PM4 and AQL packets, of which the last waits for ever
+ * and the others count: child_start(), which is ready when all that count have begun.
  */
 pid_t busy_start(unsigned int queues);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The question that comes after everything: does a plain copy still work? */
+/* The final check after everything: a plain copy still works. */
 #ifndef RKFD_TEST_CHECK_H
 #define RKFD_TEST_CHECK_H
 

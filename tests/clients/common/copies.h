@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A process that copies by SDMA all the time and looks whether the data is right. */
+/* A process that copies by SDMA all the time and checks the data. */
 #ifndef RKFD_TEST_COPIES_H
 #define RKFD_TEST_COPIES_H
 
@@ -7,9 +7,9 @@
 
 /* Starts it; it has copied when this returns. */
 void copies_start(void);
-/* Whether it copies: it ends some that it begins after this call. */
+/* True if it copies: it ends some copies that it begins after this call. */
 bool copies_go_on(void);
-/* Ends it; whether all of its data was right. */
+/* Ends it; true if all of its data was right. */
 bool copies_stop(void);
 
 #endif /* RKFD_TEST_COPIES_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What rkfd shows of itself under debugfs. */
+/* rkfd's files under debugfs. */
 #ifndef RKFD_TEST_DEBUGFS_H
 #define RKFD_TEST_DEBUGFS_H
 

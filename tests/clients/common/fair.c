@@ -23,8 +23,8 @@
 #define PAGES		(2u * KFD_PAGE)
 
 /*
- * Memory of all processes, which each of them gives the GPU at the same
- * address: so all queues begin, and are looked at, at the same time.
+ * Memory of all processes, which each of them gives the GPU at the same address: so all queues
+ * begin, and are measured, at the same time.
  */
 static volatile struct {
 	uint32_t gate;		/* the queues wait for it */
@@ -83,7 +83,7 @@ static void look(uint64_t done[FAIR_QUEUES_MAX])
 		done[i] = shared->done[i];
 }
 
-/* How many turns each queue has had, from one look at all of them. */
+/* The number of turns that each queue has had, from one look at all of them. */
 static bool turns(unsigned int queues, unsigned int result[FAIR_QUEUES_MAX])
 {
 	static char text[TEXT_SIZE];

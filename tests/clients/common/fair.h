@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How evenly compute queues that always have work share the hardware. */
+/* Measures how evenly compute queues that always have work share the hardware. */
 #ifndef RKFD_TEST_FAIR_H
 #define RKFD_TEST_FAIR_H
 
@@ -10,21 +10,20 @@
 #define FAIR_PROCESSES_MAX	20u
 
 struct fair {
-	double share;		/* the least that a queue did over the most */
-	uint64_t done;		/* what all did */
+	double share;		/* the least work of a queue over the most */
+	uint64_t done;		/* the work of all */
 	unsigned int ms;	/* in this time */
 	/*
-	 * How often a queue came to the hardware in that time: fewest and most.
-	 * Only where the driver itself schedules, and with debugfs.
+	 * The number of times that a queue came onto the hardware in that time: fewest and
+	 * most. Only where the driver itself schedules, and with debugfs.
 	 */
 	bool counted;
 	unsigned int fewest, most;
 };
 
 /*
- * Has @queues queues of @processes processes count for @ms milliseconds, and on
- * for as long as one of them has not counted at all, up to @limit. False when a
- * process fails.
+ * Makes @queues queues of @processes processes count for @ms milliseconds, and on for as long
+ * as one of them has not counted at all, up to @limit. False when a process fails.
  */
 bool fair_measure(unsigned int queues, unsigned int processes, unsigned int ms,
 		  unsigned int limit, struct fair *fair);

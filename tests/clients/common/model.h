@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The device model's control line, for tests that need a device gone wrong. */
+/* The device model's control line, for tests that need a misbehaving device. */
 #ifndef RKFD_TEST_MODEL_H
 #define RKFD_TEST_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether there is a model to talk to; on a real GPU there is not. */
+/* True if there is a model; on a real GPU there is not. */
 bool model_present(void);
 /* Sends a command; false unless the answer begins with "ok". */
 bool model_command(const char *command);
@@ -15,9 +15,9 @@ bool model_engines(const char *verb);
 /* The same as model_command(), with the answer without its "ok ". */
 bool model_ask(const char *command, char *answer, size_t size);
 
-/* What the model counts as @key of @group in its summary; 0 without a model. */
+/* The model's count @key of @group in its summary; 0 without a model. */
 unsigned long long model_count(const char *group, const char *key);
-/* Waits until that is more than @before; whether it is within timeout_ms(). */
+/* Waits until that is more than @before; true if it is within timeout_ms(). */
 bool model_exceeds(const char *group, const char *key, unsigned long long before);
 
 #endif /* RKFD_TEST_MODEL_H */

@@ -60,7 +60,7 @@ static void run(int ready, unsigned int number)
 	dst = share(&dev);
 	if (!src || !dst)
 		exit(3);
-	/* The CPU brings back what it touches, in small pages. */
+	/* The CPU's accesses bring memory back, in small pages. */
 	do {
 		if (madvise(src + BEFORE, HUGE, MADV_DONTNEED))
 			exit(4);

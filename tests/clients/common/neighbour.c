@@ -44,7 +44,7 @@ static bool readable(int fd)
 	return select(fd + 1, &set, NULL, NULL, &now) == 1;
 }
 
-/* Works until it is told to stop, whenever it has been told to go; ends where any work is lost. */
+/* Works from each request to go until the request to stop; ends where any work is lost. */
 static int run(int from, int to)
 {
 	struct self self;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A process with a compute queue of its own beside one that is in trouble: it
- * works when it is told to, loses nothing, and hears of nothing.
+ * A process with a compute queue of its own beside a process in trouble: it works on request,
+ * loses nothing, and gets no notification.
  */
 #ifndef RKFD_TEST_NEIGHBOUR_H
 #define RKFD_TEST_NEIGHBOUR_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* One line to a process and one back. */
+/* A pipe to a process and one back. */
 struct neighbour {
 	pid_t pid;
 	int to, from;
@@ -19,11 +19,11 @@ struct neighbour {
 void neighbour_start(struct neighbour *n);
 void neighbour_go(const struct neighbour *n);
 /*
- * Whether it has done work since it was told to go, none was lost, and it was
- * told of no exception and no fault.
+ * True if it has worked since the request to go, no work was lost, and it got no exception and
+ * no fault.
  */
 bool neighbour_worked(const struct neighbour *n);
-/* Whether it ends well. */
+/* True if it ends well. */
 bool neighbour_ended(struct neighbour *n);
 
 #endif /* RKFD_TEST_NEIGHBOUR_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * SDMA v4 packets as a client builds them. Sizes are in bytes, counts in
- * elements or dwords where the packet counts those; addresses are the GPU's.
+ * SDMA v4 packets as a client builds them. Sizes are in bytes, counts in elements or dwords
+ * where the packet counts those; addresses are the GPU's.
  */
 #ifndef RKFD_TEST_PACKETS_H
 #define RKFD_TEST_PACKETS_H

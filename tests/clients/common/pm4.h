@@ -93,7 +93,7 @@ static inline void pm4_indirect(struct packets *p, uint64_t address, unsigned in
 	sdma_emit(p, dwords | valid);
 }
 
-/* The last packet of an indirect buffer: goes on at @address, never to come back. */
+/* The last packet of an indirect buffer: goes on at @address, without return. */
 static inline void pm4_chain(struct packets *p, uint64_t address, unsigned int dwords)
 {
 	const uint32_t chain = 1u << 20;
@@ -102,10 +102,7 @@ static inline void pm4_chain(struct packets *p, uint64_t address, unsigned int d
 	p->dwords[p->count - 1] |= chain;
 }
 
-/*
- * Behind all that was before: 64 bits to memory, and an interrupt of event
- * @event unless that is 0.
- */
+/* After all earlier work: 64 bits to memory, and an interrupt of event @event unless that is 0. */
 static inline void pm4_release(struct packets *p, uint64_t address, uint64_t value,
 			       uint32_t event)
 {

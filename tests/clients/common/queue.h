@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * An SDMA queue made by libhsakmt, and how a client drives it: packets into the
- * ring, the write pointer, the doorbell; a FENCE packet tells the end.
+ * An SDMA queue made by libhsakmt, and its use by a client: packets into the ring, the write
+ * pointer, the doorbell; a FENCE packet marks the end.
  */
 #ifndef RKFD_TEST_QUEUE_H
 #define RKFD_TEST_QUEUE_H
@@ -21,7 +21,7 @@ struct queue {
 	struct buffer status;		/* a page; the fence is its first dword */
 	HsaQueueResource resource;
 	uint64_t wptr;			/* bytes, ever growing */
-	uint32_t sequence;		/* of the last fence asked for */
+	uint32_t sequence;		/* of the last fence */
 	bool straddle;			/* packets may cross the ring's end */
 };
 
@@ -37,17 +37,17 @@ void queue_destroy(struct queue *queue);
 void queue_push(struct queue *queue, const struct packets *packets);
 /* Stores the write pointer, then the doorbell. */
 void queue_ring(struct queue *queue);
-/* Pushes the packets and a fence behind them and rings; gives the fence's value. */
+/* Pushes the packets and a fence behind them and rings; returns the fence's value. */
 uint32_t queue_submit(struct queue *queue, const struct packets *packets);
 
 uint64_t queue_read_pointer(const struct queue *queue);
 bool queue_done(const struct queue *queue, uint32_t sequence);
 /* False if the fence did not come in @ms milliseconds. */
 bool queue_wait_ms(const struct queue *queue, uint32_t sequence, unsigned int ms);
-/* Within timeout_ms(); says where the queue stands if it is too late. */
+/* Within timeout_ms(); prints the queue's position if it is too late. */
 bool queue_wait(const struct queue *queue, uint32_t sequence);
 
-/* One linear copy in one submission, waited for. */
+/* One linear copy in one submission, which is waited for. */
 bool queue_copy(struct queue *queue, uint64_t dst, uint64_t src, uint64_t bytes);
 
 #endif /* RKFD_TEST_QUEUE_H */

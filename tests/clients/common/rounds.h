@@ -16,14 +16,17 @@ struct rounds {
 	unsigned int count;
 };
 
-/* Starts @count of them, which do @run (see child_start), numbered from 0 on; each has done a round when this returns. */
+/*
+ * Starts @count of them, which run @run (see child_start), numbered from 0 on; each has done a
+ * round when this returns.
+ */
 void rounds_start(struct rounds *rounds, void (*run)(int ready, unsigned int number),
 		  unsigned int count);
-/* For @run: process @number has done a round, right or not; whether it is to do another one. */
+/* For @run: process @number has done a round, right or not; true if it must do another one. */
 bool rounds_next(const struct rounds *rounds, int ready, unsigned int number);
-/* Whether each goes on: it ends a round that it begins after this call. */
+/* True if each goes on: it ends a round that it begins after this call. */
 bool rounds_go_on(const struct rounds *rounds);
-/* Ends them; whether each has exited with 0. */
+/* Ends them; true if each has exited with 0. */
 bool rounds_stop(struct rounds *rounds);
 
 #endif /* RKFD_TEST_ROUNDS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Results in TAP, and what every program needs of its surroundings: whether
- * there is a device at all, how much to do, how long to wait.
+ * Results in TAP, and every program's parameters: whether there is a device at all, the amount
+ * of work, the timeout.
  */
 #ifndef RKFD_TEST_TAP_H
 #define RKFD_TEST_TAP_H
@@ -12,24 +12,24 @@
 
 /* Prints the TAP header; ends the program with EXIT_SKIP without /dev/kfd. */
 void tap_start(void);
-/* One result; gives back @ok. */
+/* One result; returns @ok. */
 bool tap_ok(bool ok, const char *name, ...) __attribute__((format(printf, 2, 3)));
 void tap_skip(const char *name, const char *why);
 /* A remark that belongs to the result before it. */
 void tap_note(const char *text, ...) __attribute__((format(printf, 1, 2)));
-/* The plan; gives the program's exit status. */
+/* The plan; returns the program's exit status. */
 int tap_end(void);
-/* Something without which no result means anything: says it, and exits 1. */
+/* Prints a failure without which no result means anything, and exits with 1. */
 void die(const char *text, ...)
 	__attribute__((format(printf, 1, 2), noreturn));
 
 /* RKFD_QUICK=1 shrinks the work, for a kernel that checks everything. */
 bool quick(void);
-/* @full, or @few when it is to be quick. */
+/* @full, or @few in a quick run. */
 unsigned int work(unsigned int full, unsigned int few);
 /*
- * How long what is to come may take, on a busy machine too; more only hangs.
- * RKFD_TIMEOUT in seconds, 120 by default.
+ * Timeout of events that must come, on a busy machine too: later means a hang. RKFD_TIMEOUT in
+ * seconds, 120 by default.
  */
 unsigned int timeout_ms(void);
 

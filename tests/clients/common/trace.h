@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A tracefs instance of the program's own, and counting in its text. */
+/* A tracefs instance of the program's own, and counts of its text. */
 #ifndef RKFD_TEST_TRACE_H
 #define RKFD_TEST_TRACE_H
 
@@ -9,14 +9,17 @@
 bool trace_open(const char *name);
 /* @event: "group/event", or "group" for all of it. */
 bool trace_enable(const char *event);
-/* Has the calls of @count functions of the kernel traced; false if it cannot. */
+/* Enables tracing of the calls of @count kernel functions; false if it cannot. */
 bool trace_functions(const char *const *names, unsigned int count);
 void trace_clear(void);
 /*
  * Lines of @event (null: any) that hold @text (null: any).
  */
 unsigned int trace_count(const char *event, const char *text);
-/* Whether there are lines with both texts, and the first with @first is before the first with @second. */
+/*
+ * True if there are lines with both texts, and the first with @first is before the first with
+ * @second.
+ */
 bool trace_before(const char *first, const char *second);
 /* Prints up to @lines lines that hold @text (null: any), each after @prefix. */
 void trace_print(const char *prefix, const char *text, unsigned int lines);
@@ -25,7 +28,7 @@ bool trace_wait(const char *event, const char *text, unsigned int wanted,
 		unsigned int ms);
 /* The first line of @event that holds @text; false if there is none. */
 bool trace_find(const char *event, const char *text, char *line, unsigned int size);
-/* Has @see look at each line, and the thread it is of, in the order of time. */
+/* Calls @see for each line, with its thread, in the order of time. */
 void trace_each(void (*see)(const char *line, int thread, void *arg), void *arg);
 void trace_close(void);
 

@@ -7,7 +7,7 @@
 #include "common/tap.h"
 #include "hip_copy.h"
 
-/* How hipMemcpy3D's boxes lie in memory. */
+/* The layout of hipMemcpy3D's boxes in memory. */
 #define ROWS		64
 #define LAYERS		7
 #define SRC_SPARE	96	/* bytes behind each row of the source */
@@ -65,7 +65,8 @@ static void host_free(enum host_kind kind, uint8_t *p)
 
 const char *call_name(const struct call *c)
 {
-	static const char *const hows[] = { "hipMemcpy", "hipMemcpy (default)", "hipMemcpyAsync", "hipMemcpy3D" };
+	static const char *const hows[] = { "hipMemcpy", "hipMemcpy (default)", "hipMemcpyAsync",
+					   "hipMemcpy3D" };
 	static const char *const ways[] = {
 		[TO_DEVICE] = "from",
 		[TO_HOST] = "to",
@@ -103,14 +104,14 @@ static const hipMemcpyKind kinds[] = {
 	[WITHIN_NO_CU] = NO_CU,
 };
 
-/* The copy alone, and the end of it. */
+/* The copy alone, and the wait for its end. */
 static void copy(const struct call *c, void *dst, const void *src)
 {
 	const hipMemcpyKind kind = c->how == HOW_DEFAULT ? hipMemcpyDefault : kinds[c->way];
 
 	if (c->how != HOW_ASYNC) {
 		must(hipMemcpy(dst, src, c->bytes, kind), "hipMemcpy");
-		/* From the device to the device it may return before it is done. */
+		/* A copy from the device to the device may return before it is done. */
 		must(hipDeviceSynchronize(), "hipDeviceSynchronize");
 		return;
 	}
@@ -198,7 +199,7 @@ static bool run_3d(const struct call *c, struct counts *counts)
 	*counts = counts_since(counts);
 	if (c->way != TO_HOST)
 		plain(dst, to, dst_size, hipMemcpyDeviceToHost);
-	/* Each row's bytes have come over, and those between rows have stayed. */
+	/* Each row's bytes were copied, and those between rows are unchanged. */
 	for (row = 0; row < ROWS * LAYERS && ok; row++) {
 		const size_t at = row * dst_pitch, end = at + width;
 

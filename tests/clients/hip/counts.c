@@ -28,8 +28,8 @@ void counts_open(void)
 }
 
 /*
- * The sum of the numbers of object @name in a text of JSON, or of its members that
- * begin with @member. Of several objects the last, which is that of all engines.
+ * The sum of the numbers of object @name in a JSON text, or of its members that begin with
+ * @member. Of several objects the last counts, which is that of all engines.
  */
 static unsigned int sum(const char *json, const char *name, const char *member)
 {
@@ -70,7 +70,8 @@ struct counts counts_now(void)
 		die("the model has no summary");
 	/* A scheduled queue's doorbell is memory; the one that the engine sees is the driver's. */
 	c.doorbells = sum(text, "doorbells", "cp");
-	c.doorbells += scheduled ? trace_count("rkfd_doorbell", pid) : sum(text, "doorbells", "sdma");
+	c.doorbells += scheduled ? trace_count("rkfd_doorbell", pid) :
+				   sum(text, "doorbells", "sdma");
 	c.aql = sum(text, "aql", NULL);
 	c.kernels = sum(text, "aql", "KERNEL_DISPATCH");
 	c.waves = sum(text, "sq", "waves");

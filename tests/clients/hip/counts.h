@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the GPU and the kernel were asked to do, by the kernel's trace and the device model's summary. */
+/* The work of the GPU and the kernel, from the kernel's trace and the device model's summary. */
 #ifndef RKFD_TEST_HIP_COUNTS_H
 #define RKFD_TEST_HIP_COUNTS_H
 

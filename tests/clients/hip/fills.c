@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* hipMemset in all its forms, and what lies around the filled bytes stays. */
+/* hipMemset in all its forms; the memory around the filled bytes stays unchanged. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,10 @@
 
 static uint8_t *device, *host;
 
-/* Whether @count units of @unit bytes from @at on hold @value, and all others the pattern of @seed. */
+/*
+ * True if @count units of @unit bytes from @at on hold @value, and all others the pattern of
+ * @seed.
+ */
 static bool filled(uint64_t seed, size_t at, size_t unit, size_t count, uint32_t value)
 {
 	const size_t end = at + unit * count;
@@ -46,7 +49,8 @@ static void linear(uint64_t seed, size_t at, size_t unit, size_t count)
 	else if (seed % 2)
 		must(hipMemset(device + at, (int)(value & 0xff), count), "hipMemset");
 	else
-		must(hipMemsetAsync(device + at, (int)(value & 0xff), count, stream), "hipMemsetAsync");
+		must(hipMemsetAsync(device + at, (int)(value & 0xff), count, stream),
+		     "hipMemsetAsync");
 	must(hipDeviceSynchronize(), "hipDeviceSynchronize");
 	ok = filled(seed, at, unit, count, value);
 	tap_ok(ok, "hipMemset of %zu units of %zu bytes at +%zu", count, unit, at);
@@ -75,7 +79,8 @@ static void boxes(uint64_t seed, size_t layers)
 
 		for (n = 0; n < width; n++)
 			ok &= p[n] == 0x5a;
-		ok &= pattern_check(p + width, PITCH - width, seed, row * PITCH + width) == PITCH - width;
+		ok &= pattern_check(p + width, PITCH - width, seed, row * PITCH + width) ==
+		      PITCH - width;
 	}
 	tap_ok(ok, "hipMemset%s", layers > 1 ? "3D" : "2D");
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copies and fills by the HIP runtime with its default settings: hipMemcpy,
- * hipMemcpyAsync, hipMemcpy3D and hipMemset, from and to each kind of host memory
- * and within the device. Prints TAP, or with --table the path that each copy took:
- * what it stored to doorbells, and which jobs and packets came of that. With
- * another argument only copies whose names hold it are made.
+ * Copies and fills by the HIP runtime with its default settings: hipMemcpy, hipMemcpyAsync,
+ * hipMemcpy3D and hipMemset, from and to each kind of host memory and within the device. Prints
+ * TAP, or with --table the path of each copy: its stores to doorbells, and the resulting jobs
+ * and packets. With another argument only copies whose names hold it are made.
  *
- * Which of them are made by a kernel is HIP's and ROCr's choice: fills and copies
- * within the device are, and from HIP 6.4 on those of up to 16 KiB
- * (GPU_FORCE_BLIT_COPY_SIZE). hipMemcpyDeviceToDeviceNoCU is not to be; then ROCr
- * takes SDMA, but from 1 MiB on a kernel all the same (HSA_FORCE_SDMA_SIZE).
+ * HIP and ROCr choose which of them use a kernel: fills and copies within the device do, and
+ * from HIP 6.4 on those of up to 16 KiB (GPU_FORCE_BLIT_COPY_SIZE). hipMemcpyDeviceToDeviceNoCU
+ * must not; then ROCr uses SDMA, but from 1 MiB on a kernel all the same (HSA_FORCE_SDMA_SIZE).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +24,16 @@ static const size_t within_sizes[] = { 4, KIB, 64 * KIB, 1000 * KIB, 4 * MIB, 64
 static bool table, all_right = true;
 static const char *only = "";
 
-/* By what a copy went. */
+/* The path of a copy. */
 static const char *path_of(const struct counts *c, const struct call *call)
 {
 	static char text[64];
 	const char *host = "", *by;
 
-	/* Memory that was pinned before is used as it is; other memory is mapped for the copy, or goes by a buffer. */
+	/*
+	 * Memory that was pinned before is used as it is; other memory is mapped for the copy,
+	 * or copied through a buffer.
+	 */
 	if (call->way == TO_DEVICE || call->way == TO_HOST) {
 		if (call->host != HOST_PAGEABLE)
 			host = "direct, ";
@@ -69,7 +70,8 @@ static void one(const struct call *c)
 	all_right &= ok;
 	if (table)
 		printf("%-52s %-28s %9u %11u %6u %7u %6u   %s\n", call_name(c), path_of(&counts, c),
-		       counts.doorbells, counts.jobs, counts.aql, counts.kernels, counts.pm4, ok ? "yes" : "NO");
+		       counts.doorbells, counts.jobs, counts.aql, counts.kernels, counts.pm4,
+		       ok ? "yes" : "NO");
 	else
 		tap_ok(ok, "%s: %s", call_name(c), path_of(&counts, c));
 }
@@ -139,7 +141,7 @@ static void device_test(void)
 	tap_ok(count == 1 && strncmp(properties.gcnArchName, "gfx90a", 6) == 0, "one gfx90a");
 }
 
-/* What is free falls by what is allocated, and comes back. */
+/* Free memory shrinks by allocations, and comes back. */
 static void memory_test(void)
 {
 	size_t free_before, free_then, free_after, total;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Copies by the HIP runtime: what is called, and what it takes of the GPU. */
+/* Copies by the HIP runtime: the calls, and the work of the GPU for them. */
 #ifndef RKFD_TEST_HIP_COPY_H
 #define RKFD_TEST_HIP_COPY_H
 
@@ -38,7 +38,7 @@ enum way {
 	TO_HOST,
 	HOST_TO_HOST,
 	WITHIN,			/* both ends on the device */
-	WITHIN_NO_CU,		/* and it is to do without its compute units */
+	WITHIN_NO_CU,		/* without its compute units */
 };
 
 struct call {
@@ -50,11 +50,14 @@ struct call {
 
 extern hipStream_t stream;
 
-/* Makes the call @c on buffers of its own; whether the data is right, and what the call alone took. */
+/*
+ * Makes the call @c on buffers of its own; true if the data is right. @counts is the work for
+ * the call alone.
+ */
 bool call_run(const struct call *c, struct counts *counts);
-/* What the call is, for people; in a buffer that the next call overwrites. */
+/* A description of the call, in a buffer that the next call overwrites. */
 const char *call_name(const struct call *c);
-/* Whether this release of HIP has it. */
+/* True if this release of HIP has it. */
 bool call_exists(const struct call *c);
 
 /* hipMemset in all its forms. */

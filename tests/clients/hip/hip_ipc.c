@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Memory of one process in another by the HIP runtime: hipIpcGetMemHandle and
- * hipIpcOpenMemHandle, with data in both directions. HSA_ENABLE_IPC_MODE_LEGACY
- * is 0, so that ROCr passes dma-bufs; by default it asks for ioctls that no
- * upstream kernel has.
+ * hipIpcOpenMemHandle, with data in both directions. HSA_ENABLE_IPC_MODE_LEGACY is 0, so that
+ * ROCr passes dma-bufs; by default it uses ioctls that no upstream kernel has.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -16,7 +15,7 @@
 #include "memory.h"
 
 #define ROUNDS	3
-/* Seconds after which something hangs. */
+/* Seconds after which the test counts as hung. */
 #define PATIENCE 240
 
 static void send_all(int socket, const void *data, size_t size)
@@ -31,7 +30,7 @@ static void receive_all(int socket, void *data, size_t size)
 		die("the other process is gone");
 }
 
-/* The other process: whether it found what it should, each time. */
+/* The other process: true if it found the expected data, each time. */
 static int child(int socket)
 {
 	uint32_t *host = malloc(SIZE);
@@ -88,7 +87,8 @@ int main(void)
 		tap_ok(ok, "round %u: the other process reads what was written", round);
 		memset(host, 0, SIZE);
 		must(hipMemcpy(host, p, SIZE, hipMemcpyDeviceToHost), "hipMemcpy");
-		tap_ok(holds(host, 1000 * round + 500), "round %u: and what it writes is read", round);
+		tap_ok(holds(host, 1000 * round + 500), "round %u: and what it writes is read",
+		       round);
 		must(hipFree(p), "hipFree");
 	}
 	waitpid(pid, &status, 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Several GPUs by the HIP runtime: copies from the host to each and from each to
- * each other, and hipDeviceEnablePeerAccess where the driver says that there is
- * a way. Argument: "linked" or "apart", whichever it must be.
+ * Several GPUs by the HIP runtime: copies from the host to each and from each to each other,
+ * and hipDeviceEnablePeerAccess where the driver reports a link. Argument: "linked" or "apart",
+ * whichever it must be.
  */
 #include <stdio.h>
 #include <stdlib.h>

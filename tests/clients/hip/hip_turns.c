@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What `make timeline` records: a process that has so much of VRAM (argument: per
- * cent) and in each of some rounds has HIP copy there, run a kernel (of
- * hip_module.co, the next argument), and copy back. Two of them with more than
- * half each displace each other. With a folder and a number as further arguments it
- * begins when so many have come there, so that they do so at the same time.
+ * The program that `make timeline` records: a process that has a part of VRAM (argument: per
+ * cent) and in each of some rounds makes HIP copy there, run a kernel (of hip_module.co, the
+ * next argument), and copy back. Two of them with more than half each displace each other. With
+ * a folder and a number as further arguments it begins when that many processes have arrived
+ * there, so that they run at the same time.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ static bool turn(const struct turns *t, uint32_t seed)
 	return ok && is_scaled(t->back, seed, 1) && ms >= 0;
 }
 
-/* How many files there are in @folder. */
+/* The number of files in @folder. */
 static unsigned int there(const char *folder)
 {
 	unsigned int count = 0;
@@ -90,7 +90,7 @@ static unsigned int there(const char *folder)
 	return count;
 }
 
-/* Waits until @count processes have come to @folder. */
+/* Waits until @count processes have arrived in @folder. */
 static void meet(const char *folder, unsigned int count)
 {
 	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;

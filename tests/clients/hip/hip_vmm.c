@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Addresses and memory apart, by the HIP runtime: hipMemAddressReserve, hipMemCreate,
- * hipMemMap and hipMemSetAccess, as programs do it that let an array grow in its place;
- * on each GPU, and for those that reach it also from there.
+ * Addresses and memory apart, by the HIP runtime: hipMemAddressReserve, hipMemCreate, hipMemMap
+ * and hipMemSetAccess, as in programs that let an array grow in its place; on each GPU, and
+ * from other GPUs that reach it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define MOST	8
 
-/* Memory of a GPU in so many pieces of SIZE bytes, at addresses for twice as many. */
+/* Pieces of SIZE bytes in a GPU's memory; there are addresses for twice as many. */
 #define PIECES	2
 
 static uint32_t *host, *back;
@@ -29,7 +29,7 @@ static hipMemAllocationProp memory_of(int gpu)
 	return prop;
 }
 
-/* Whether GPU @gpu copies to @p, and back from there, what the host gives it. */
+/* True if GPU @gpu copies the host's data to @p, and back from there. */
 static bool there_and_back(int gpu, void *p)
 {
 	must(hipSetDevice(gpu), "hipSetDevice");
@@ -85,7 +85,7 @@ static void one_gpu(int gpu, int gpus)
 	tap_ok(before - between >= PIECES * SIZE, "GPU %d: which takes memory", gpu);
 	for (i = 0; i < PIECES; i++)
 		tap_ok(has(at + i * SIZE, written[i]), "GPU %d: piece %d has its own", gpu, i);
-	/* Other addresses, other order: what is written stays with the memory. */
+	/* Other addresses, other order: data stays with the memory. */
 	for (i = 0; i < PIECES; i++)
 		must(hipMemUnmap(at + i * SIZE, SIZE), "hipMemUnmap");
 	for (i = 0; i < PIECES; i++) {

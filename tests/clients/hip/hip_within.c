@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What `make bench` says of copies within the device: by a kernel of ROCr's, as
- * hipMemcpy has them, and by SDMA, which hipMemcpyDeviceToDeviceNoCU asks for. Small
- * and large ones go by a kernel all the same, unless GPU_FORCE_BLIT_COPY_SIZE is 0
- * and HSA_FORCE_SDMA_SIZE more than they are.
+ * The program behind the figures of `make bench` for copies within the device: by a kernel of
+ * ROCr's, which hipMemcpy uses, and by SDMA, which hipMemcpyDeviceToDeviceNoCU asks for. Small
+ * and large ones use a kernel all the same, unless GPU_FORCE_BLIT_COPY_SIZE is 0 and
+ * HSA_FORCE_SDMA_SIZE more than their size.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median from the call to the end of the copy; what was copied is looked at. */
+/* The median from the call to the end of the copy; the copied data is checked. */
 static void measure(const char *name, hipMemcpyKind kind, size_t bytes)
 {
 	const size_t looked_at = bytes < SIZE ? bytes : SIZE;
@@ -67,9 +67,10 @@ static void measure(const char *name, hipMemcpyKind kind, size_t bytes)
 	unsigned int i;
 
 	fill(host, (uint32_t)kind);
-	must(hipMemcpy(from + bytes - looked_at, host, looked_at, hipMemcpyHostToDevice), "hipMemcpy");
+	must(hipMemcpy(from + bytes - looked_at, host, looked_at, hipMemcpyHostToDevice),
+	     "hipMemcpy");
 	must(hipMemset(to, 0, bytes), "hipMemset");
-	/* The first copy pays for what is only set up once. */
+	/* The first copy pays for the one-time setup. */
 	must(hipMemcpy(to, from, bytes, kind), "hipMemcpy");
 	must(hipDeviceSynchronize(), "hipDeviceSynchronize");
 	sdma = sdma_ns();
@@ -83,7 +84,8 @@ static void measure(const char *name, hipMemcpyKind kind, size_t bytes)
 	if ((sdma_ns() > sdma) != (kind != hipMemcpyDeviceToDevice))
 		die("%s: %zu bytes went another way", name, bytes);
 	memset(host, 0, looked_at);
-	must(hipMemcpy(host, to + bytes - looked_at, looked_at, hipMemcpyDeviceToHost), "hipMemcpy");
+	must(hipMemcpy(host, to + bytes - looked_at, looked_at, hipMemcpyDeviceToHost),
+	     "hipMemcpy");
 	for (i = 0; i < looked_at / 4; i++)
 		if (host[i] != number((uint32_t)kind, i))
 			die("%s: %zu bytes are not what they were", name, bytes);

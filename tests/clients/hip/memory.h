@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Calls of HIP that must not fail, and buffers with numbers by which they are known. */
+/* Calls of HIP that must not fail, and buffers with numbers that identify them. */
 #ifndef RKFD_TEST_HIP_MEMORY_H
 #define RKFD_TEST_HIP_MEMORY_H
 
@@ -24,7 +24,7 @@ static inline uint32_t number(uint32_t seed, size_t i)
 	return seed * 0x10001 + (uint32_t)i;
 }
 
-/* Fills SIZE bytes with what @seed gives. */
+/* Fills SIZE bytes with the numbers of @seed. */
 static inline void fill(uint32_t *p, uint32_t seed)
 {
 	size_t i;
@@ -33,7 +33,7 @@ static inline void fill(uint32_t *p, uint32_t seed)
 		p[i] = number(seed, i);
 }
 
-/* Whether SIZE bytes are what fill() has written. */
+/* True if SIZE bytes are those that fill() has written. */
 static inline bool holds(const uint32_t *p, uint32_t seed)
 {
 	size_t i;

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""make_model.py FILE: a small model for llama.cpp: Llama's architecture, random weights of a fixed seed.
+"""make_model.py FILE: a small model for llama.cpp: Llama's architecture, random weights of a fixed
+seed.
 
-The file is GGUF version 3: header, metadata, descriptions of the tensors, and their data, each aligned to 32 bytes. Its
-words are single bytes, so that every text can be written.
+The file is GGUF version 3: header, metadata, descriptions of the tensors, and their data, each
+aligned to 32 bytes. Its words are single bytes, so that every text can be written.
 """
 import array
 import random
@@ -66,7 +67,8 @@ chance = random.Random(20240601)
 
 
 def matrix(rows, columns, scale=1.0):
-    """As ggml names shapes: the length of a row first. Sums of such products keep the size of what they sum."""
+    """A shape in ggml's order: the length of a row first. Sums of such products keep the size of
+    their terms."""
     spread = scale / rows**0.5
     data = array.array("f", (chance.gauss(0, spread) for _ in range(rows * columns)))
     return (rows, columns), TENSOR_F16, struct.pack(f"<{len(data)}e", *data)
@@ -87,7 +89,7 @@ for n in range(LAYERS):
     tensors[block + "ffn_up.weight"] = matrix(WIDTH, HIDDEN, 2)
     tensors[block + "ffn_down.weight"] = matrix(HIDDEN, WIDTH, 2)
 tensors["output_norm.weight"] = vector(WIDTH)
-# Far apart, so that it does not depend on the last digit which word is the likeliest.
+# Far apart, so that the likeliest word does not depend on the last digit.
 tensors["output.weight"] = matrix(WIDTH, len(words), 8)
 
 

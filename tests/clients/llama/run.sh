@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# run.sh MODEL [OPERATION[:PARAMETERS]...]: has llama.cpp go on with a text, word by word the likeliest, by its HIP backend and by that
-# of the processor, which are to agree; then compares the results of OPERATIONs in both with its own test: of all that there are, or
-# of those whose parameters have that regular expression in them. Prints TAP.
+# run.sh MODEL [OPERATION[:PARAMETERS]...]: makes llama.cpp continue a text, word by word the
+# likeliest, by its HIP backend and by that of the processor, whose results must agree; then
+# compares the results of OPERATIONs in both with its own test: of all that there are, or of those
+# whose parameters match that regular expression. Prints TAP.
 model=$1
 shift
 backend_ops=$(ls /usr/libexec/*/*/test-backend-ops | head -n 1)
@@ -31,7 +32,7 @@ for o; do
 	"$backend_ops" test -b ROCm0 -o "$name" ${parameters:+-p "${parameters#:}"} >/tmp/ops 2>&1
 	rc=$?
 	passed=$(grep -oE '[0-9]+/[0-9]+ tests passed' /tmp/ops | tail -n 1)
-	# None that was tried is no result.
+	# Zero passed of zero is no result.
 	[ "${passed%% *}" != 0/0 ] || rc=1
 	result $rc "$o: $passed"
 	[ $rc = 0 ] || tail -n 5 /tmp/ops | sed 's/^/# /'

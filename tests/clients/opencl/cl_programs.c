@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * OpenCL: programs that the runtime's own compiler builds from source, with arguments,
- * local memory, atomics, doubles and printf; and what a queue does with buffers.
+ * OpenCL: programs that the runtime's own compiler builds from source, with arguments, local
+ * memory, atomics, doubles and printf; and a queue's operations on buffers.
  */
 #define CL_TARGET_OPENCL_VERSION 200
 #include <stdio.h>
@@ -38,17 +38,24 @@ static const char *const source[] = {
 	"{ atomic_inc(&bins[in[get_global_id(0)] % 16]); }\n",
 
 	"kernel void roots(global double *values)\n"
-	"{ const size_t n = get_global_id(0); values[n] = sqrt(values[n]) + fma((double)n, 2.0, 1.0); }\n",
+	"{\n"
+	"	const size_t n = get_global_id(0);\n"
+	"	values[n] = sqrt(values[n]) + fma((double)n, 2.0, 1.0);\n"
+	"}\n",
 
 	"kernel void places(global uint4 *out)\n"
 	"{\n"
-	"	const size_t n = (get_global_id(2) * get_global_size(1) + get_global_id(1)) * get_global_size(0)\n"
-	"		+ get_global_id(0);\n"
-	"	out[n] = (uint4)(get_global_id(0), get_local_id(1), get_group_id(2), get_num_groups(0));\n"
+	"	const size_t row = get_global_id(2) * get_global_size(1) + get_global_id(1);\n"
+	"	const size_t n = row * get_global_size(0) + get_global_id(0);\n"
+	"	out[n] = (uint4)(get_global_id(0), get_local_id(1), get_group_id(2),\n"
+	"			 get_num_groups(0));\n"
 	"}\n",
 
 	"kernel void print(int number)\n"
-	"{ if (get_global_id(0) % 50 == 0) printf(\"item %d: %d %.2f\\n\", (int)get_global_id(0), number, 2.5f); }\n",
+	"{\n"
+	"	if (get_global_id(0) % 50 == 0)\n"
+	"		printf(\"item %d: %d %.2f\\n\", (int)get_global_id(0), number, 2.5f);\n"
+	"}\n",
 };
 
 static cl_device_id device;
@@ -80,29 +87,36 @@ static void open_device(void)
 	must(clGetPlatformIDs(1, &platform, &platforms), "clGetPlatformIDs");
 	must(clGetDeviceIDs(platform, CL_DEVICE_TYPE_GPU, 1, &device, &devices), "clGetDeviceIDs");
 	must(clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(name), name, NULL), "clGetDeviceInfo");
-	must(clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof(version), version, NULL), "clGetDeviceInfo");
+	must(clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof(version), version, NULL),
+	     "clGetDeviceInfo");
 	tap_note("%s, driver %s", name, version);
-	tap_ok(platforms == 1 && devices == 1 && strncmp(name, "gfx90a", 6) == 0, "one platform, one gfx90a");
+	tap_ok(platforms == 1 && devices == 1 && strncmp(name, "gfx90a", 6) == 0,
+	       "one platform, one gfx90a");
 	context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
 	must(error, "clCreateContext");
 	queue = clCreateCommandQueueWithProperties(context, device, profiled, &error);
 	must(error, "clCreateCommandQueueWithProperties");
 }
 
-static cl_int compile(const char *const *text, cl_uint count, cl_program *built, char *log, size_t room)
+static cl_int compile(const char *const *text, cl_uint count, cl_program *built, char *log,
+		      size_t room)
 {
 	cl_int error;
 
-	*built = clCreateProgramWithSource(context, count, (const char **)(uintptr_t)text, NULL, &error);
+	*built = clCreateProgramWithSource(context, count, (const char **)(uintptr_t)text, NULL,
+					   &error);
 	must(error, "clCreateProgramWithSource");
 	error = clBuildProgram(*built, 1, &device, "", NULL, NULL);
-	must(clGetProgramBuildInfo(*built, device, CL_PROGRAM_BUILD_LOG, room, log, NULL), "the build's log");
+	must(clGetProgramBuildInfo(*built, device, CL_PROGRAM_BUILD_LOG, room, log, NULL),
+	     "the build's log");
 	return error;
 }
 
 static void builds(void)
 {
-	static const char *const wrong[] = { "kernel void none(global int *p) { *p = missing; }\n" };
+	static const char *const wrong[] = {
+		"kernel void none(global int *p) { *p = missing; }\n",
+	};
 	static char log[16 * KIB];
 	cl_program none;
 
@@ -110,7 +124,8 @@ static void builds(void)
 	       "a program is built from source");
 	if (*log)
 		tap_note("%s", log);
-	tap_ok(compile(wrong, 1, &none, log, sizeof(log)) == CL_BUILD_PROGRAM_FAILURE && strstr(log, "missing"),
+	tap_ok(compile(wrong, 1, &none, log, sizeof(log)) == CL_BUILD_PROGRAM_FAILURE &&
+	       strstr(log, "missing"),
 	       "one that is wrong is not, and the log says why");
 	must(clReleaseProgram(none), "clReleaseProgram");
 }
@@ -129,7 +144,8 @@ static cl_mem buffer_new(const void *data, size_t bytes)
 
 static void buffer_read(cl_mem buffer, void *data, size_t bytes)
 {
-	must(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL), "clEnqueueReadBuffer");
+	must(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL),
+	     "clEnqueueReadBuffer");
 }
 
 struct argument {
@@ -150,16 +166,20 @@ static void launch(const char *name, cl_uint dims, const size_t *items, const si
 	kernel = clCreateKernel(program, name, &error);
 	must(error, name);
 	for (cl_uint n = 0; n < count; n++)
-		must(clSetKernelArg(kernel, n, arguments[n].size, arguments[n].value), "clSetKernelArg");
+		must(clSetKernelArg(kernel, n, arguments[n].size, arguments[n].value),
+		     "clSetKernelArg");
 	must(clEnqueueNDRangeKernel(queue, kernel, dims, NULL, items, group, 0, NULL, &event),
 	     "clEnqueueNDRangeKernel");
 	must(clWaitForEvents(1, &event), "clWaitForEvents");
-	must(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED, 8, &queued, NULL), "profile");
-	must(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, 8, &begin, NULL), "profile");
+	must(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED, 8, &queued, NULL),
+	     "profile");
+	must(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, 8, &begin, NULL),
+	     "profile");
 	must(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, 8, &end, NULL), "profile");
 	if (begin > end || end - queued > 1000000ull * timeout_ms())
-		die("%s: queued at %llu, began at %llu, ended at %llu", name, (unsigned long long)queued,
-		    (unsigned long long)begin, (unsigned long long)end);
+		die("%s: queued at %llu, began at %llu, ended at %llu", name,
+		    (unsigned long long)queued, (unsigned long long)begin,
+		    (unsigned long long)end);
 	must(clReleaseEvent(event), "clReleaseEvent");
 	must(clReleaseKernel(kernel), "clReleaseKernel");
 }
@@ -191,7 +211,8 @@ static void lines_of_items(void)
 	tap_ok(!bad, "vector add");
 
 	bad = 0;
-	launch("sums", 1, &items, &group, (struct argument[]){ OF(x), OF(z), { GROUP * 4, NULL } }, 3);
+	launch("sums", 1, &items, &group, (struct argument[]){ OF(x), OF(z), { GROUP * 4, NULL } },
+	       3);
 	buffer_read(z, out, sizeof(out));
 	for (uint32_t n = 0; n < COUNT / GROUP; n++) {
 		uint32_t sum = 0;
@@ -230,7 +251,8 @@ static void three_dimensions(void)
 	launch("places", 3, items, group, (struct argument[]){ OF(buffer) }, 1);
 	buffer_read(buffer, out, sizeof(out));
 	for (size_t n = 0; n < items[0] * items[1] * items[2]; n++) {
-		const size_t x = n % items[0], y = n / items[0] % items[1], z = n / (items[0] * items[1]);
+		const size_t x = n % items[0], y = n / items[0] % items[1];
+		const size_t z = n / (items[0] * items[1]);
 
 		bad += out[n][0] != x || out[n][1] != y % group[1] || out[n][2] != z / group[2] ||
 			out[n][3] != items[0] / group[0];
@@ -264,7 +286,8 @@ static void print(void)
 	fclose(file);
 	/* Waves print in any order, but these are two waves of one group. */
 	tap_ok(strlen(text) == strlen(wanted) && strstr(text, "item 0: -7 2.50\n") &&
-	       strstr(text, "item 50: -7 2.50\n") && strstr(text, "item 100: -7 2.50\n"), "printf of a kernel");
+	       strstr(text, "item 50: -7 2.50\n") && strstr(text, "item 100: -7 2.50\n"),
+	       "printf of a kernel");
 }
 
 /* Through one buffer to another: written, filled in its middle, copied, read by a mapping. */
@@ -289,7 +312,8 @@ static void buffers(void)
 		     "clEnqueueFillBuffer");
 		must(clEnqueueCopyBuffer(queue, first, second, 0, 0, size, 0, NULL, NULL),
 		     "clEnqueueCopyBuffer");
-		seen = clEnqueueMapBuffer(queue, second, CL_TRUE, CL_MAP_READ, 0, size, 0, NULL, NULL, &error);
+		seen = clEnqueueMapBuffer(queue, second, CL_TRUE, CL_MAP_READ, 0, size, 0, NULL,
+					  NULL, &error);
 		must(error, "clEnqueueMapBuffer");
 		ok = pattern_check(seen, from, k, 0) == from;
 		for (size_t n = from; n < from + length; n += 4)
@@ -297,7 +321,8 @@ static void buffers(void)
 		ok &= pattern_check(seen + from + length, size - from - length, k, from + length) ==
 			size - from - length;
 		tap_ok(ok, "write, fill, copy, map: %zu bytes", size);
-		must(clEnqueueUnmapMemObject(queue, second, seen, 0, NULL, NULL), "clEnqueueUnmapMemObject");
+		must(clEnqueueUnmapMemObject(queue, second, seen, 0, NULL, NULL),
+		     "clEnqueueUnmapMemObject");
 		must(clFinish(queue), "clFinish");
 		must(clReleaseMemObject(second), "clReleaseMemObject");
 		must(clReleaseMemObject(first), "clReleaseMemObject");

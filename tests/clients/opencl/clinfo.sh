@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# What clinfo says of the GPU, as TAP.
+# clinfo's output about the GPU, as TAP.
 out=/tmp/clinfo.$$
 clinfo >$out 2>&1
 rc=$?
 
-# says NAME REGULAR EXPRESSION: whether there is a line of just that
+# says NAME REGULAR EXPRESSION: true if there is a line of just that
 says() {
 	sed 's/  */ /g; s/^ //; s/ $//' $out | grep -qxE "$1 $2"
 	result $? "$1"

@@ -5,7 +5,7 @@
 #include "common/tap.h"
 #include "hsa.h"
 
-/* Where memory of malloc begins in its page. */
+/* The offset in its page at which memory of malloc begins. */
 #define ODD_OFFSET	52
 
 hsa_agent_t cpu, gpu;

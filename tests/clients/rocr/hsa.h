@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a program on the HSA API needs before it copies: the agents, their
- * memory, and signals. Calls that must not fail end the program.
+ * The prerequisites of copies by the HSA API: the agents, their memory, and signals. Calls that
+ * must not fail end the program.
  */
 #ifndef RKFD_TEST_HSA_H
 #define RKFD_TEST_HSA_H
@@ -23,13 +23,13 @@ extern hsa_agent_t cpu, gpu;
 /* Ends the program if @status is an error; @what names the call. */
 void must(hsa_status_t status, const char *what);
 
-/* Whether the driver is rkfd, and not another of the same ABI. */
+/* True if the driver is rkfd, and not another of the same ABI. */
 bool of_rkfd(void);
 
 void hsa_open(void);
 void hsa_close(void);
 
-/* Where the host's side of a copy is. */
+/* The kind of memory at the host's side of a copy. */
 enum host_kind {
 	HOST_FINE,	/* the fine-grained pool */
 	HOST_COARSE,	/* the coarse-grained pool */
@@ -46,7 +46,7 @@ struct host {
 	size_t size;
 	uint8_t *cpu;
 	uint8_t *gpu;		/* NULL between copies for pageable memory */
-	void *block;		/* what free() gets */
+	void *block;		/* argument of free() */
 };
 
 void host_new(struct host *host, enum host_kind kind, size_t size);
@@ -59,7 +59,7 @@ void host_unpin(struct host *host);
 uint8_t *device_new(size_t size);
 void device_free(void *p);
 
-/* A signal that an interrupt wakes waiters of. */
+/* A signal whose waiters an interrupt wakes. */
 hsa_signal_t signal_new(hsa_signal_value_t value);
 /* Waits, asleep, until it is 0; false after timeout_ms(). */
 bool signal_wait(hsa_signal_t signal);
@@ -70,10 +70,10 @@ bool copy(void *dst, hsa_agent_t dst_agent, const void *src, hsa_agent_t src_age
 /* Copies that went over SDMA queues so far. */
 extern unsigned int submissions;
 
-/* Whether the GPU's 64-bit atomic operations reach the host's memory. */
+/* True if the GPU's 64-bit atomic operations reach the host's memory. */
 bool has_atomics(void);
 
-/* hsa_linear.c: copies with others under way, and one at a time. */
+/* hsa_linear.c: copies with others in progress, and one at a time. */
 void bulk_tests(void);
 void linear_tests(void);
 /* hsa_rect.c: one at a time. */

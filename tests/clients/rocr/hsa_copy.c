@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copies by the HSA API of ROCr, with its default settings: by SDMA queues that
- * ROCr makes and drives, with completion by interrupt.
+ * Copies by the HSA API of ROCr, with its default settings: by SDMA queues that ROCr makes and
+ * drives, with completion by interrupt.
  *
- * What ROCr answers with a shader is in hsa_kernels: hsa_memory_copy,
- * hsa_amd_memory_fill, and hsa_amd_memory_async_copy within the GPU from 1 MiB
- * on (HSA_FORCE_SDMA_SIZE); hsa_amd_memory_async_copy_on_engine within the GPU
- * without its force flag.
+ * The calls for which ROCr uses a shader are in hsa_kernels: hsa_memory_copy,
+ * hsa_amd_memory_fill, and hsa_amd_memory_async_copy within the GPU from 1 MiB on
+ * (HSA_FORCE_SDMA_SIZE); hsa_amd_memory_async_copy_on_engine within the GPU without its force
+ * flag.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "common/trace.h"
 #include "hsa.h"
 
-/* Whether the module schedules user SDMA queues, as debugfs says. */
+/* True if the module schedules user SDMA queues, according to debugfs. */
 static bool is_scheduled(void)
 {
 	FILE *f = popen("cat /sys/kernel/debug/rkfd/*/parameters", "re");
@@ -32,8 +32,8 @@ static bool is_scheduled(void)
 }
 
 /*
- * Each submission since the last time is one job of the kernel's scheduler, or
- * none is. Submissions that follow each other closely may share a job.
+ * Each submission since the last time is one job of the kernel's scheduler, or none is.
+ * Submissions that follow each other closely may share a job.
  */
 static void jobs_test(const char *what, bool close)
 {

@@ -64,7 +64,8 @@ static void copies(uint8_t *device, uint8_t *host, size_t room)
 		size_t bad = 0;
 
 		must(hsa_amd_memory_fill(to, 0, room / 4), "hsa_amd_memory_fill");
-		must(hsa_memory_copy(to + GUARD + cases[n].to, device + cases[n].from, cases[n].bytes),
+		must(hsa_memory_copy(to + GUARD + cases[n].to, device + cases[n].from,
+				     cases[n].bytes),
 		     "hsa_memory_copy");
 		if (!copy(host, cpu, to, gpu, room))
 			die("a copy to the host does not end");
@@ -76,7 +77,8 @@ static void copies(uint8_t *device, uint8_t *host, size_t room)
 				want = number(cases[n].from + at) >> 24;
 			bad += host[k] != want;
 		}
-		tap_ok(!bad, "hsa_memory_copy of %zu bytes within the GPU, from +%zu to +%zu", cases[n].bytes,
+		tap_ok(!bad, "hsa_memory_copy of %zu bytes within the GPU, from +%zu to +%zu",
+		       cases[n].bytes,
 		       cases[n].from, cases[n].to);
 	}
 }
@@ -92,11 +94,14 @@ static struct kernel find(hsa_executable_t executable, const char *name)
 	struct kernel kernel;
 
 	must(hsa_executable_get_symbol_by_name(executable, name, &gpu, &symbol), name);
-	must(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, &kernel.object),
+	must(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT,
+					    &kernel.object),
 	     "kernel object");
-	must(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE,
+	must(hsa_executable_symbol_get_info(symbol,
+					    HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE,
 					    &kernel.private), "private segment");
-	must(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE,
+	must(hsa_executable_symbol_get_info(symbol,
+					    HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE,
 					    &kernel.group), "group segment");
 	return kernel;
 }
@@ -151,11 +156,12 @@ static void compiled(void)
 	if (fd < 0)
 		die("%s cannot be opened", path);
 	must(hsa_code_object_reader_create_from_file(fd, &reader), "code object reader");
-	must(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, NULL,
-				       &executable), "hsa_executable_create_alt");
+	must(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT,
+				       NULL, &executable), "hsa_executable_create_alt");
 	must(hsa_executable_load_agent_code_object(executable, gpu, reader, NULL, NULL), "load");
 	must(hsa_executable_freeze(executable, NULL), "freeze");
-	must(hsa_queue_create(gpu, 64, HSA_QUEUE_TYPE_SINGLE, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue),
+	must(hsa_queue_create(gpu, 64, HSA_QUEUE_TYPE_SINGLE, NULL, NULL, UINT32_MAX, UINT32_MAX,
+			      &queue),
 	     "hsa_queue_create");
 	host_new(&arguments, HOST_FINE, 4096);
 	host_new(&a, HOST_FINE, 4 * ITEMS);
@@ -192,7 +198,8 @@ static void compiled(void)
 
 	bad = 0;
 	kernel = find(executable, "shuffle.kd");
-	tap_ok(kernel.private >= 256 && run(queue, &kernel, arguments.gpu), "private memory: it ends");
+	tap_ok(kernel.private >= 256 && run(queue, &kernel, arguments.gpu),
+	       "private memory: it ends");
 	for (uint32_t n = 0; n < ITEMS; n++) {
 		const uint32_t first = (y[n ^ 1] - y[n]) & 63, second = (x[n ^ 1] - y[n]) & 63;
 

@@ -12,7 +12,7 @@
 #include "hsa.h"
 #include "kfd_asleep.h"
 
-/* What lies around the target of a copy and must stay. */
+/* Bytes around the target of a copy that must not change. */
 #define GUARD		64
 /* From this size on ROCr copies within the GPU by a shader. */
 #define SHADER_SIZE	MIB
@@ -56,7 +56,7 @@ static bool copy_by(const struct way *way, void *dst, hsa_agent_t dst_agent, con
 	return ok;
 }
 
-/* Host to GPU, within the GPU when @within says how, back to the host. */
+/* Host to GPU, within the GPU by @within if that is given, back to the host. */
 static bool round_trip(enum host_kind kind, size_t size, size_t at, const struct way *to,
 		       const struct way *within, const struct way *from)
 {
@@ -119,7 +119,7 @@ static void sizes_tests(void)
 	}
 }
 
-/* Below a size ROCr copies within the GPU as it copies to the host. */
+/* Below a size ROCr copies within the GPU in the same way as to the host. */
 static void device_tests(void)
 {
 	static const size_t sizes[] = { 1, 17, 4096, 65537, SHADER_SIZE - 1 };
@@ -132,8 +132,8 @@ static void device_tests(void)
 }
 
 /*
- * ROCr sees two engines. On gfx90a it keeps copies to the host from engine 0; within
- * the GPU it takes an engine only when it is forced to.
+ * ROCr sees two engines. On gfx90a it does not use engine 0 for copies to the host; within the
+ * GPU it uses an engine only when forced to.
  */
 static void engine_tests(void)
 {
@@ -165,7 +165,7 @@ static void engine_tests(void)
 
 		for (f = 0; f < 2; f++) {
 			const struct way way = { engines[e], f };
-			/* Back by the same engine where ROCr lets us. */
+			/* Back by the same engine where ROCr allows it. */
 			const struct way from = { HSA_AMD_SDMA_ENGINE_1, f };
 
 			for (i = 0, ok = true; i < COUNT(sizes) && ok; i++)
@@ -211,11 +211,13 @@ static void held_test(void)
 	pattern_prepare(&c);
 	for (i = 0; i < COUNT(dep); i++)
 		dep[i] = signal_new(1);
-	must(start(&any_engine, vram, gpu, src.gpu, cpu, size, COUNT(dep), dep, done), "a held copy");
+	must(start(&any_engine, vram, gpu, src.gpu, cpu, size, COUNT(dep), dep, done),
+	     "a held copy");
 	must(start(&any_engine, dst.gpu, cpu, vram, gpu, size, 1, &done, back), "a copy after it");
 	for (i = 0; i < COUNT(dep); i++) {
 		usleep(20000);
-		held &= hsa_signal_load_scacquire(done) == 1 && hsa_signal_load_scacquire(back) == 1;
+		held &= hsa_signal_load_scacquire(done) == 1;
+		held &= hsa_signal_load_scacquire(back) == 1;
 		hsa_signal_store_screlease(dep[i], 0);
 	}
 	ok = signal_wait(back) && hsa_signal_load_scacquire(done) == 0;
@@ -229,7 +231,10 @@ static void held_test(void)
 	device_free(vram);
 }
 
-/* To the GPU, from place to place there, and back: all started at once, each after the one before. */
+/*
+ * To the GPU, from place to place there, and back: all started at once, each after the one
+ * before.
+ */
 static void chain_test(void)
 {
 	enum { LINKS = 32 };
@@ -250,9 +255,11 @@ static void chain_test(void)
 	pattern_prepare(&c);
 	for (i = 0; i <= LINKS; i++)
 		done[i] = signal_new(1);
-	must(start(&any_engine, vram, gpu, src.gpu, cpu, size, 0, NULL, done[0]), "first of a chain");
+	must(start(&any_engine, vram, gpu, src.gpu, cpu, size, 0, NULL, done[0]),
+	     "first of a chain");
 	for (i = 1; i < LINKS; i++)
-		must(start(i % 2 ? &any_engine : &way, vram + i * size, gpu, vram + (i - 1) * size, gpu,
+		must(start(i % 2 ? &any_engine : &way, vram + i * size, gpu, vram + (i - 1) * size,
+			   gpu,
 			   size, 1, &done[i - 1], done[i]), "link of a chain");
 	must(start(&any_engine, dst.gpu, cpu, vram + (LINKS - 1) * size, gpu, size, 1,
 		   &done[LINKS - 1], done[LINKS]), "last of a chain");
@@ -292,7 +299,8 @@ static void counted_test(void)
 	pattern_prepare(&c);
 	for (i = 0; i < COPIES; i++) {
 		const size_t at = (i * 29 % COPIES) * size;
-		const struct way way = { i % 2 ? HSA_AMD_SDMA_ENGINE_0 : HSA_AMD_SDMA_ENGINE_1, false };
+		const struct way way = { i % 2 ? HSA_AMD_SDMA_ENGINE_0 : HSA_AMD_SDMA_ENGINE_1,
+					 false };
 
 		must(start(&way, vram + at, gpu, src.gpu + at, cpu, size, 0, NULL, done),
 		     "a copy of many");
@@ -320,7 +328,7 @@ static bool handler(hsa_signal_value_t value, void *data)
 
 /* A copy that is held until a thread sleeps. */
 struct held {
-	hsa_signal_t dep;		/* 0 lets it go */
+	hsa_signal_t dep;		/* 0 releases it */
 	int waiter;
 	bool asleep;			/* the thread did */
 };
@@ -334,7 +342,7 @@ static void *release_asleep(void *data)
 	return NULL;
 }
 
-/* Waiting until ROCr sleeps in the kernel; the GPU's interrupt ends it. */
+/* A wait in which ROCr sleeps in the kernel; the GPU's interrupt ends it. */
 static void interrupt_test(void)
 {
 	const size_t size = 4096;

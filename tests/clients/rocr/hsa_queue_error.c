@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What ROCr makes of queues that go wrong: a packet that is refused reaches the
- * queue's error handler, a fault the one for system events, and the program goes
- * on with other queues. A queue that hangs ends the program.
+ * ROCr's reaction to queues that go wrong: a refused packet reaches the queue's error handler,
+ * a fault the one for system events, and the program goes on with other queues. A queue that
+ * hangs ends the program.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 			 HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE | \
 			 HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE))
 
-/* What the handlers were told. */
+/* The handlers' findings. */
 static volatile struct {
 	unsigned int calls;
 	hsa_status_t status;
@@ -80,7 +80,7 @@ static void submit(hsa_queue_t *queue, const void *packet)
 	hsa_signal_store_screlease(queue->doorbell_signal, (hsa_signal_value_t)index);
 }
 
-/* Whether a barrier packet gets through. */
+/* True if a barrier packet completes. */
 static bool works(hsa_queue_t *queue)
 {
 	hsa_signal_t done = signal_new(1);

@@ -40,7 +40,8 @@ static size_t bytes_of(const struct box *box)
 
 static size_t place_of(const struct box *box, uint32_t y, uint32_t z)
 {
-	return (size_t)(box->at.z + z) * box->slice + (size_t)(box->at.y + y) * box->pitch + box->at.x;
+	return (size_t)(box->at.z + z) * box->slice + (size_t)(box->at.y + y) * box->pitch +
+		box->at.x;
 }
 
 /* A box with room for @range at a random place. */
@@ -74,7 +75,7 @@ static struct rect random_rect(unsigned int dimensions)
 	return rect;
 }
 
-/* What the copy should make of @dst. */
+/* Computes the expected content of @dst. */
 static void reference(const struct rect *rect, uint8_t *dst, const uint8_t *src)
 {
 	uint32_t y, z;

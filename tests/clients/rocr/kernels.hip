@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-// Kernels of hsa_kernels.c, in groups of 256. No implicit arguments, so that nobody has to fill them in.
+// Kernels of hsa_kernels.c, in groups of 256. They have no implicit arguments, so none need to be
+// filled in.
 #define GLOBAL extern "C" __attribute__((global))
 
 static inline __attribute__((device)) unsigned int here()
@@ -12,7 +13,7 @@ GLOBAL void add(const unsigned int *a, const unsigned int *b, unsigned int *out)
 	out[here()] = a[here()] + b[here()];
 }
 
-// Each group's sum, by way of LDS.
+// Each group's sum, through LDS.
 GLOBAL void sum(const unsigned int *a, const unsigned int *, unsigned int *out)
 {
 	static __attribute__((shared)) unsigned int part[256];
@@ -30,7 +31,7 @@ GLOBAL void sum(const unsigned int *a, const unsigned int *, unsigned int *out)
 		out[__builtin_amdgcn_workgroup_id_x()] = part[0];
 }
 
-// An array in private memory, which a place is chosen in that only the data knows.
+// An array in private memory; the data alone decides which place of it is used.
 GLOBAL void shuffle(const unsigned int *a, const unsigned int *b, unsigned int *out)
 {
 	unsigned int mine[64];

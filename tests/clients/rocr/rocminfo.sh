@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# What rocminfo says of the GPU, as TAP.
+# rocminfo's output about the GPU, as TAP.
 out=/tmp/rocminfo.$$
 rocminfo >$out 2>&1
 rc=$?
 
-# field TEXT AGENT-SECTION-ONLY: whether a line of the GPU's section is exactly this, blanks apart
+# field TEXT AGENT-SECTION-ONLY: true if a line of the GPU's section is exactly this, apart from
+# blanks
 gpu() {
 	tr -s ' \t' ' ' <$out.gpu | sed 's/^ //; s/ $//' | grep -qxE "$1"
 	result $? "$2"
@@ -22,7 +23,7 @@ if [ -d /sys/module/rkfd ]; then
 else
 	vram=$(($(cat /sys/class/drm/card0/device/mem_info_vram_total) / 1024))
 	gpus=1
-	# amdgpu takes from the BIOS whether there is ECC, and ours says nothing of it.
+	# amdgpu reads from the BIOS whether there is ECC, and ours does not say so.
 	sramecc=-
 fi
 [ "$(grep -c 'Device Type: *GPU' $out)" = $gpus ]

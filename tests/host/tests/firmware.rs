@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Firmware files, damaged ones too; what is written for PSP and SMU; and the states in which a GPU is found. The numbers are those of the
-//! headers of Debian's files (20250410); what is behind the headers is made up.
+//! Firmware files, damaged ones too; data written for PSP and SMU; and the states in which a GPU is
+//! found. The numbers are those of the headers of Debian's files (20250410); the data behind the
+//! headers is made up.
 
 use hw::asic::gfx90a::MI210;
 use hw::asic::KNOWN_DEVICES;
@@ -213,7 +214,7 @@ fn damage_is_named() {
     }
 }
 
-/// Looks for all parts in `file`, whichever it is: what is found is in it.
+/// Searches all parts in `file`, whichever it is: found parts are inside of it.
 fn search(file: &[u8]) {
     let Ok(parsed) = FirmwareFile::new(file) else {
         return;
@@ -349,7 +350,7 @@ fn each_state_once() {
     dirty.running.mec = true;
     assert_eq!(dirty.running.to_string(), "MEC, SDMA3");
     assert_eq!(warm.running.to_string(), "nothing");
-    // Nobody looks at what runs on a card whose bootloader waits.
+    // The running firmware does not matter on a card whose bootloader waits.
     assert_eq!(
         ObservedState {
             running: dirty.running,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The driver's place in an IH ring that hardware writes over, against a ring whose entries are numbered.
+//! The driver's place in an IH ring that hardware overwrites, against a ring whose entries are
+//! numbered.
 
 use hw::ih::{IhRing, IhWritePointer, ENTRY_BYTES};
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ const ENTRIES: u32 = 64;
 const BATCH: u32 = 8;
 const RING: IhRing = IhRing::new(ENTRIES * ENTRY_BYTES, BATCH);
 
-/// The hardware: which entry is in each place, and what it tells.
+/// The hardware: the entry in each place, and its registers.
 struct Hardware {
     places: [Option<u64>; ENTRIES as usize],
     next: u64,
@@ -44,7 +45,7 @@ enum Step {
     Push(u32),
     /// The driver handles so many of its batch, one step of it after the other.
     Drive(u32),
-    /// Somebody asks how far the driver is when what is there is handled.
+    /// A caller asks for the position at which all present entries are handled.
     Ask,
 }
 
@@ -58,18 +59,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// What the driver is about to do.
+/// The driver's next step.
 #[derive(Clone, Copy)]
 enum Next {
     /// Read the write pointer.
     Begin,
-    /// Tell where it is after the overflow that it has read, before it handles what was there then.
+    /// Note the position after the overflow that it has read, before it handles the entries from
+    /// then.
     Pass(u32),
-    /// Handle what is left of a batch, up to the write pointer that it has read: its count, the pointer, entries.
+    /// Handle the rest of a batch, up to the write pointer that it has read: its count, the
+    /// pointer, entries.
     Handle(u64, u32, u32),
 }
 
-/// The driver, which does one thing at a time.
+/// The driver, which does one step at a time.
 struct Driver {
     /// Its count, when it is not in a batch.
     handled: u64,
@@ -77,7 +80,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Does the next thing; the entry that it handles, if that is what it does.
+    /// Does the next step. Returns the entry that it handles, if any.
     fn step(&mut self, hardware: &mut Hardware) -> Option<u64> {
         match &mut self.next {
             Next::Begin => {
@@ -110,7 +113,7 @@ impl Driver {
         }
     }
 
-    /// How many entries may come before the next thing.
+    /// The number of entries that may come before the next step.
     fn room(&self) -> u32 {
         match self.next {
             Next::Pass(_) => ENTRIES / 4 - 1,
@@ -119,8 +122,8 @@ impl Driver {
     }
 }
 
-/// Whether something was asked, and the answer has come true: the driver's count is there, or between two batches it is where the
-/// hardware is.
+/// Returns whether there was a question, and its answer has come true: the driver's count is there,
+/// or between two batches it is where the hardware is.
 fn is_settled(asked: u64, driver: &Driver, hardware: &Hardware) -> bool {
     let between = matches!(driver.next, Next::Begin);
     between && (driver.handled >= asked || RING.is_empty(driver.handled, hardware.wptr()))
@@ -129,8 +132,8 @@ fn is_settled(asked: u64, driver: &Driver, hardware: &Hardware) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// What has been there when somebody asked is not handled any more when the driver is where he was told; without an overflow each
-    /// entry is handled once, in its order.
+    /// Entries that were there at a question are not handled any more when the driver is at the
+    /// position in the answer; without an overflow each entry is handled once, in its order.
     #[test]
     fn what_is_settled_stays_so(steps in steps()) {
         let mut hardware = Hardware {
@@ -142,7 +145,7 @@ proptest! {
             overflows: 0,
         };
         let mut driver = Driver { handled: 0, next: Next::Begin };
-        // What the driver's count will be, and the first entry that is not meant.
+        // The driver's future count, and the first entry that is not meant.
         let mut asked: Vec<(u64, u64)> = Vec::new();
         let (mut settled, mut expected, mut room) = (0, 0, u32::MAX);
         for step in steps {
@@ -190,7 +193,8 @@ proptest! {
     }
 }
 
-/// The driver has gone on by a batch that the hardware does not know of yet, and this is where that says it has come past it.
+/// The driver has gone on by a batch that the hardware does not know of yet, and reaches the
+/// hardware's position by it.
 #[test]
 fn nothing_is_found_again_that_is_handled() {
     let (bytes, batch) = (ENTRIES * ENTRY_BYTES, BATCH * ENTRY_BYTES);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Properties of what is known of a time.
+//! Properties of the estimate of a time.
 
 use hw::latency_average::LatencyAverage;
 use proptest::prelude::*;
@@ -11,14 +11,14 @@ fn after(times: &[i64]) -> LatencyAverage {
 }
 
 proptest! {
-    /// It comes near to what is always the same.
+    /// The estimate approaches a time that is always the same.
     #[test]
     fn it_is_found(us in 0i64..1_000_000) {
         let found = after(&[us; 256]).times_ms(1000);
         prop_assert!((us - 4..=us).contains(&found), "{found} of {us}");
     }
 
-    /// One time, whatever it was, does not make it more than a quarter longer, once it is at all known.
+    /// No single time makes it more than a quarter longer, once it is known at all.
     #[test]
     fn one_tells_little(us in 1000i64..1_000_000, other in any::<i64>()) {
         let mut usual = after(&[us; 256]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the SMU measures, and what tools get of it.
+//! The SMU's measurements, and the values for tools.
 
 use hw::smu::graphics_millivolts;
 use hw::smu::link::{PcieLink, UNKNOWN};
@@ -112,7 +112,7 @@ fn what_tools_read() {
     assert_eq!(long(&data, 0x50) as u32, metrics.busy_count[0]);
     assert_eq!(long(&data, 0x54) as u32, metrics.busy_count[1]);
     assert_eq!(long(&data, 0x60), metrics.time);
-    // Not known: how busy video is, a second one's clocks, voltages; and what lies between fields.
+    // Not known: load of video, a second one's clocks, voltages; and the gaps between fields.
     for at in [0x14, 0x32, 0x34, 0x40, 0x42, 0x4e, 0x68, 0x6a, 0x6c, 0x6e] {
         assert_eq!(half(&data, at), u16::MAX, "{at:#x}");
     }
@@ -162,7 +162,7 @@ proptest! {
 #[test]
 fn voltage_of_a_code() {
     assert_eq!([0, 112, 247].map(graphics_millivolts), [1550, 850, 6]);
-    // Those by which it is off, and a bit that is not the code's.
+    // Those that mean off, and a bit that does not belong to the code.
     assert_eq!([248, 255].map(graphics_millivolts), [0, 0]);
     assert_eq!(graphics_millivolts(0x100 | 112), 850);
 }

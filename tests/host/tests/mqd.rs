@@ -232,11 +232,11 @@ fn registers_that_hold_what_they_are_to_hold_are_not_written() {
     for (n, value) in &writes {
         assert_eq!(after.dwords()[*n as usize], *value);
     }
-    // What differs.
+    // The differences.
     for dword in [128, 146, 181] {
         assert!(is_written(dword), "{dword}");
     }
-    // What does something: states, pointers, the doorbell.
+    // Values with an effect: states, pointers, the doorbell.
     for dword in [132, 135, 138, 143, 145, 160, 162, 167, 168, 169, 182, 183] {
         assert!(is_written(dword), "{dword}");
     }
@@ -304,7 +304,7 @@ proptest! {
         prop_assert_eq!(image.resume_write_pointer(), read);
     }
 
-    /// Whatever is saved, also as the size of the ring: 0 to 63 of its field.
+    /// Any saved values, also of the ring's size: 0 to 63 of its field.
     #[test]
     fn no_saved_image_is_too_bad(read: u32, write: u64, size in 0u32..64) {
         let mut dwords = *saved(read, write).dwords();
@@ -342,7 +342,8 @@ fn kernel_and_pm4_queues_differ_in_their_bits() {
     assert_eq!(kernel.dwords()[145] >> 28, 0b1101);
 }
 
-/// An MI210 of which another CU of each engine is fused off, of engine 2 two more, and of engines 6 and 7 none.
+/// An MI210 of which another CU of each engine is fused off, two more of engine 2, and none of
+/// engines 6 and 7.
 fn cus() -> ComputeUnits {
     const OFF: [u32; 8] = [
         1,
@@ -357,7 +358,7 @@ fn cus() -> ComputeUnits {
     ComputeUnits::new(&MI210, |_, engine, _| OFF[engine as usize]).unwrap()
 }
 
-/// The hardware numbers the CUs that work, whichever those are.
+/// The hardware numbers the working CUs, whichever those are.
 #[test]
 fn a_mask_of_all_cus_has_as_many_low_bits_as_work() {
     const ALL: [u32; 8] = [
@@ -383,7 +384,7 @@ fn neighbours_in_a_mask_are_in_different_engines() {
         cu_mask::spread(&cus(), 0, |bit| bit == 103),
         Some([0, 0, 0, 0, 0, 0, 0, 1 << 13])
     );
-    // Bits beyond the last CU are nobody's.
+    // Bits beyond the last CU have no meaning.
     assert_eq!(cu_mask::spread(&cus(), 0, |bit| bit >= 104), None);
     assert_eq!(cu_mask::spread(&cus(), 0, |_| false), None);
     assert_eq!(MI210.mqd.cu_masks, [23, 24, 26, 27, 39, 40, 41, 42]);

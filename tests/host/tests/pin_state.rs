@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Nobody's place is taken away: a buffer never moves while anybody relies on where it is.
+//! No place in use is taken away: a buffer never moves while a user relies on its place.
 
 use hw::pin_state::PinState;
 use proptest::prelude::*;
 
-/// What may be asked of a buffer.
+/// The requests to a buffer.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Pin,
@@ -38,11 +38,12 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
 }
 
 proptest! {
-    /// Whoever was told that it stays finds it there until they have given it back.
+    /// A user that was told that it stays finds it there until it has given it back.
     #[test]
     fn stays_where_it_is_relied_upon(asks in asks()) {
         let mut stay = PinState::new();
-        // Where it is, where a move leads, who pinned it, who shares it: told and not.
+        // Its place, the target of a move, the number of pins, the users that share it: told and
+        // not.
         let (mut home, mut to, mut pins, mut shared) = (true, None, 0u32, [0u32; 2]);
         let (mut in_vram, mut asked_back) = (0u32, false);
         for ask in asks {
@@ -105,14 +106,16 @@ proptest! {
             prop_assert_eq!(stay.is_shared(), shared[0] != 0);
             prop_assert_eq!(stay.is_stuck(), pins + shared[1] + in_vram != 0 || stay.is_orphan());
             prop_assert!(in_vram == 0 || (home && to.is_none()));
-            // Nobody is given a place that it is about to leave, and who shares it finds it mapped for its own process too.
+            // No user gets a place that the buffer is about to leave, and a user that shares it
+            // finds it mapped for its own process too.
             prop_assert!(to.is_none() || !(stay.is_mappable(home, false) || stay.may_move()));
             prop_assert!(to.is_some() || shared == [0, 0] || stay.is_mappable(home, true));
         }
     }
 }
 
-/// Another device has mapped it since somebody looked whether it can come home: it stays, and comes home later.
+/// Another device has mapped it since the check whether it can move back: it stays, and moves back
+/// later.
 #[test]
 fn shared_since_somebody_looked() {
     let mut stay = PinState::new();
@@ -124,6 +127,6 @@ fn shared_since_somebody_looked() {
     assert!(!stay.start_move(false));
     assert!(stay.unshare(false));
     assert!(stay.start_move(false));
-    // While it moves nobody is given it.
+    // While it moves no user gets it.
     assert!(!stay.share(false, false));
 }

@@ -17,7 +17,7 @@ fn doorbell(slice: u16, slot: u16) -> Doorbell {
     slice.doorbell(DoorbellSlot::new(slot).unwrap())
 }
 
-/// Opcode and dwords that a type-3 header says.
+/// Opcode and dwords in a type-3 header.
 fn parse(header: u32) -> (u32, usize) {
     assert_eq!(header >> 30, 3);
     assert_eq!(header & 0xff, 0);
@@ -182,7 +182,7 @@ fn headers_tell_the_length() {
 }
 
 proptest! {
-    /// Nothing that a caller passes leaks into another field.
+    /// No argument leaks into another field.
     #[test]
     fn fields_keep_to_their_bits(pasid: u16, queues: u32, quantum: u32, dwords: u32, processes: u32) {
         let process = MapProcess {

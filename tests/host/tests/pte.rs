@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Page-table entries, bit by bit as the specification has them.
+//! Page-table entries, bit by bit as in the specification.
 
 use hw::asic::gfx90a::MI210;
 use hw::no_retry::{self, NoRetryTables};

@@ -9,14 +9,14 @@ fn sizes() -> impl Strategy<Value = RingSize> {
     (10u32..16).prop_map(|order| RingSize::new(1 << order).unwrap())
 }
 
-/// Byte counts of whole dwords, near zero and near where they would end.
+/// Byte counts of whole dwords, near zero and near their limit.
 fn positions() -> impl Strategy<Value = u64> {
     prop_oneof![0u64..1 << 20, (1u64 << 60)..(1 << 60) + (1 << 20)].prop_map(|n| n * 4)
 }
 
 proptest! {
-    /// What a scheduler gives a ring by its credits fits there, as dwords and as jobs; and a ring with nothing in it takes any job
-    /// that ever fits.
+    /// Jobs that a scheduler gives a ring by its credits fit there, in dwords and in number; and an
+    /// empty ring takes any job that ever fits.
     #[test]
     fn jobs_fit_by_their_credits(
         dwords in 1u32..1 << 20,
@@ -61,7 +61,7 @@ proptest! {
                 let free = size.free(read, write).unwrap();
                 prop_assert!(used + free <= size.bytes());
                 prop_assert_eq!(free, size.capacity().saturating_sub(used));
-                // What a writer may add never makes the pointers meet.
+                // A writer can never make the pointers meet.
                 if free > 0 {
                     prop_assert_ne!(size.dword_at(write + free), size.dword_at(read));
                 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whatever others take, each party of a share gets its least.
+//! Each party of a share gets its minimum, whatever others take.
 
 use hw::share::FairShare;
 use proptest::prelude::*;
 
 proptest! {
-    /// Parties take what they may, in any order and amounts; then each can still have its least, all at once.
+    /// Parties take any amounts up to their limits, in any order; then each can still have its
+    /// minimum, all at once.
     #[test]
     fn each_gets_its_least(
         all in 1u64..1 << 40,
@@ -35,7 +36,7 @@ proptest! {
         prop_assert!(own.iter().sum::<u64>() <= all);
     }
 
-    /// Who is alone gets all but what is kept.
+    /// A party that is alone gets all except the reserve.
     #[test]
     fn one_alone(all in 1u64..1 << 40, kept in 0u64..1 << 40, parties in 1u64..2000) {
         let share = FairShare::new(all, kept, parties);

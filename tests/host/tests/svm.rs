@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! SvmAttributes of shared virtual memory against an account page by page.
+//! Attributes of shared virtual memory against a model page by page.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 const PAGES: u64 = 48;
 const FIRST: u64 = 0x7000_0000_0000;
 
-/// A container that can be given no more room than was asked for.
+/// A container that gets no more room than was requested.
 #[derive(Default)]
 struct Tree {
     by_end: BTreeMap<u64, (VaRange, SvmAttributes)>,
@@ -107,7 +107,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is told of pages, from what was said of each.
+/// Attributes of pages, from those set for each.
 fn told(
     pages: &[Option<SvmAttributes>],
     initial: SvmAttributes,
@@ -214,7 +214,7 @@ proptest! {
         }
     }
 
-    /// What is alike is one range once it was set as one, however it came about.
+    /// Equal neighbours are one range once they were set as one, however they came about.
     #[test]
     fn set_as_one(steps in prop::collection::vec(steps(), 1..20)) {
         let mut map = AttributeMap::new(Tree::default(), SvmAttributes::default());
@@ -392,7 +392,7 @@ fn ping_pong_ends_and_begins_again() {
         assert!(!known.is_on(piece, now + 1000));
         assert!(!known.is_on(range(1, 1), now));
     }
-    // One that goes there now and then is no matter.
+    // An occasional move there does not matter.
     for n in 0..10 {
         let now = 100_000 + n * 1000;
         known.moved(range(1, 1), now, now);
@@ -400,7 +400,7 @@ fn ping_pong_ends_and_begins_again() {
     }
 }
 
-/// What goes to and fro does so as other pieces each time, where the process changes memory beside it.
+/// Ping-pong moves other pieces each time, where the process changes memory beside it.
 #[test]
 fn ping_pong_of_other_pieces() {
     let mut known = PingPong::new();
@@ -414,7 +414,7 @@ fn ping_pong_of_other_pieces() {
     assert!(!known.is_on(range(16, 1), 3));
 }
 
-/// Where each move takes seconds, it is a row all the same.
+/// Where each move takes seconds, it is a series all the same.
 #[test]
 fn ping_pong_of_a_busy_machine() {
     let mut known = PingPong::new();
@@ -429,7 +429,8 @@ fn ping_pong_of_a_busy_machine() {
 }
 
 proptest! {
-    /// Whatever goes there in between, of two that are wanted all the time neither goes there more than three times a second.
+    /// With any moves in between, of two that are wanted all the time neither goes there more than
+    /// three times a second.
     #[test]
     fn ping_pong_is_bounded(steps in prop::collection::vec((0u64..40, 0u64..50), 1..400)) {
         let mut known = PingPong::new();

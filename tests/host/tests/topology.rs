@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Topology texts, read as libhsakmt reads them, and facts of the ASIC.
+//! Topology texts, read in libhsakmt's way, and facts of the ASIC.
 
 use hw::asic::gfx90a::MI210;
 use hw::asic::{Asic, KNOWN_DEVICES};
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::fmt::Display;
 
-/// Reads `%s %llu\n` lines until one does not fit, and gives back what is left.
+/// Reads `%s %llu\n` lines until one does not fit. Returns the rest, too.
 fn scan(text: &str) -> (HashMap<String, u64>, String) {
     let mut properties = HashMap::new();
     let mut rest = text;
@@ -110,7 +110,8 @@ fn a_gpu_node_says_what_libhsakmt_needs() {
     ] {
         assert_eq!(p.get(name), Some(&value), "{name}");
     }
-    // Doorbell type 2, on-chip ECC, the revision; no SVM, no debugger, no RAS events, no per-queue reset.
+    // Doorbell type 2, on-chip ECC, the revision; no SVM, no debugger, no RAS events, no per-queue
+    // reset.
     let capability = p["capability"];
     assert_eq!(capability >> 12 & 3, 2);
     assert_eq!(capability >> 26 & 1, 1);
@@ -168,7 +169,7 @@ fn caches() -> Vec<CacheRecord> {
     cus().caches(0).collect()
 }
 
-/// The processors that a cache's text says it serves.
+/// The processors that a cache serves according to its text.
 fn siblings(cache: &CacheRecord) -> Vec<u32> {
     let text = cache.to_string();
     assert!(text.len() < 4096);
@@ -202,7 +203,7 @@ fn each_kind_of_cache_serves_every_cu_once() {
         })
         .collect();
     assert_eq!(working.len(), 104);
-    // Level, KiB, type, how many there are, CUs of each at most.
+    // Level, KiB, type, number, CUs of each at most.
     let kinds = [
         (1, 16, 9, 104, 1),
         (1, 32, 10, 56, 2),
@@ -252,14 +253,14 @@ proptest! {
         let cus = ComputeUnits::new(&MI210, |_, engine, _| inactive[engine as usize]);
         prop_assert_eq!(cus.map_or(0, |cus| cus.count()), working);
         if let Some(cus) = cus {
-            // Each serves all, whatever is missing.
+            // Each serves all, whichever CUs are missing.
             let last = cus.caches(0).last().unwrap();
             prop_assert_eq!(siblings(&last).len() as u32, working);
             prop_assert_eq!(cus.caches(0).filter(|cache| cache.cache_type == 9 && cache.level == 1).map(|cache| siblings(&cache).len() as u32).sum::<u32>(), 2 * working);
             let masks = cu_mask::spread(&cus, 0, |_| true).unwrap();
-            // As many as work, from bit 0 on.
+            // As many as the working ones, from bit 0 on.
             prop_assert!((0..).zip(masks).all(|(engine, mask)| mask + 1 == 1 << cus.mask(0, engine, 0).count_ones()));
-            // Each bit is another CU, and those are all that a mask of all has.
+            // Each bit is another CU, and together they are the CUs of a full mask.
             let mut seen = [0; cu_mask::MAX_WORDS];
             for n in 0..working {
                 let one = cu_mask::spread(&cus, 0, |bit| bit == n).unwrap();

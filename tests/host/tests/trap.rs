@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The page of the trap handler. What the code does is tested where it runs, on shaders.
+//! The page of the trap handler. The code's function is tested where it runs, on shaders.
 
 use hw::asic::gfx90a::MI210;
 use hw::trap::{SecondLevelTrap, TrapHandler, BYTES, MEMORY, PAGE};
 use hw::va::{canonical, VaRange};
 use proptest::prelude::*;
 
-/// Where a branch at dword `at` leads to, a dword.
+/// The target of a branch at dword `at`, a dword.
 fn branch(at: usize) -> usize {
     let word = MI210.trap[at];
     assert_eq!(word >> 16, 0xbf82, "no s_branch at dword {at}: {word:#x}");
@@ -50,7 +50,7 @@ proptest! {
         let page = if upper { page | 0xffff_8000_0000_0000 } else { page };
         let handler = TrapHandler::in_page(page);
         let [code_lo, code_hi, memory_lo, memory_hi] = handler.registers();
-        // As the handler itself does it: << 8, and the sign of bit 47.
+        // The handler's own computation: << 8, and the sign of bit 47.
         let extended = |lo: u32, hi: u32| ((u64::from(hi) << 32 | u64::from(lo)) << 24) as i64 >> 16;
         prop_assert_eq!(extended(code_lo, code_hi) as u64, page);
         prop_assert_eq!(extended(memory_lo, memory_hi) as u64, page + MEMORY as u64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ranges of GPU addresses, and how a mapping is cut into table entries.
+//! Ranges of GPU addresses, and the split of a mapping into table entries.
 
 use hw::pte::{Coherence, MemoryResidence, PageAccess, Pde, Pte};
 use hw::va::{
@@ -37,7 +37,8 @@ fn mappings() -> impl Strategy<Value = (VaRange, u64)> {
     ranges().prop_flat_map(|range| (Just(range), physical(range.start())))
 }
 
-/// The fragment that the first page of a block of the mapping must have, found by trying all orders.
+/// The fragment that the first page of a block of the mapping must have, found by trying all
+/// orders.
 fn naive_fragment(va: u64, address: u64, remaining: u64, most: u32) -> u32 {
     (0..=most)
         .rev()

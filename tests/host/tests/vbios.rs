@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A card's BIOS, damaged ones too, and the SMU's table of limits in it. The image is made up; its layout is that of the kernel's headers.
+//! A card's BIOS, damaged ones too, and the SMU's table of limits in it. The image is made up; its
+//! layout is that of the kernel's headers.
 
 use hw::smu::limits::{SmuLimits, BYTES};
 use hw::vbios::{length, TableRevision, Vbios, VbiosError, VbiosTableKind, HEADER_BYTES};
 use proptest::prelude::*;
 
 const IMAGE: usize = 8 * 512;
-/// Where things are in it.
+/// Places in it.
 const HEADER: usize = 0x100;
 const LIST: usize = 0x200;
 const FIRMWARE: usize = 0x300;
@@ -17,7 +18,7 @@ const LIMITS: usize = POWER + 482;
 const FIRMWARE_BYTES: usize = 0x54;
 const BOARD_BYTES: usize = 172;
 const POWER_BYTES: usize = 482 + BYTES;
-/// What the board puts into the limits, and where.
+/// The board's part of the limits.
 const OF_BOARD: std::ops::Range<usize> = 0x250..0x2f8;
 
 fn half(image: &mut [u8], at: usize, value: usize) {
@@ -75,7 +76,7 @@ fn read(image: &[u8]) -> Result<SmuLimits, VbiosError> {
     SmuLimits::new(&Vbios::new(image)?)
 }
 
-/// What is wrong when `change` has been made.
+/// The damage after `change`.
 fn after(change: impl FnOnce(&mut Vec<u8>)) -> VbiosError {
     let mut image = whole();
     change(&mut image);
@@ -119,7 +120,7 @@ fn what_is_behind_the_image_does_not_count() {
 fn no_image() {
     assert_eq!(length(&[]), Err(VbiosError::NoImage([0, 0])));
     assert_eq!(length(&[0xff; 60]), Err(VbiosError::NoImage([0xff, 0xff])));
-    // Another maker's, and one of no length.
+    // Another vendor's, and one of no length.
     for (at, value) in [(0x31, b'8'), (2, 0), (0, 0x54)] {
         assert!(matches!(
             after(|image| image[at] = value),
@@ -160,7 +161,7 @@ fn tables_that_are_not_there() {
         // A list that ends before.
         let short = after(|image| half(image, LIST, 4 + 2 * number));
         if kind == VbiosTableKind::Board {
-            // Others are looked for first.
+            // Others are searched first.
             assert!(matches!(short, VbiosError::Missing(_)));
         } else {
             assert_eq!(short, VbiosError::Missing(kind));
@@ -197,7 +198,7 @@ fn tables_that_are_others() {
         after(|image| image[FIRMWARE + 0x3c] = 7),
         VbiosError::Elsewhere(7)
     );
-    // Older ones do not say that.
+    // Older ones do not have that field.
     let mut image = whole();
     image[FIRMWARE + 3] = 2;
     image[FIRMWARE + 0x3c] = 7;
@@ -238,7 +239,7 @@ fn limits_that_are_not_sane() {
     }
 }
 
-/// Whatever is read of `image`, it is of it, and sane.
+/// All data that is found in `image` is inside of it, and sane.
 fn search(image: &[u8]) {
     let _ = length(image);
     let Ok(bios) = Vbios::new(image) else {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is asked for beyond what there is can move out, and what has is paid for.
+//! Requests beyond the available memory are for buffers that can move out, and those that have are
+//! paid for.
 
 use hw::vram_backing::VramBacking;
 use proptest::prelude::*;
 
 proptest! {
-    /// Buffers come, move out and home, and go, in any order, as far as system memory allows.
+    /// Buffers come, move out and back, and go, in any order, as far as system memory allows.
     #[test]
     fn what_is_away_is_paid_for(
         usable in 0u64..1000,
@@ -27,7 +28,7 @@ proptest! {
                 }
                 (1, Some(at)) if !buffers[at].1 => {
                     let missing = cover.missing(0, buffers[at].0);
-                    // Of more than there is all can move.
+                    // If the requests exceed the memory, all of them can move.
                     prop_assert!(missing == 0 || cover.asked() <= usable);
                     if taken + missing <= limit {
                         taken += missing;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Who is away comes home, and who wants room gets it, whatever others do.
+//! An evicted process comes back, and a request for room is served, whatever others do.
 
 use hw::vram_fairness::{turn_ms, VramWait, TURN_MS};
 use proptest::prelude::*;
@@ -12,7 +12,8 @@ fn waits() -> impl Strategy<Value = VramWait> {
     ]
 }
 
-/// A process that is served for `serve` ms, comes again after `pause`, and since when it waits, if it does.
+/// A process that is served for `serve` ms, comes again after `pause`, and since when it waits, if
+/// it does.
 #[derive(Clone, Debug)]
 struct Party {
     took: Option<i64>,
@@ -44,7 +45,7 @@ fn parties() -> impl Strategy<Value = Vec<Party>> {
 }
 
 proptest! {
-    /// Of two kinds one goes first, and as time goes on that does not change.
+    /// One of two kinds has priority, and as time goes on that does not change.
     #[test]
     fn one_goes_first(one in waits(), other in waits(), later in 0i64..1_000_000) {
         let after = |wait| match wait {
@@ -59,8 +60,8 @@ proptest! {
         }
     }
 
-    /// Parties that are served one at a time, and come again and again: none waits for longer than its own turn and once for each of
-    /// the others.
+    /// Parties that are served one at a time, and come again and again: none waits for longer than
+    /// its own time slice and once for each of the others.
     #[test]
     fn nobody_waits_for_ever(mut parties in parties()) {
         let once: i64 = parties.iter().map(|party| party.serve).sum();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the host reaches of the device, and which block an access is for: registers (BAR5), configuration space, doorbells (BAR2); BAR0 is [`crate::bar0`].
+//! Accesses of the host to the device, and the blocks that handle them: registers (BAR5),
+//! configuration space, doorbells (BAR2). BAR0 is [`crate::bar0`].
 
 use std::sync::PoisonError;
 
@@ -98,7 +99,7 @@ impl Gpu {
             return Ok(());
         }
         if bif::flush(&self.regs, reg) != bif::Flush::Neither {
-            // Nothing is buffered between the CPU and VRAM.
+            // There is no buffer between the CPU and VRAM.
             return Ok(());
         }
         self.regs.check("write", reg)?;
@@ -135,18 +136,19 @@ impl Gpu {
         self.write_plain(reg, value)
     }
 
-    /// Registers that store what is written, some with an effect besides.
+    /// Registers that store the written value, some of them with an effect besides.
     fn write_plain(&self, reg: Reg, value: u32) -> Result<()> {
         let regs = &self.regs;
         let stored = match reg {
             nbio::GPU_HDP_FLUSH_REQ => {
-                // Each client has a bit; one's request does not take away what another waits for.
+                // Each client has a bit; one client's request does not clear the bit that another
+                // waits for.
                 regs.or(nbio::GPU_HDP_FLUSH_DONE, value);
                 value
             }
             athub::ATC_VMID_PASID_MAPPING_UPDATE_STATUS => regs.get(reg) & !value,
             gc::RLC_CAPTURE_GPU_CLOCK_COUNT => {
-                // The count stands while the RLC does.
+                // The count stands still while the RLC does.
                 if self.psp.clock_counts(self) {
                     let now = self.clock.now();
                     regs.set(gc::RLC_GPU_CLOCK_COUNT_LSB, now as u32);
@@ -242,7 +244,7 @@ fn pasid_mapping(reg: Reg) -> Option<u32> {
     }
 }
 
-/// For messages about accesses of a width that no register has.
+/// The error for an access of a width that no register has.
 pub fn bad_access(access: Access, region: &'static str, offset: u64, size: usize) -> ModelError {
     ModelError::Access {
         access: access.name(),

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How busy the engines are, for who measures that.
+//! Load of the engines, for readers that measure it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What was long ago counts little: after so long, a third of what it did.
+/// Time constant of the average: after so long, the past counts for a third.
 const MEMORY: Duration = Duration::from_millis(100);
 
 struct State {
-    /// Who is at work.
+    /// Number of active workers.
     workers: u64,
-    /// Up to when the rest counts.
+    /// Time up to which the rest has been accounted.
     until: Instant,
     /// 0 idle, 1 busy, as a moving average.
     level: f64,
     busy: Duration,
 }
 
-/// How much of the time somebody is at work.
+/// The part of the time with at least one active worker.
 pub struct Meter(Mutex<State>);
 
 impl Default for Meter {
@@ -52,29 +52,29 @@ impl Meter {
         self.now().workers += 1;
     }
 
-    /// It has ended.
+    /// Work ends.
     pub fn end(&self) {
         let mut state = self.now();
         state.workers = state.workers.saturating_sub(1);
     }
 
-    /// How much of the time there was work lately.
+    /// The load of the recent past, in percent.
     pub fn percent(&self) -> u16 {
         (self.now().level * 100.0).round() as u16
     }
 
-    /// For how long there was work, ever.
+    /// The total time with work.
     pub fn busy(&self) -> Duration {
         self.now().busy
     }
 }
 
-/// What is measured.
+/// The measured loads.
 #[derive(Default)]
 pub struct Activity {
     /// Waves.
     pub gfx: Meter,
-    /// Waves, and packets of SDMA: what reads and writes memory.
+    /// Waves, and packets of SDMA: the users of memory.
     pub memory: Meter,
 }
 
@@ -85,7 +85,7 @@ impl Activity {
         self.memory.begin();
     }
 
-    /// It has ended.
+    /// A group of waves ends.
     pub fn end_waves(&self) {
         self.gfx.end();
         self.memory.end();

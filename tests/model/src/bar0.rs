@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! BAR0: the driver's way to VRAM, which the HDP has to lead there.
+//! BAR0: the driver's path to VRAM, which the HDP has to route there.
 //!
-//! The client has mapped VRAM, so that nothing of what goes through the BAR is seen; where the registers lead
-//! elsewhere is, and ends the run where it would matter.
+//! The client has mapped VRAM, so accesses through the BAR are invisible here. Registers that route
+//! them elsewhere are visible, and end the run where it would matter.
 
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -11,14 +11,15 @@ use crate::memory::{Phys, Space};
 use crate::regs::{hdp, mmhub, Reg};
 
 impl Gpu {
-    /// Whether the HDP leads byte 0 of BAR0 to the first byte of VRAM.
+    /// Returns whether the HDP routes byte 0 of BAR0 to the first byte of VRAM.
     pub fn bar0_is_vram(&self) -> bool {
         let base = u64::from(self.regs.get(hdp::HDP_NONSURFACE_BASE)) << 8
             | u64::from(self.regs.get(hdp::HDP_NONSURFACE_BASE_HI)) << 40;
         base == u64::from(self.regs.get(mmhub::MC_VM_FB_LOCATION_BASE)) << 24
     }
 
-    /// The PSP gets an address: of memory that the driver has written through BAR0, or that tables lead to which it has.
+    /// Checks BAR0 when the PSP gets an address: the driver has written the memory there, or the
+    /// tables that lead to it, through BAR0.
     pub fn check_bar0(&self) -> Result<()> {
         if self.bar0_is_vram() {
             return Ok(());
@@ -29,7 +30,8 @@ impl Gpu {
         ))
     }
 
-    /// `reg` was written: BAR0 goes on to lead to VRAM as long as tables there are in use.
+    /// Checks a write to `reg`: BAR0 must continue to lead to VRAM as long as tables there are in
+    /// use.
     pub(crate) fn check_lead(&self, reg: Reg, value: u32) -> Result<()> {
         let leads = [hdp::HDP_NONSURFACE_BASE, hdp::HDP_NONSURFACE_BASE_HI].contains(&reg);
         let mut hubs = HubId::ALL.into_iter();
@@ -40,12 +42,12 @@ impl Gpu {
         Ok(())
     }
 
-    /// BAR0 without a mapping of the client: reads VRAM.
+    /// Reads VRAM, for BAR0 without a mapping of the client.
     pub fn read_vram(&self, addr: u64, data: &mut [u8]) -> Result<()> {
         self.bus.view().read(in_vram(addr), data)
     }
 
-    /// BAR0 without a mapping of the client: writes VRAM.
+    /// Writes VRAM, for BAR0 without a mapping of the client.
     pub fn write_vram(&self, addr: u64, data: &[u8]) -> Result<()> {
         self.bus.view().write(in_vram(addr), data)
     }

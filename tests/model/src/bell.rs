@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a thread waits for that often comes at once: a thread that has just done something looks for a while before it sleeps, as waking takes
-//! longer than most of what is to be done then.
+//! A notification that a thread polls for a while before it sleeps. Most events come soon after the
+//! thread's last action, and a wake-up takes longer than most of the work then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, MutexGuard};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::clock::wait_until;
 
-/// How long it looks, from when it did something.
+/// Polling time after the thread's last action.
 pub const LOOK: Duration = Duration::from_micros(50);
 
-/// Rung when there may be something to do.
+/// A bell that is rung when there may be work.
 #[derive(Default)]
 pub struct Bell {
     rings: AtomicU64,
@@ -20,18 +20,19 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Whoever waits looks again what there is to do.
+    /// Makes the waiters check again for work.
     pub fn ring(&self) {
         self.rings.fetch_add(1, Ordering::Release);
         self.sleepers.notify_all();
     }
 
-    /// How often it was rung. To be asked before one looks what there is to do.
+    /// The number of rings so far. A waiter must read it before it checks for work.
     pub fn rings(&self) -> u64 {
         self.rings.load(Ordering::Acquire)
     }
 
-    /// Waits until it was rung more often than `rings`, or `end` is reached; whether it was. Others have the processor meanwhile if they want it.
+    /// Waits until the bell was rung more often than `rings`, or `end` is reached. Returns whether
+    /// it was rung. Yields the processor meanwhile.
     pub fn comes(&self, rings: u64, end: Instant) -> bool {
         while self.rings() == rings {
             if Instant::now() >= end {
@@ -42,7 +43,7 @@ impl Bell {
         true
     }
 
-    /// Sleeps without the lock until it is rung or `until` is reached.
+    /// Sleeps without the lock until the bell is rung or `until` is reached.
     pub fn sleep<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the board gives its GPU: memory, the flash chip with the BIOS, and how far its firmware has come.
+//! The board around the GPU: memory, the flash chip with the BIOS, and the progress of its
+//! firmware.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,34 +12,35 @@ use crate::psp::start::Start;
 
 /// ROM_INDEX: byte offset in the flash chip.
 const OFFSET: u32 = 0x1ff_ffff;
-/// The number of a board that is not given one.
+/// The default number of a board.
 const SERIAL: u64 = 0x0001_0203_90a0_0210;
-/// What a flash chip reads where nothing was written to it.
+/// A blank flash chip's bytes.
 const BLANK: u8 = 0xff;
 
 /// A board.
 #[derive(Debug, Clone, Default)]
 pub struct Board {
-    /// The number that its maker gave it.
+    /// The number from its maker.
     pub serial: u64,
     /// Bytes of VRAM, a power of two.
     pub vram: u64,
-    /// How many of them are behind BAR0, a power of two.
+    /// The number of them behind BAR0, a power of two.
     pub bar0: u64,
     /// Contents of the flash chip; blank behind its end.
     pub rom: Vec<u8>,
-    /// How far its firmware has come.
+    /// The progress of its firmware.
     pub start: Start,
-    /// Whose signatures its PSP takes.
+    /// The signatures that its PSP accepts.
     pub signatures: Signatures,
-    /// What its PSP gets wrong.
+    /// The faults of its PSP.
     pub faults: Faults,
     /// The folder of the devices behind the same PCI Express switch, if it is behind one.
     pub switch: Option<PathBuf>,
 }
 
 impl Board {
-    /// A board with `vram` bytes of VRAM, a blank flash chip, the customary number, and its firmware up.
+    /// Creates a board with `vram` bytes of VRAM, a blank flash chip, the default number, and its
+    /// firmware up.
     pub fn new(vram: u64) -> Board {
         Board {
             serial: SERIAL,
@@ -53,13 +55,13 @@ impl Board {
 #[derive(Debug)]
 pub struct Rom {
     image: Vec<u8>,
-    /// What it has now: less than that, or other bytes.
+    /// Its present content: less than that, or other bytes.
     chip: Mutex<Vec<u8>>,
     at: AtomicU32,
 }
 
 impl Rom {
-    /// The chip with `image` in it.
+    /// Creates the chip with `image` in it.
     pub fn new(image: Vec<u8>) -> Rom {
         Rom {
             chip: Mutex::new(image.clone()),
@@ -68,7 +70,8 @@ impl Rom {
         }
     }
 
-    /// The chip from now on: `blank`, or `whole` as the board began, or with another byte in a place (`AT=BYTE`).
+    /// Changes the chip: to `blank`, or `whole` as at the board's beginning, or with another byte
+    /// in a place (`AT=BYTE`).
     pub fn change(&self, how: &str) -> Result<(), String> {
         let mut chip = self.chip.lock().unwrap_or_else(PoisonError::into_inner);
         match how {

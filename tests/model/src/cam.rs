@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The IH's retry CAM: of the entries that an access raises again and again while it is retried, one gets into the ring until
-//! the driver has acknowledged it.
+//! The IH's retry CAM. A retried access raises its entry again and again; the CAM lets one of these
+//! into the ring until the driver has acknowledged it.
 
-/// Places: what an entry has bits for.
+/// Number of places: entries have bits for so many.
 pub const PLACES: usize = 1 << 10;
 
-/// What entries are told apart by.
+/// The identity of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// Virtual page.
     pub page: u64,
-    /// Whose it is.
+    /// The owner of the access.
     pub pasid: u32,
 }
 
-/// What becomes of an entry.
+/// The result for an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It goes into the ring, with the number of its place.
     New(u32),
-    /// One like it has not been acknowledged yet.
+    /// An equal one has not been acknowledged yet.
     Known,
     /// There is no place.
     Full,
@@ -30,7 +30,8 @@ pub enum Verdict {
 pub struct Cam(Vec<Option<Key>>);
 
 impl Cam {
-    /// Whether an entry of `key` goes into the ring; then it has a place from now on.
+    /// Decides whether an entry of `key` goes into the ring; if so, it occupies a place from now
+    /// on.
     pub fn admit(&mut self, key: Key) -> Verdict {
         if self.0.contains(&Some(key)) {
             return Verdict::Known;
@@ -47,7 +48,7 @@ impl Cam {
         Verdict::New(place as u32)
     }
 
-    /// The driver has acknowledged place `value`; whether it was in use.
+    /// The driver acknowledges place `value`. Returns whether it was in use.
     pub fn acknowledge(&mut self, value: u32) -> bool {
         let place = self.0.get_mut(value as usize % PLACES);
         place.is_some_and(|place| place.take().is_some())

@@ -7,7 +7,7 @@ use std::time::Instant;
 /// Ticks a second of the reference clock.
 pub const HZ: u64 = 100_000_000;
 
-/// Counts from when the device was made.
+/// Counts from the device's creation.
 pub struct Clock(Instant);
 
 impl Clock {
@@ -22,7 +22,7 @@ impl Clock {
     }
 }
 
-/// Gives the lock up until `work` is notified or `until` is reached, without a limit for None.
+/// Releases the lock until `work` is notified or `until` is reached; None is no limit.
 pub fn wait_until<'a, T>(
     work: &Condvar,
     guard: MutexGuard<'a, T>,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A comparison that ends a wait: WAIT_REG_MEM of PM4 and POLL_REGMEM of SDMA encode it alike.
+//! A comparison that ends a wait. WAIT_REG_MEM of PM4 and POLL_REGMEM of SDMA have the same
+//! encoding.
 
-/// What a value is compared with, and how.
+/// A comparison: the function, the reference value and the mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition {
     func: u32,
@@ -10,8 +11,8 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// The condition of a packet: its function field, of three bits, its reference value and its mask. None for
-    /// function 7, which means nothing.
+    /// The condition of a packet: its function field, of three bits, its reference value and its
+    /// mask. None for function 7, which is undefined.
     pub fn new(func: u32, reference: u32, mask: u32) -> Option<Condition> {
         (func < 7).then_some(Condition {
             func,
@@ -20,8 +21,8 @@ impl Condition {
         })
     }
 
-    /// The same with what the mask leaves of the reference: that of a wait which writes its reference to a register
-    /// first, where the mask only says which bits of the answer count.
+    /// The same with the mask applied to the reference. It is for a wait that first writes its
+    /// reference to a register, where the mask only selects the bits of the answer that count.
     pub fn masked(&self) -> Condition {
         Condition {
             reference: self.reference & self.mask,
@@ -29,7 +30,7 @@ impl Condition {
         }
     }
 
-    /// Whether `value` ends the wait.
+    /// Returns whether `value` ends the wait.
     pub fn holds(&self, value: u32) -> bool {
         let value = value & self.mask;
         match self.func {
@@ -48,7 +49,7 @@ impl Condition {
         self.reference
     }
 
-    /// It holds whatever the value.
+    /// Returns whether it holds for any value.
     pub fn is_always(&self) -> bool {
         self.func == 0
     }

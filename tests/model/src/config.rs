@@ -16,11 +16,13 @@ const BAR_END: usize = BAR0 + 6 * 4;
 const CAP_POWER: usize = 0x50;
 const CAP_PCIE: usize = 0x64;
 const CAP_MSI: usize = 0xa0;
-/// The high byte of the PCI Express capability's device control, and in it Initiate Function Level Reset.
+/// The high byte of the PCI Express capability's device control, and in it Initiate Function Level
+/// Reset.
 const DEVICE_CONTROL_HIGH: usize = CAP_PCIE + 9;
 const INITIATE_RESET: u8 = 1 << 7;
 const PREFETCHABLE_64: u8 = 0x0c;
-/// The low byte of the power management capability's control and status, and in it the power state: 0 is D0, 3 D3hot.
+/// The low byte of the power management capability's control and status, and in it the power state:
+/// 0 is D0, 3 D3hot.
 const POWER_CONTROL: usize = CAP_POWER + 4;
 const POWER_STATE: u8 = 0x03;
 
@@ -57,8 +59,8 @@ impl Config {
         config
     }
 
-    /// As [`Config::new`], but for the BARs: their client (QEMU) shows the guest what it has itself, so that the guest would not see that they
-    /// have to be written.
+    /// As [`Config::new`], except the BARs: their client (QEMU) shows the guest its own values, so
+    /// the guest would not notice that they have to be written.
     pub fn cleared(&self, bar0: u64) -> Config {
         let mut config = Config::new(bar0);
         config.bytes[BAR0..BAR_END].copy_from_slice(&self.bytes[BAR0..BAR_END]);
@@ -85,7 +87,8 @@ impl Config {
         }
     }
 
-    /// Power management capability, version 3: D0 and D3hot, from which it comes back with all that it has (No_Soft_Reset).
+    /// Power management capability, version 3: D0 and D3hot, from which it comes back with all of
+    /// its state (No_Soft_Reset).
     fn power(&mut self) {
         let at = CAP_POWER;
         self.put16(at, 0x01 | (CAP_PCIE as u16) << 8, 0);
@@ -104,8 +107,9 @@ impl Config {
         self.put32(at + 0x0c, 0x0000_0d04, 0);
         self.put16(at + 0x10, 0, 0x01fb);
         self.put16(at + 0x12, 0x0104, 0);
-        // DevCap2: AtomicOp completer, 32 and 64 bit. DevCtl2: AtomicOp requester enable and others. It is enabled
-        // from the start, by which a hypervisor tells a guest that sees no root port that atomics reach memory.
+        // DevCap2: AtomicOp completer, 32 and 64 bit. DevCtl2: AtomicOp requester enable and
+        // others. It is enabled from the start: that is how a hypervisor tells a guest without a
+        // visible root port that atomics reach memory.
         self.put32(at + 0x24, 0x0000_0180, 0);
         self.put16(at + 0x28, 0x0040, 0x745f);
         self.put32(at + 0x2c, 0x0000_001e, 0);
@@ -130,7 +134,8 @@ impl Config {
         }
     }
 
-    /// Writes what is writeable; whether a function level reset is asked for, which no bit remembers.
+    /// Writes the writable bits. Returns whether a function level reset is requested, which no bit
+    /// remembers.
     #[must_use]
     pub fn write(&mut self, offset: u64, data: &[u8]) -> bool {
         let mut resets = false;
@@ -160,17 +165,17 @@ impl Config {
         (low & !0xf) | high << 32
     }
 
-    /// PCI_COMMAND memory space enable, in D0: the device decodes its BARs.
+    /// Returns whether the device decodes its BARs: PCI_COMMAND memory space enable, in D0.
     pub fn decodes(&self) -> bool {
         self.bytes[COMMAND] & COMMAND_MEMORY != 0 && self.is_awake()
     }
 
-    /// PCI_COMMAND bus master enable, in D0.
+    /// Returns whether it is bus master: PCI_COMMAND bus master enable, in D0.
     pub fn is_master(&self) -> bool {
         self.bytes[COMMAND] & COMMAND_MASTER != 0 && self.is_awake()
     }
 
-    /// D0.
+    /// Returns whether it is in D0.
     pub fn is_awake(&self) -> bool {
         self.bytes[POWER_CONTROL] & POWER_STATE == 0
     }

@@ -3,24 +3,29 @@
 //!
 //! - `summary`: all counters, as JSON.
 //! - `state`: all registers that are not zero, see [`state`].
-//! - `firmware`: what the driver has had the PSP do, as JSON, see [`crate::psp`].
-//! - `power START`: the board's power goes off and on, see [`crate::psp::start`]; a board that was pulled out is in again.
-//! - `remove [N [LINE]]`: the board is pulled out, after N more accesses to its registers, counted from the next line of what `firmware` shows
-//!   that begins with LINE; see [`crate::removal`].
+//! - `firmware`: the driver's commands to the PSP, as JSON, see [`crate::psp`].
+//! - `power START`: the board's power goes off and on, see [`crate::psp::start`]; a board that was
+//!   pulled out is in again.
+//! - `remove [N [LINE]]`: the board is pulled out, after N more accesses to its registers, counted
+//!   from the next line of `firmware` that begins with LINE; see [`crate::removal`].
 //! - `psp-fault FAULT`: see [`crate::psp::faults::Faults::add`].
-//! - `sensors [NAME=VALUE ...]`: what the board's sensors show, then what they show now; with `default` what they began with. See
-//!   [`crate::smu::sensors`].
-//! - `flash blank`, `flash whole`, `flash AT=BYTE`: what the board's flash chip has, see [`crate::board::Rom::change`].
-//! - `crash ENGINE`: the firmware of `mec`, or of `sdma0` to `sdma4`, stops for good, see [`crate::psp::Psp::crash`].
+//! - `sensors [NAME=VALUE ...]`: new values of the board's sensors; the answer has all values. With
+//!   `default` the initial ones. See [`crate::smu::sensors`].
+//! - `flash blank`, `flash whole`, `flash AT=BYTE`: the contents of the board's flash chip, see
+//!   [`crate::board::Rom::change`].
+//! - `crash ENGINE`: the firmware of `mec`, or of `sdma0` to `sdma4`, stops for good, see
+//!   [`crate::psp::Psp::crash`].
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
-//! - `linger MS`: queues of SDMA say that they are idle only so long after they were disabled.
+//! - `linger MS`: SDMA queues report that they are idle only so long after they were disabled.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
-//! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of gfx9 without HWS.
-//! - `retry-cam off`, `retry-cam on`: whether the IH's retry CAM lets through what it should keep out, or not.
-//! - `hubs silent`, `hubs answer`: neither hub acknowledges invalidations, or both do again; so they do after a reset. `hubs silent gfx`,
-//!   `hubs silent mm`: only that hub is silent.
+//! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of
+//!   gfx9 without HWS.
+//! - `retry-cam off`, `retry-cam on`: whether the IH's retry CAM lets through the entries that it
+//!   should keep out, or not.
+//! - `hubs silent`, `hubs answer`: neither hub acknowledges invalidations, or both do again, as
+//!   after a reset. `hubs silent gfx`, `hubs silent mm`: only that hub is silent.
 //! - `fail-copy [N]`: the next copy, of engine N, is refused.
-//! - `hang-queue [COUNT]`: the next user compute queues that have a packet to execute hang with it.
+//! - `hang-queue [COUNT]`: the next user compute queues with a packet to execute hang in it.
 //!   `hang-queue waves`: one, of which only the waves hang.
 
 use std::io::{BufRead, BufReader, Write};
@@ -44,7 +49,7 @@ pub fn listen(gpu: &Arc<Gpu>, path: &Path) -> std::io::Result<()> {
         for stream in listener.incoming().flatten() {
             let gpu = gpu.clone();
             std::thread::spawn(move || {
-                // A client that goes away in the middle of a line is no concern of ours.
+                // A client that goes away in the middle of a line is no error.
                 let _ = talk(&gpu, stream);
             });
         }
@@ -70,7 +75,7 @@ fn talk(gpu: &Gpu, stream: UnixStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Executes a command line; the answer's text or what is wrong.
+/// Executes a command line. Returns the answer's text or the error.
 pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let engine = |word: &str| {
@@ -106,7 +111,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         ["hang-queue"] => gpu.cp.hang_queues(1, Hang::Whole),
         ["hang-queue", "waves"] => gpu.cp.hang_queues(1, Hang::Waves),
         ["hang-queue", count] => {
-            // Queues, of which there are not so many.
+            // Queues, whose number is small.
             let count: u8 = count.parse().map_err(|_| format!("bad count {count}"))?;
             gpu.cp.hang_queues(count.into(), Hang::Whole);
         }

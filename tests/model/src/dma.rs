@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The client's DMA mappings: which bus addresses lead to which memory.
+//! The client's DMA mappings from bus addresses to memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,18 +25,19 @@ pub struct DmaRegion {
 #[derive(Default)]
 pub struct DmaMap {
     regions: BTreeMap<u64, DmaRegion>,
-    /// Each file of guest RAM is mapped once and whole, and stays: a vIOMMU maps single pages at a high rate.
+    /// Each file of guest RAM is mapped once and whole, and stays: a vIOMMU maps single pages at a
+    /// high rate.
     files: Vec<(u64, u64, Arc<Mapping>)>,
 }
 
 impl DmaMap {
-    /// Adds a mapping, in place of what was there.
+    /// Adds a mapping, in place of older ones.
     pub fn insert(&mut self, address: u64, region: DmaRegion) {
         self.remove(address, region.len);
         self.regions.insert(address, region);
     }
 
-    /// Takes all away.
+    /// Removes all.
     pub fn clear(&mut self) {
         self.regions.clear();
     }
@@ -66,7 +67,7 @@ impl DmaMap {
         (address - start < region.len).then_some((start, region))
     }
 
-    /// Takes the range away; what it cuts in two keeps its ends.
+    /// Removes the range; a mapping that it splits keeps its ends.
     pub fn remove(&mut self, address: u64, size: u64) {
         let end = address.saturating_add(size);
         let touched: Vec<u64> = self

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What stops a run: the driver did something that the hardware has no defined answer to.
+//! Errors that stop a run: an action of the driver for which the hardware has no defined result.
 
 use thiserror::Error;
 
 /// An error of the driver (or a gap of the model) that ends the run with exit status 2.
 ///
-/// What a user of the GPU may do by itself (a fault in its own address space, a packet that the engine
-/// refuses) is not of this kind: those are interrupts.
+/// Errors that a user of the GPU may cause by itself (a fault in its own address space, a packet
+/// that the engine refuses) are not of this kind: those are interrupts.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ModelError {
     /// A register that the table does not have.
@@ -31,14 +31,14 @@ pub enum ModelError {
         /// Bytes.
         size: usize,
     },
-    /// A value written to a register that asks for something the model does not do or that makes no sense.
+    /// A value written to a register that requests an unsupported or undefined function.
     #[error("{register} = {value:#010x}: {reason}")]
     Register {
         /// The register's name.
         register: String,
         /// The value written.
         value: u32,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// DMA to a bus address that no DMA mapping covers.
@@ -62,7 +62,7 @@ pub enum ModelError {
     /// DMA or an MSI while the command register forbids it.
     #[error("{what} while PCI_COMMAND bus master enable is off")]
     NotMaster {
-        /// What was tried.
+        /// The attempted access.
         what: &'static str,
     },
     /// VMID 0 belongs to the kernel: a fault there is an error of the driver.
@@ -77,7 +77,7 @@ pub enum ModelError {
         /// Kind of fault.
         reason: String,
     },
-    /// Page tables or contexts that make no sense.
+    /// Undefined page tables or contexts.
     #[error("{hub}: VMID {vmid} at {va:#x}: {reason}")]
     Context {
         /// Name of the hub.
@@ -86,7 +86,7 @@ pub enum ModelError {
         vmid: u8,
         /// GPU virtual address.
         va: u64,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A packet of the kernel (VMID 0) that the engine refuses.
@@ -100,7 +100,7 @@ pub enum ModelError {
         rptr: u64,
         /// First dword.
         header: u32,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A packet of the kernel (VMID 0) that the command processor refuses.
@@ -112,10 +112,10 @@ pub enum ModelError {
         rptr: u64,
         /// First dword.
         header: u32,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// An access to the memory that the PSP was given for good.
+    /// An access to the PSP's trusted memory region.
     #[error("{access} at VRAM offset {address:#x}, which is of the PSP's trusted memory region")]
     Trusted {
         /// "read" or "write".
@@ -128,5 +128,5 @@ pub enum ModelError {
     Other(String),
 }
 
-/// Result of everything that the driver can get wrong.
+/// Result of anything that the driver can get wrong.
 pub type Result<T> = std::result::Result<T, ModelError>;

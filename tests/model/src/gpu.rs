@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The device: its blocks, how it begins, and its resets.
+//! The device: its blocks, its initial state, and its resets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,12 +32,13 @@ const FB_BASE: u32 = 0x8000;
 /// VM_L2_CNTL3 and VM_L2_CNTL4 out of reset.
 const L2_CNTL3: u32 = 0x8010_0007;
 const L2_CNTL4: u32 = 0xc1;
-/// VM_L2_PROTECTION_FAULT_CNTL and VM_CONTEXT0_CNTL out of reset: faults go on with the dummy page, and interrupt.
+/// VM_L2_PROTECTION_FAULT_CNTL and VM_CONTEXT0_CNTL out of reset: faults go on with the dummy page,
+/// and interrupt.
 const FAULT_CNTL: u32 = 0x3fff_fffc;
 const CONTEXT_CNTL: u32 = 0x007f_fe80;
 
-/// What registers hold out of reset that only the kernel's own header of the generation (GFX 9.0) says; it is taken to
-/// hold for gfx90a.
+/// Values out of reset that are only in the kernel's own header of the generation (GFX 9.0); gfx90a
+/// is assumed to have the same.
 const OUT_OF_RESET: &[(Reg, u32)] = &[
     // This one is measured: 850 mV, in steps of 6.25 below 1550.
     (smuio::SMUSVI0_TEL_PLANE0, 112 << 16),
@@ -85,7 +86,7 @@ pub struct Gpu {
     pub sdma: [Engine; SDMA_ENGINES],
     /// Compute queues.
     pub cp: Cp,
-    /// Waves.
+    /// Load of the engines.
     pub sq: Pool,
     /// How busy engines are.
     pub activity: Activity,
@@ -99,14 +100,14 @@ pub struct Gpu {
     gfxhub: Hub,
     mmhub: Hub,
     fail_copy: AtomicBool,
-    /// It was in D3hot, and nobody has used it since.
+    /// It was in D3hot, and has not been used since.
     slept: AtomicBool,
     fatal: Box<dyn Fn(&ModelError) + Send + Sync>,
 }
 
 impl Gpu {
-    /// A device out of reset on `board`. `fatal` is called, on whatever thread it happens, with the error that ends
-    /// the run.
+    /// Creates a device out of reset on `board`. `fatal` is called with the error that ends the
+    /// run, on the thread where it occurs.
     pub fn new(
         board: Board,
         fatal: impl Fn(&ModelError) + Send + Sync + 'static,
@@ -182,12 +183,12 @@ impl Gpu {
         (self.fatal)(error);
     }
 
-    /// The next copy, on whichever engine, is refused.
+    /// Makes the next copy fail, on any engine.
     pub fn fail_next_copy(&self) {
         self.fail_copy.store(true, Ordering::Release);
     }
 
-    /// Whether the copy at hand is one that a test wants refused.
+    /// Returns whether a test wants the current copy refused.
     pub fn take_failure(&self) -> bool {
         self.fail_copy.swap(false, Ordering::AcqRel)
     }
@@ -200,7 +201,7 @@ impl Gpu {
         }
     }
 
-    /// The power state changes: in D3hot nothing of it may be at work. Whether that is so: what runs.
+    /// Enters D3hot, in which no engine may be at work. The error names the engine that is.
     pub(crate) fn fall_asleep(&self) -> Result<(), ModelError> {
         if let Some(engine) = psp::engines::Engine::all().find(|engine| engine.is_on(self)) {
             return Err(ModelError::Other(format!(
@@ -212,15 +213,16 @@ impl Gpu {
         Ok(())
     }
 
-    /// Somebody uses it: it has not lost its power, if it was asleep.
+    /// The device is used: if it was asleep, it has not lost its power.
     pub(crate) fn is_used(&self) {
         if self.slept.load(Ordering::Acquire) {
             self.slept.store(false, Ordering::Release);
         }
     }
 
-    /// Reset of the function: everything but the contents of VRAM. If it was asleep, and nobody has used it since, it has lost its power, and
-    /// those, too: so it comes back with the machine from suspend to RAM.
+    /// Reset of the function: everything except the contents of VRAM. If the device was asleep, and
+    /// has not been used since, it has lost its power, and VRAM too: that is its state when the
+    /// machine comes back from suspend to RAM.
     pub fn reset(&self) {
         self.summary.resets.bump();
         if self.slept.swap(false, Ordering::AcqRel) {
@@ -233,7 +235,8 @@ impl Gpu {
         self.bus.set_master(false);
     }
 
-    /// A function level reset, by configuration space: the same, but the BARs stay, for the reason that [`Config::cleared`] gives.
+    /// A function level reset, by configuration space. It is the same, but the BARs stay, for the
+    /// reason at [`Config::cleared`].
     pub(crate) fn reset_function(&self) {
         self.summary.resets.bump();
         self.reset_blocks();
@@ -242,21 +245,22 @@ impl Gpu {
         self.bus.set_master(false);
     }
 
-    /// The board's power goes off and on, and its firmware gets as far as `start` says. Configuration space stays, as if
-    /// the host had put it back; so does VRAM, of which nobody may expect anything.
+    /// The board's power goes off and on, and its firmware gets as far as `start` says.
+    /// Configuration space stays, as if the host had restored it; so does VRAM, whose content must
+    /// not be relied on.
     pub fn power_cycle(&self, start: Start) {
         self.psp.set_start(start);
         self.reset_blocks();
     }
 
-    /// The GPU is back after a reset by the SMU: as after power-up, configuration space included, with something else in VRAM. It answers at
-    /// its BARs when the host has enabled them again.
+    /// The GPU is back after a reset by the SMU: as after power-up, including configuration space,
+    /// with other content in VRAM. It answers at its BARs when the host has enabled them again.
     pub fn come_back(&self, start: Start) {
         self.bus.scramble();
         let scratch = self.regs.get(nbio::BIOS_SCRATCH_7);
         self.power_cycle(start);
         if !start.is_posted() {
-            // Such a reset may spare it; who posts the board writes it.
+            // Such a reset may keep the register; the board's POST writes it.
             self.regs.set(nbio::BIOS_SCRATCH_7, scratch);
         }
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
@@ -264,8 +268,8 @@ impl Gpu {
         self.bus.set_master(false);
     }
 
-    /// The board is pulled out, after `accesses` more to its registers, counted from the next line of the firmware's trace on that begins
-    /// with `line`, or from now on.
+    /// Pulls the board out, after `accesses` more to its registers, counted from the next line of
+    /// the firmware's trace that begins with `line`, or from now on.
     pub fn remove(&self, accesses: u32, line: Option<String>) {
         if let Some(line) = line {
             self.removal.after_line(accesses);
@@ -277,13 +281,13 @@ impl Gpu {
         }
     }
 
-    /// Whether it is, at this access to its registers.
+    /// Returns whether it is pulled out, at this access to its registers.
     pub(crate) fn is_gone(&self) -> bool {
         if self.psp.trace().has_come() {
             self.removal.line_came();
         }
         if self.removal.happens() {
-            // What it was at ends, and all is as after power-up when it comes back.
+            // Its work ends, and all is as after power-up when it comes back.
             self.reset_blocks();
             self.bus.scramble();
         }
@@ -307,7 +311,7 @@ impl Gpu {
         self.reset_registers();
     }
 
-    /// These hubs acknowledge no invalidations, others do, until the GPU is reset.
+    /// Makes these hubs acknowledge no invalidations, and others all, until the GPU is reset.
     pub fn silence_hubs(&self, silent: &[HubId]) {
         for id in HubId::ALL {
             self.hub(id).set_silent(silent.contains(&id));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Registers of which there is one for each VMID, pipe or shader array. GRBM_GFX_CNTL and GRBM_GFX_INDEX
-//! choose which of them an access hits, GC_CAC_IND_INDEX which of those behind GC_CAC_IND_DATA. Those of queues are the command processor's.
+//! Registers that exist once for each VMID, pipe or shader array. GRBM_GFX_CNTL and GRBM_GFX_INDEX
+//! select the one that an access hits, GC_CAC_IND_INDEX that behind GC_CAC_IND_DATA. Those of
+//! queues are the command processor's.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +21,7 @@ const OF_VMID_0: [u32; 4] = [0x3300, 0x3301, 0x3320, 0x3330];
 #[derive(Default)]
 pub struct Grbm(Mutex<HashMap<(Reg, u32), u32>>);
 
-/// The bank that `reg` has now, or None if there is only one of it.
+/// The bank that `reg` selects now, or None if there is only one of it.
 fn bank(regs: &Store, reg: Reg) -> Option<u32> {
     let control = regs.get(gc::GRBM_GFX_CNTL);
     match reg.0 {
@@ -59,7 +60,7 @@ impl Grbm {
         banks.get(&bank).copied().unwrap_or(0)
     }
 
-    /// Registers, banks and what they hold, as far as they were written.
+    /// The registers, banks and values that were written.
     pub fn values(&self) -> Vec<(Reg, u32, u32)> {
         let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         banks
@@ -98,13 +99,14 @@ impl Grbm {
         Some(banks.get(&(reg, bank)).copied().unwrap_or(0))
     }
 
-    /// Writes the selected bank if `reg` is banked, and says whether it is.
+    /// Writes the selected bank if `reg` is banked. Returns whether it is.
     pub fn write(&self, regs: &Store, reg: Reg, value: u32) -> Result<bool> {
         if reg == gc::CC_GC_SHADER_ARRAY_CONFIG {
             return Err(regs.refuse(reg, value, "the register is read-only"));
         }
         if OF_VMID_0.contains(&reg.0) {
-            let why = "VMID 0 has its GDS, GWS and OA out of reset, and the firmware saves and restores by it";
+            let why = "VMID 0 has its GDS, GWS and OA out of reset, \
+                       and the firmware saves and restores by it";
             return Err(regs.refuse(reg, value, why));
         }
         let Some(bank) = bank(regs, reg) else {

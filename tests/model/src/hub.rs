@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The two VM hubs, MMHUB (SDMA, IH) and GFXHUB (CP, shaders): contexts, translation, invalidation, faults.
+//! The two VM hubs, MMHUB (SDMA, IH) and GFXHUB (CP, shaders): contexts, translation, invalidation,
+//! faults.
 //!
 //! Both have the same registers at a fixed distance; the names used here are GFXHUB's.
 
@@ -25,21 +26,22 @@ pub use faults::Fault;
 const ENGINES: u32 = 18;
 /// ADDR_RANGE_LO/HI that mean the whole address space.
 const WHOLE_RANGE: u64 = 0x1f_ffff_ffff;
-/// SYSTEM_ACCESS_MODE: in the system aperture addresses are physical, elsewhere VMID 0's tables translate them.
+/// SYSTEM_ACCESS_MODE: in the system aperture addresses are physical, elsewhere VMID 0's tables
+/// translate them.
 const BY_APERTURE: u32 = 3;
 
-/// How thorough an invalidation is (FLUSH_TYPE of registers and packets). Type 1, lightweight, is refused: no driver asks for it on this
-/// hardware, so that nobody knows what it leaves.
+/// How thorough an invalidation is (FLUSH_TYPE of registers and packets). Type 1, lightweight, is
+/// refused: no driver uses it on this hardware, so its result is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
-    /// Legacy: whoever has a translation already goes on with it.
+    /// Legacy: a client that has a translation already goes on with it.
     Light,
-    /// Heavyweight: nobody does.
+    /// Heavyweight: no client does.
     Heavy,
 }
 
 impl Flush {
-    /// From the field; None for a type that means nothing here.
+    /// Decodes the field; None for an undefined type.
     pub const fn new(raw: u32) -> Option<Flush> {
         match raw {
             0 => Some(Flush::Light),
@@ -100,12 +102,12 @@ impl HubId {
     }
 }
 
-/// A stretch of an address space that ends the same way all along.
+/// A stretch of an address space with a uniform result of translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// Bytes, at least one.
     pub len: u64,
-    /// Where they are.
+    /// Its location.
     pub target: Target,
 }
 
@@ -114,7 +116,7 @@ pub struct Run {
 pub enum Target {
     /// Contiguous physical memory.
     Memory(Phys),
-    /// The device itself; no translation ends there, but [`crate::vm`] tells it from memory.
+    /// The device itself. Translations never give it: [`crate::vm`] distinguishes it from memory.
     Own(Own),
     /// Partially resident: zero to read, writes are dropped.
     Nothing,
@@ -126,9 +128,10 @@ pub enum Target {
 pub struct Hub {
     id: HubId,
     spaces: Mutex<[Space; VMIDS]>,
-    /// How often something was removed from each.
+    /// The number of removals from each.
     generations: [AtomicU64; VMIDS],
-    /// Held shared while a translation is used; a heavyweight invalidation waits for the users of older ones.
+    /// Held shared while a translation is used; a heavyweight invalidation waits for the users of
+    /// older ones.
     in_use: RwLock<()>,
     /// Invalidations are not acknowledged.
     silent: AtomicBool,
@@ -146,7 +149,7 @@ impl Hub {
         }
     }
 
-    /// Whether a context is enabled.
+    /// Returns whether a context is enabled.
     pub fn has_tables(&self, regs: &Store) -> bool {
         (0..VMIDS as u32).any(|n| {
             let control = regs.get(self.id.reg(gc::VM_CONTEXT0_CNTL.nth(n, 1)));
@@ -154,30 +157,32 @@ impl Hub {
         })
     }
 
-    /// Whether invalidations are acknowledged, as a test wants it.
+    /// Sets whether invalidations stay unacknowledged, for tests.
     pub fn set_silent(&self, silent: bool) {
         self.silent.store(silent, Ordering::Release);
     }
 
-    /// Translations stay usable while this is held. Hold it for short.
+    /// Keeps translations usable while the guard is held. Hold it for a short time.
     pub fn hold(&self) -> RwLockReadGuard<'_, ()> {
         self.in_use.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what an access to `va` of `vmid` finds that is retried: the next try walks the tables.
+    /// Forgets the translation that a retried access to `va` of `vmid` finds: the next try walks
+    /// the tables.
     pub fn forget(&self, vmid: u8, va: u64) {
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
         spaces[usize::from(vmid)].forget(va & ((1 << 48) - 1));
         self.has_removed(vmid);
     }
 
-    /// Something of an address space was removed: from now on what clients keep of it does not count.
+    /// Notes a removal from an address space: from now on clients' copies of it do not count.
     fn has_removed(&self, vmid: u8) {
         self.generations[usize::from(vmid)].fetch_add(1, Ordering::Release);
     }
 
-    /// The generation of an address space, which is another one when something was removed from its caches. One that was asked for while [`Hub::hold`]
-    /// is held stays until that ends, but for flushes that are not heavyweight.
+    /// The generation of an address space. It changes when something was removed from the space's
+    /// caches. One that was read while [`Hub::hold`] is held stays until that ends, except for
+    /// flushes that are not heavyweight.
     pub fn generation(&self, vmid: u8) -> u64 {
         self.generations[usize::from(vmid)].load(Ordering::Acquire)
     }
@@ -188,7 +193,8 @@ impl Hub {
         spaces[usize::from(vmid)].lookup(va)
     }
 
-    /// Removes `scope` of the address spaces in the mask `vmids`, and waits for the users of what was there if it is that thorough.
+    /// Removes `scope` of the address spaces in the mask `vmids`. A thorough flush waits for the
+    /// users of the removed translations.
     pub fn flush(&self, gpu: &Gpu, vmids: u32, scope: Scope, flush: Flush) {
         let _users = (flush == Flush::Heavy)
             .then(|| self.in_use.write().unwrap_or_else(PoisonError::into_inner));
@@ -202,7 +208,8 @@ impl Hub {
         }
     }
 
-    /// Translates up to `len` bytes (not zero) at `va` for `access`. The caller holds [`Hub::hold`].
+    /// Translates up to `len` bytes (not zero) at `va` for `access`. The caller holds
+    /// [`Hub::hold`].
     pub fn translate(
         &self,
         gpu: &Gpu,
@@ -240,7 +247,8 @@ impl Hub {
         })
     }
 
-    /// VMID 0: the frame buffer and AGP apertures come before the GART, as far as the system aperture goes.
+    /// VMID 0: the frame buffer and AGP apertures come before the GART, as far as the system
+    /// aperture goes.
     fn aperture(&self, regs: &Store, va: u64, len: u64) -> Option<Run> {
         let control = regs.get(self.id.reg(gc::MC_VM_MX_L1_TLB_CNTL));
         let mut len = len;
@@ -279,7 +287,7 @@ impl Hub {
         })
     }
 
-    /// Where `va` is and how many bytes from there on its page (or fragment) has.
+    /// The location of `va`, and the bytes from there to the end of its page (or fragment).
     fn page(
         &self,
         gpu: &Gpu,
@@ -397,7 +405,7 @@ impl Hub {
             gc::MC_VM_FB_OFFSET if value != 0 => {
                 return Err(regs.refuse(reg, value, "VRAM is at offset 0"));
             }
-            // The tables are in VRAM, and the driver's way there is BAR0.
+            // The tables are in VRAM, and the driver writes them through BAR0.
             _ if (gc::VM_CONTEXT0_CNTL.0..gc::VM_CONTEXT0_CNTL.0 + VMIDS as u32)
                 .contains(&plain.0)
                 && context_cntl::ENABLE_CONTEXT.is_set(value)
@@ -427,7 +435,7 @@ impl Hub {
         let first = gc::VM_INVALIDATE_ENG0_SEM.0;
         let value = gpu.regs.get(reg);
         if (first..first + ENGINES).contains(&plain.0) {
-            // Reading takes the semaphore if it is free, and says whether it did.
+            // Reading takes the semaphore if it is free, and returns whether it did.
             gpu.regs.set(reg, 1);
             return u32::from(value == 0);
         }
@@ -443,7 +451,7 @@ impl Hub {
         let ack = self.id.reg(gc::VM_INVALIDATE_ENG0_ACK.nth(engine, 1));
         match regs.get64(range) & WHOLE_RANGE {
             WHOLE_RANGE => {}
-            // Out of reset: it is acknowledged, but nobody may rely on what it leaves.
+            // Out of reset: it is acknowledged, but its effect is undefined.
             0 => {
                 regs.or(ack, vmids);
                 return Ok(());

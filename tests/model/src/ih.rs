@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The interrupt handler block: vectors (IVs) into a ring in memory, then an MSI.
 //!
-//! One MSI announces a ring that was empty. Further entries send none until the driver writes the read
-//! pointer: if it has not caught up and RPTR_REARM is set another MSI is sent at once, otherwise the next
-//! entry sends one.
+//! One MSI announces a ring that was empty. Further entries send none until the driver writes the
+//! read pointer: if it has not caught up and RPTR_REARM is set another MSI is sent at once,
+//! otherwise the next entry sends one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -26,11 +26,12 @@ const MC_SPACE_MC: u32 = 4;
 /// Interrupt client ids of the SDMA engines.
 pub const SDMA_CLIENT: [u8; 5] = [8, 9, 1, 4, 5];
 
-/// In a fault's context words: the high part of the page in word 1, the place in the retry CAM in word 2.
+/// In a fault's context words: the high part of the page in word 1, the place in the retry CAM in
+/// word 2.
 const FAULT_PAGE_HI: Field = Field::new(3, 0);
 const CAM_PLACE: Field = Field::new(9, 0);
 
-/// One interrupt vector, without what the IH adds (timestamp, PASID).
+/// An interrupt vector, without the fields that the IH adds (timestamp, PASID).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Iv {
     /// Interrupt client.
@@ -45,7 +46,7 @@ pub struct Iv {
     pub mmhub: bool,
     /// Context words 0..=3.
     pub data: [u32; 4],
-    /// A fault that is raised again as long as its access is retried: the retry CAM is for these.
+    /// A fault that is raised again as long as its access is retried: the retry CAM filters these.
     pub retry: bool,
 }
 
@@ -57,7 +58,7 @@ struct State {
     overflow: bool,
     /// An MSI was sent and the read pointer not written since.
     announced: bool,
-    /// MSIs that a test wants lost.
+    /// Number of MSIs that a test wants lost.
     drop: u64,
     /// A test wants entries without a PASID.
     nameless: bool,
@@ -75,7 +76,7 @@ impl Ih {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets everything but what a test wants.
+    /// Resets everything except a test's settings.
     pub fn reset(&self) {
         let mut state = self.state();
         *state = State {
@@ -91,17 +92,17 @@ impl Ih {
         self.state().drop += count;
     }
 
-    /// From now on entries have PAS_ID 0, or not.
+    /// Sets whether entries have PAS_ID 0 from now on.
     pub fn omit_pasids(&self, omit: bool) {
         self.state().nameless = omit;
     }
 
-    /// From now on the retry CAM lets everything through, or not.
+    /// Sets whether the retry CAM lets everything through from now on.
     pub fn disable_cam(&self, disable: bool) {
         self.state().unfiltered = disable;
     }
 
-    /// The driver has dealt with the fault of place `value` of the retry CAM.
+    /// The driver has handled the fault of place `value` of the retry CAM.
     pub fn acknowledge(&self, gpu: &Gpu, value: u32) {
         gpu.summary.cam_acks.bump();
         if !self.state().cam.acknowledge(value) {
@@ -109,7 +110,7 @@ impl Ih {
         }
     }
 
-    /// Whether any of its rings takes entries.
+    /// Returns whether any of its rings takes entries.
     pub fn is_on(&self, gpu: &Gpu) -> bool {
         let rings = [
             osssys::IH_RB_CNTL,
@@ -206,7 +207,7 @@ impl Ih {
                 gpu.summary.ih_lost.bump();
                 return Ok(());
             }
-            // The ring goes on over its oldest entries and says so.
+            // The ring overwrites its oldest entries and flags that.
             if !std::mem::replace(&mut state.overflow, true) {
                 gpu.summary.ih_overflows.bump();
             }
@@ -263,7 +264,7 @@ fn announce(gpu: &Gpu, state: &mut State, control: u32) -> Result<()> {
     Ok(())
 }
 
-/// Whose an entry is, as the tables say.
+/// The PASID of an entry, according to the tables.
 fn pasid(gpu: &Gpu, iv: &Iv) -> u32 {
     let lut = if iv.mmhub {
         osssys::IH_VMID_0_LUT_MM
@@ -294,7 +295,7 @@ fn encode(gpu: &Gpu, iv: Iv, pasid: u32) -> [u32; 8] {
     ]
 }
 
-/// Writes to where MC_SPACE says that the ring is.
+/// Writes to the ring's memory, which MC_SPACE selects.
 fn write(gpu: &Gpu, control: u32, addr: u64, data: &[u8]) -> Result<()> {
     match cntl::MC_SPACE.get(control) {
         MC_SPACE_BUS => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! An indirect buffer that an SDMA engine or the command processor is in.
+//! An indirect buffer that an SDMA engine or the command processor executes.
 
-/// Where it lies and how far it is executed.
+/// Its place and the progress in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ib {
     /// Its address.

@@ -1,64 +1,74 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Register-level model of a gfx90a GPU (MI210, 1002:740f), served over vfio-user.
 //!
-//! It does what the hardware does, as far as the specification says, and shares no code with the driver.
-//! What the *driver* gets wrong (an unknown register, a packet that the engine refuses in VMID 0, a fault of
-//! VMID 0, an address outside of VRAM or the DMA mappings, DMA without bus mastering) ends the run with exit
-//! status 2. What *user space* can get wrong is an interrupt. Where the specification leaves something open,
-//! this was chosen:
+//! It behaves like the hardware, as far as the specification says, and shares no code with the
+//! driver. An error of the *driver* (an unknown register, a packet that the engine refuses in VMID
+//! 0, a fault of VMID 0, an address outside of VRAM or the DMA mappings, DMA without bus mastering)
+//! ends the run with exit status 2. An error of *user space* is an interrupt. Where the
+//! specification leaves something open, this was chosen:
 //!
 //! - *Ring ids* of SDMA interrupts: 0 from the GFX ring, 2 from an RLC queue.
-//! - *Refused packets* of a user VMID (unknown opcode or field, misaligned, too large, registers): the queue
-//!   halts with its read pointer at the packet, CONTEXT_STATUS.EXCEPTION = 1, IDLE = 1, and an interrupt of
-//!   source 247. Its context words are: first dword of the packet, read pointer low and high, EXCEPTION. The
-//!   queue goes on when RB_ENABLE goes from 0 to 1, which clears EXCEPTION. The same for: a POLL_REGMEM that
-//!   runs out of retries (source 246, EXCEPTION 2); a write pointer more than the ring's size ahead (source
-//!   244, EXCEPTION 4, no context). A ring or indirect buffer that faults halts the queue with EXCEPTION 3
-//!   and only the hub's fault interrupt. The control socket's fail-copy is a refusal too, also in VMID 0.
-//! - *Opcodes not known*, so refused: SEMAPHORE, COND_EXE, PRE_EXE, DUMMY_TRAP, tiled copies, FILL_MULTI, the
-//!   variants of POLL_REGMEM. POLL_REGMEM with function 0 (always) touches nothing and so is for everybody,
-//!   as is the HDP form with the HDP registers; other registers are the kernel's.
-//! - *RB_ENABLE cleared*: takes effect after the packet at hand, however long that takes (a sub-window can be
-//!   terabytes), or between two tries of a poll; then CONTEXT_STATUS.IDLE is set. Inside an indirect buffer the read
-//!   pointer is that of the INDIRECT packet, and resuming executes the buffer from its start. The read pointer can only
-//!   be written while disabled.
-//! - *F32_CNTL*: with HALT no packet begins, and a long copy or fill stands where it is, to go on when HALT falls.
-//!   RESET ends it: its queue is not executing any more, its read pointer stays at the packet, which would be executed anew.
-//!   Other queues' registers stay as they are; their indirect buffers and polls begin anew. Short packets
-//!   come to their end in either case.
-//! - *Write pointers* never go down without MINOR_PTR_UPDATE: a doorbell below is ignored (in VMID 0: an
-//!   error), a register write below the read pointer is an error. A doorbell during MINOR_PTR_UPDATE counts when that ends. A packet
-//!   whose end is past the write pointer waits. A 64-bit doorbell stored as two halves acts on the high one.
-//! - *Turns*: a queue runs for up to 200 us or until it polls or is empty; RLC queues only run with
-//!   AUTO_CTXSW, and with their doorbell enabled: what is left with RB_ENABLE alone does not. F32_CNTL.HALT is set out of reset.
-//! - *FILL* repeats the four bytes of its data from the first byte on, whatever the fill size. The bits of its count below the fill size
-//!   are ignored: what is filled by dwords may be counted as bytes - 4 (ROCr) or bytes - 1 (KFDTest, PAL on gfx10).
+//! - *Refused packets* of a user VMID (unknown opcode or field, misaligned, too large, registers):
+//!   the queue halts with its read pointer at the packet, CONTEXT_STATUS.EXCEPTION = 1, IDLE = 1,
+//!   and an interrupt of source 247. Its context words are: first dword of the packet, read pointer
+//!   low and high, EXCEPTION. The queue goes on when RB_ENABLE goes from 0 to 1, which clears
+//!   EXCEPTION. The same for: a POLL_REGMEM that runs out of retries (source 246, EXCEPTION 2); a
+//!   write pointer more than the ring's size ahead (source 244, EXCEPTION 4, no context). A ring or
+//!   indirect buffer that faults halts the queue with EXCEPTION 3 and only the hub's fault
+//!   interrupt. The control socket's fail-copy is a refusal too, also in VMID 0.
+//! - *Opcodes not known*, so refused: SEMAPHORE, COND_EXE, PRE_EXE, DUMMY_TRAP, tiled copies,
+//!   FILL_MULTI, the variants of POLL_REGMEM. POLL_REGMEM with function 0 (always) touches nothing
+//!   and so is allowed for all, as is the HDP form with the HDP registers; other registers are the
+//!   kernel's.
+//! - *RB_ENABLE cleared*: takes effect after the current packet, however long that takes (a
+//!   sub-window can be terabytes), or between two tries of a poll; then CONTEXT_STATUS.IDLE is set.
+//!   Inside an indirect buffer the read pointer is that of the INDIRECT packet, and resuming
+//!   executes the buffer from its start. The read pointer can only be written while disabled.
+//! - *F32_CNTL*: with HALT no packet begins, and a long copy or fill pauses, to go on when HALT is
+//!   cleared. RESET ends it: its queue stops executing, and its read pointer stays at the packet,
+//!   which would be executed anew. Other queues' registers stay as they are; their indirect buffers
+//!   and polls begin anew. Short packets complete in either case.
+//! - *Write pointers* never go down without MINOR_PTR_UPDATE: a doorbell below is ignored (in VMID
+//!   0: an error), a register write below the read pointer is an error. A doorbell during
+//!   MINOR_PTR_UPDATE counts when that ends. A packet whose end is past the write pointer waits. A
+//!   64-bit doorbell stored as two halves acts on the high one.
+//! - *Time slices*: a queue runs for up to 200 us or until it polls or is empty; RLC queues only
+//!   run with AUTO_CTXSW, and with their doorbell enabled: RB_ENABLE alone does not make the rest
+//!   run. F32_CNTL.HALT is set out of reset.
+//! - *FILL* repeats the four bytes of its data from the first byte on, whatever the fill size. The
+//!   bits of its count below the fill size are ignored: fills by dwords may be counted as bytes - 4
+//!   (ROCr) or bytes - 1 (KFDTest, PAL on gfx10).
 //! - *PTEPDE_COPY and RMW* change the bits of the mask only.
-//! - *TIMESTAMP* counts the 100 MHz reference clock; SET moves the engine's own count, GET reads it.
-//! - *Retries*: an access of an SDMA queue that finds nothing valid, or may not do what it does, is tried again until it can
-//!   be done or finds a PTE that says no retry, if its context has RETRY_PERMISSION_OR_INVALID_PAGE_FAULT; each try raises an
-//!   entry with bit 7 of word 1, and walks the tables (amdgpu changes entries that are valid for this without a flush), of which the IH's retry CAM ([`cam`]) lets one a page and PASID through until it is
-//!   acknowledged. The whole engine waits meanwhile, and holds no translation; a reset of it ends that. Waves do the same if their
-//!   VMID's SH_MEM_CONFIG.RETRY_DISABLE is clear (XNACK): an instruction begins when all of its memory is there, and until then its wave comes back to it, while others go
-//!   on; it may be saved there, and executes the instruction when it is back. The CP gives up at once.
+//! - *TIMESTAMP* counts the 100 MHz reference clock; SET moves the engine's own count, GET reads
+//!   it.
+//! - *Retries*: an access of an SDMA queue that finds nothing valid, or lacks the permission, is
+//!   retried until it can be done or finds a PTE that says no retry, if its context has
+//!   RETRY_PERMISSION_OR_INVALID_PAGE_FAULT. Each try walks the tables (for this, amdgpu changes
+//!   valid entries without a flush) and raises an entry with bit 7 of word 1. Of these the IH's
+//!   retry CAM ([`cam`]) lets one for each page and PASID through until it is acknowledged. The
+//!   whole engine waits meanwhile, and holds no translation; a reset of it ends that. Waves do the
+//!   same if their VMID's SH_MEM_CONFIG.RETRY_DISABLE is clear (XNACK): an instruction begins when
+//!   all of its memory is there, and until then its wave repeats it, while others go on; the wave
+//!   may be saved there, and executes the instruction when it is back. The CP gives up at once.
 //! - *Other faults*: reads give zero, writes are dropped, the engine goes on. Neighbouring pages
-//!   that fault in the same way within one access (of at most 2 MiB) make one interrupt, and a packet
-//!   that keeps at the same page does not repeat it. WALKER_ERROR is 1
-//!   for an address out of range or in the hole, 2 + n for an invalid entry that should lead to level n
-//!   (0 PTB), and the PDE0 enable bit stands for all of these; PERMISSION_FAULTS is bit 0 not valid, 1 read,
-//!   2 write. STATUS and ADDR keep the first fault until cleared.
-//! - *TLB*: leaves go when a request has both L1_PTES and L2_PTES, directory entries of level n with PDE n.
-//!   A request's range registers must say the whole address space; out of reset they say nothing, and the request is
-//!   acknowledged and flushes nothing. A fragment is believed: its first
-//!   page used decides for all. The acknowledge waits for accesses that use older translations.
-//!   A fault interrupts when its context says so and VM_L2_PROTECTION_FAULT_CNTL for its client.
-//! - *BAR0* is VRAM however it is reached; a driver that enables a context before HDP_NONSURFACE_BASE says so, whose stores to the
-//!   tables would go elsewhere, is refused.
+//!   that fault in the same way within one access (of at most 2 MiB) make one interrupt, and a
+//!   packet that stays at the same page does not repeat it. WALKER_ERROR is 1 for an address out of
+//!   range or in the hole, 2 + n for an invalid entry that should lead to level n (0 PTB), and the
+//!   PDE0 enable bit stands for all of these; PERMISSION_FAULTS is bit 0 not valid, 1 read, 2
+//!   write. STATUS and ADDR keep the first fault until cleared.
+//! - *TLB*: leaves go when a request has both L1_PTES and L2_PTES, directory entries of level n
+//!   with PDE n. A request's range registers must give the whole address space; out of reset they
+//!   give nothing, and the request is acknowledged and flushes nothing. A fragment is trusted: its
+//!   first page used decides for all. The acknowledge waits for accesses that use older
+//!   translations. A fault interrupts when its context says so and VM_L2_PROTECTION_FAULT_CNTL for
+//!   its client.
+//! - *BAR0* is VRAM however it is accessed. A driver is refused that enables a context before
+//!   HDP_NONSURFACE_BASE says so: its stores to the tables would go elsewhere.
 //! - *Interrupt ring*: see [`ih`]. With MC_SPACE = 1 IH_CHICKEN.MC_SPACE_GPA_ENABLE has to be set.
-//! - *Firmware*: see [`psp`], and [`psp::start`] for how far it has come when the driver does. Power and
+//! - *Firmware*: see [`psp`], and [`psp::start`] for its progress when the driver starts. Power and
 //!   resets: see [`smu`]; the BIOS ROM: see [`board`].
-//! - *HDP flushes* are done at once: a bit of GPU_HDP_FLUSH_DONE stays set from its first request on, whatever others
-//!   request.
+//! - *HDP flushes* are done at once: a bit of GPU_HDP_FLUSH_DONE stays set from its first request
+//!   on, regardless of other requests.
 //! - *Command processor*: see [`cp`].
 #![deny(unsafe_code)]
 #![warn(missing_docs)]

@@ -12,16 +12,22 @@ use rkfd_model::psp::image::Signatures;
 use rkfd_model::{control, server};
 
 const USAGE: &str = "\
-rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--switch FOLDER] [--serial NUMBER]
+rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] \
+[--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] \
+[--switch FOLDER] [--serial NUMBER]
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
---vram takes a power of two of bytes with an optional suffix K, M or G (default 4G); --bar0 how many of them the host sees
+--vram takes a power of two of bytes with an optional suffix K, M or G (default 4G); \
+--bar0 how many of them the host sees
 (default: all).
 --rom is what the board's flash chip holds (default: blank).
---firmware: how far the board's firmware has come: warm (the default), cold, dirty, unposted, stuck, open. --any-signature: images
+--firmware: how far the board's firmware has come: warm (the default), cold, dirty, unposted, \
+stuck, open. --any-signature: images
 need not be signed as board-files signs them, as the vendor's are not. --psp-fault: what the PSP
-gets wrong: no-flash, no-bootloader, no-secure-os, no-post, bootloader=PART:CODE, ring=CODE, status=N:CODE, no-fence=N.
---switch: where the devices behind one PCI Express switch find one another, which reach each other's VRAM.
+gets wrong: no-flash, no-bootloader, no-secure-os, no-post, bootloader=PART:CODE, \
+ring=CODE, status=N:CODE, no-fence=N.
+--switch: where the devices behind one PCI Express switch find one another, which reach \
+each other's VRAM.
 --serial: the number that the board's maker gave it, hexadecimal.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 
@@ -128,7 +134,7 @@ fn serve(options: Options) -> Result<(), String> {
     gpu.start();
     let served = server::serve(&gpu, &options.socket);
     let _ = std::fs::remove_file(&options.control);
-    // Whoever reads the summary may be gone too.
+    // The reader of the summary may be gone too.
     let _ = std::io::stdout().write_all(gpu.summary.text().as_bytes());
     if let Some(path) = &options.summary {
         let mut summary = gpu.summary.json();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Files mapped into the process: the only module with `unsafe`.
 //!
-//! The memory is shared with the guest's CPUs, which may read and write it at any moment, so bytes are copied
-//! through raw pointers and single words through atomics; no reference to plain data is ever made.
+//! The memory is shared with the guest's CPUs, which may read and write it at any moment, so bytes
+//! are copied through raw pointers and single words through atomics; no reference to plain data is
+//! ever made.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -14,7 +15,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 /// Bytes of a page of the host's.
 const PAGE: usize = 4096;
-/// From so many bytes on memory is not filled with zeros, but given back.
+/// From this size on memory is not filled with zeros, but given back.
 const LARGE: usize = 1 << 20;
 
 /// A file mapped shared, readable and writeable, for as long as this lives.
@@ -23,10 +24,11 @@ pub struct Mapping {
     len: usize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread; all accesses go through raw pointer copies
-// and atomics, which carry no thread affinity.
+// SAFETY: the mapping belongs to the process, not to a thread; all accesses go through raw pointer
+// copies and atomics, which carry no thread affinity.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; concurrent access is what shared memory is for, and no reference to its bytes exists.
+// SAFETY: as above; concurrent access is what shared memory is for, and no reference to its bytes
+// exists.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -52,7 +54,7 @@ impl Mapping {
         self.len
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -90,12 +92,12 @@ impl<'a> Span<'a> {
         self.len
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What is left after the first `skip` bytes. Panics if there are fewer.
+    /// The rest after the first `skip` bytes. Panics if there are fewer.
     pub fn tail(&self, skip: usize) -> Span<'a> {
         assert!(skip <= self.len);
         Span {
@@ -106,7 +108,7 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Copies the first bytes out. Panics if there are fewer than `out` wants.
+    /// Copies the first bytes out. Panics if there are fewer than the length of `out`.
     pub fn read(&self, out: &mut [u8]) {
         assert!(out.len() <= self.len);
         // SAFETY: the span covers `out.len()` mapped bytes and `out` is this process's own memory.
@@ -116,7 +118,8 @@ impl<'a> Span<'a> {
     /// Copies `data` to the first bytes. Panics if it does not fit.
     pub fn write(&self, data: &[u8]) {
         assert!(data.len() <= self.len);
-        // SAFETY: the span covers `data.len()` mapped bytes and `data` is this process's own memory.
+        // SAFETY: the span covers `data.len()` mapped bytes and `data` is this process's own
+        // memory.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start, data.len()) }
     }
 
@@ -144,13 +147,14 @@ impl<'a> Span<'a> {
         }
     }
 
-    /// Gives the memory of whole pages back to the host, after which they read as zeros; whether that can be done.
+    /// Gives the memory of whole pages back to the host, after which they read as zeros. Returns
+    /// whether that is possible.
     fn remove(&self, at: usize, len: usize) -> bool {
         // SAFETY: the pages are of the span's, which is mapped shared from a file in memory.
         unsafe { rustix::mm::madvise(self.start.add(at).cast(), len, Advice::LinuxRemove).is_ok() }
     }
 
-    /// The first four bytes as an atomic, if there are as many and they are aligned.
+    /// The first four bytes as an atomic, if there are that many and they are aligned.
     pub fn atomic32(&self) -> Option<&'a AtomicU32> {
         let start = self.start.cast::<u32>();
         (self.len >= 4 && start.is_aligned())
@@ -158,7 +162,7 @@ impl<'a> Span<'a> {
             .then(|| unsafe { AtomicU32::from_ptr(start) })
     }
 
-    /// The first eight bytes as an atomic, if there are as many and they are aligned.
+    /// The first eight bytes as an atomic, if there are that many and they are aligned.
     pub fn atomic64(&self) -> Option<&'a AtomicU64> {
         let start = self.start.cast::<u64>();
         (self.len >= 8 && start.is_aligned())

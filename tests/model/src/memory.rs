@@ -15,10 +15,10 @@ use crate::error::{ModelError, Result};
 use crate::mapping::{Mapping, Span};
 use crate::peers::Switch;
 
-/// What VRAM reads as when its contents are lost: no page of it is what anybody would write.
+/// Content of VRAM whose data is lost: a page that no program would write.
 const LOST: [u8; 4096] = [0xb7; 4096];
 
-/// How much VRAM [`Bus::fill`] fills, bytes.
+/// The amount of VRAM that [`Bus::fill`] fills, bytes.
 const FILLED: u64 = 512 << 20;
 
 /// Which memory a physical address is in.
@@ -26,7 +26,7 @@ const FILLED: u64 = 512 << 20;
 pub enum Space {
     /// Offset in VRAM.
     Vram,
-    /// Bus address, as the DMA mappings know it.
+    /// Bus address, as in the DMA mappings.
     System,
 }
 
@@ -49,7 +49,7 @@ impl Phys {
     }
 }
 
-/// What an access does, for permissions and messages.
+/// Kind of an access, for permissions and messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reads.
@@ -73,18 +73,19 @@ impl Access {
         }
     }
 
-    /// Whether memory is read.
+    /// Returns whether memory is read.
     pub const fn reads(self) -> bool {
         !matches!(self, Access::Write)
     }
 
-    /// Whether memory is written.
+    /// Returns whether memory is written.
     pub const fn writes(self) -> bool {
         matches!(self, Access::Write | Access::Atomic)
     }
 }
 
-/// A register or doorbell of the device itself, at which it has arrived over the bus; see [`crate::own`].
+/// A register or doorbell of the device itself that the device accesses over the bus; see
+/// [`crate::own`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Own {
     /// Byte of BAR2.
@@ -113,7 +114,7 @@ pub struct Bus {
     master: AtomicBool,
     /// The PSP's trusted memory region: first byte and the one behind it; empty if there is none.
     trusted: [AtomicU64; 2],
-    /// The switch that it is behind, if it is.
+    /// The switch above it, if there is one.
     switch: Option<Switch>,
 }
 
@@ -148,7 +149,7 @@ impl Bus {
         }
     }
 
-    /// VRAM of another device that the switch leads to.
+    /// VRAM of another device, reached by the switch.
     fn peer(&self, address: u64, len: u64) -> Option<Span<'_>> {
         self.switch.as_ref()?.span(address, len)
     }
@@ -163,8 +164,8 @@ impl Bus {
         self.vram.len() as u64
     }
 
-    /// VRAM reads as when its contents are lost, all of it: what the driver takes as it is shows. More of it than [`FILLED`] stays empty, which
-    /// costs the host no memory.
+    /// Makes all of VRAM read as lost content, so that uses of uninitialised memory by the driver
+    /// show. More of it than [`FILLED`] stays empty, which costs the host no memory.
     pub fn fill(&self) {
         if self.vram_size() > FILLED {
             return;
@@ -174,10 +175,10 @@ impl Bus {
         }
     }
 
-    /// Whatever is in VRAM is lost.
+    /// Loses the contents of VRAM.
     pub fn scramble(&self) {
         let mut at = 0;
-        // What was never written has no memory of the host's, and stays so.
+        // Unwritten parts have no memory of the host's, and stay so.
         while let Ok(start) = rustix::fs::seek(&self.vram_file, SeekFrom::Data(at)) {
             let end = rustix::fs::seek(&self.vram_file, SeekFrom::Hole(start));
             at = end.unwrap_or(self.vram_size()).min(self.vram_size());
@@ -188,7 +189,7 @@ impl Bus {
         }
     }
 
-    /// From now on only the PSP has these bytes of VRAM.
+    /// Reserves these bytes of VRAM for the PSP from now on.
     pub fn trust(&self, offset: u64, size: u64) {
         let [first, end] = &self.trusted;
         // Never larger than the old or the new region while it changes.
@@ -219,7 +220,7 @@ impl Bus {
         self.registers.store(registers, Ordering::Release);
     }
 
-    /// What of the device itself is at `phys`, and how many bytes there are from there on.
+    /// The part of the device itself at `phys`, and the number of bytes from there on.
     pub fn own(&self, phys: Phys) -> Option<(Own, u64)> {
         if phys.space != Space::System {
             return None;
@@ -238,12 +239,13 @@ impl Bus {
         self.doorbells.load(Ordering::Acquire)
     }
 
-    /// Whether the device may DMA and send MSIs.
+    /// Returns whether the device may DMA and send MSIs.
     pub fn is_master(&self) -> bool {
         self.master.load(Ordering::Acquire)
     }
 
-    /// Adds a DMA mapping of `size` bytes at bus address `address`, backed by `file` from `offset` on.
+    /// Adds a DMA mapping of `size` bytes at bus address `address`, backed by `file` from `offset`
+    /// on.
     pub fn map(
         &self,
         address: u64,
@@ -276,19 +278,20 @@ impl Bus {
         Ok(())
     }
 
-    /// Takes the mappings in the range away; when this returns no engine accesses them any more.
+    /// Removes the mappings in the range; when this returns no engine accesses them any more.
     pub fn unmap(&self, address: u64, size: u64) {
         let mut dma = self.dma.write().unwrap_or_else(PoisonError::into_inner);
         dma.remove(address, size);
     }
 
-    /// Takes all mappings away.
+    /// Removes all mappings.
     pub fn unmap_all(&self) {
         let mut dma = self.dma.write().unwrap_or_else(PoisonError::into_inner);
         dma.clear();
     }
 
-    /// Access to the memories. Mappings do not change while this is held, so hold it for short.
+    /// Access to the memories. Mappings do not change while this is held, so hold it for a short
+    /// time.
     pub fn view(&self) -> View<'_> {
         View {
             bus: self,
@@ -334,7 +337,7 @@ impl View<'_> {
                     address: phys.addr,
                 };
                 let Some((start, region)) = self.dma.find(phys.addr) else {
-                    // What a switch leads to another device never comes to an IOMMU.
+                    // An access that a switch routes to another device never reaches an IOMMU.
                     return self.bus.peer(phys.addr, len).ok_or(unmapped);
                 };
                 if access.reads() && !region.readable || access.writes() && !region.writeable {
@@ -343,7 +346,7 @@ impl View<'_> {
                 let skip = phys.addr - start;
                 let len = len.min(region.len - skip);
                 let Some((memory, offset)) = &region.memory else {
-                    // Not the guest's RAM: another device's, as far as a switch leads there.
+                    // Not the guest's RAM: another device's memory, as far as a switch leads there.
                     return self.bus.peer(phys.addr, len).ok_or(unmapped);
                 };
                 Ok(memory.span((offset + skip) as usize, len as usize))
@@ -375,7 +378,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// One aligned 64-bit word, read whole.
+    /// Reads one aligned 64-bit word whole.
     pub fn load64(&self, phys: Phys) -> Result<u64> {
         let span = self.span(phys, 8, Access::Read)?;
         match span.atomic64() {

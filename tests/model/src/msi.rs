@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
-/// Where MSIs go.
+/// The destination of MSIs.
 #[derive(Default)]
 pub struct Msi(Mutex<Option<File>>);
 
@@ -19,7 +19,8 @@ impl Msi {
     pub fn send(&self) -> bool {
         let eventfd = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match eventfd.as_ref() {
-            // An eventfd only refuses a write when its counter is full, and then the MSI is pending anyway.
+            // An eventfd only refuses a write when its counter is full, and then the MSI is pending
+            // anyway.
             Some(mut file) => file.write_all(&1u64.to_ne_bytes()).is_ok(),
             None => false,
         }

@@ -25,7 +25,7 @@ const SDMA_RANGES: [Reg; SDMA_ENGINES] = [
     nbio::BIF_SDMA4_DOORBELL_RANGE,
 ];
 
-/// Where a doorbell goes.
+/// The destination of a doorbell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     /// An SDMA engine.
@@ -122,8 +122,8 @@ impl Nbio {
         }
     }
 
-    /// A store of the device's own to its doorbell BAR: it goes no further than the aperture for them, which has to be where
-    /// the BAR is.
+    /// Handles a store of the device to its own doorbell BAR. Such stores only reach the aperture
+    /// for them, which has to be at the BAR.
     pub fn self_ring(&self, gpu: &Gpu, byte: u64, data: &[u8]) -> Result<()> {
         let regs = &gpu.regs;
         let base = u64::from(regs.get(nbio::DOORBELL_SELFRING_GPA_APER_BASE_LOW))
@@ -134,7 +134,8 @@ impl Nbio {
             || base != gpu.bus.doorbells()
         {
             return Err(ModelError::Other(format!(
-                "the device's own store to its doorbell at {byte:#x}, but DOORBELL_SELFRING_GPA_APER is off or at {base:#x}"
+                "the device's own store to its doorbell at {byte:#x}, \
+                 but DOORBELL_SELFRING_GPA_APER is off or at {base:#x}"
             )));
         }
         let mut at = 0;
@@ -152,7 +153,8 @@ impl Nbio {
         Ok(())
     }
 
-    /// A 64-bit doorbell that comes as two stores acts with the second, whichever half that is the high one.
+    /// Joins a 64-bit doorbell that comes as two stores: it acts with the second, whichever half
+    /// comes last.
     fn join(&self, byte: u64, half: u32) -> Option<(u64, u64)> {
         let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
         if byte % 8 == 0 {
@@ -164,7 +166,7 @@ impl Nbio {
     }
 
     fn ih(&self, gpu: &Gpu, byte: u64, value: u32) -> Result<()> {
-        // The CAM's register is made as the other.
+        // The CAM's register has the same layout.
         let is = |reg| {
             let control = gpu.regs.get(reg);
             ih_doorbell_rptr::ENABLE.is_set(control)
@@ -183,19 +185,19 @@ impl Nbio {
     }
 }
 
-/// What a dword of BAR5 is beside the HDP flush registers that the driver has put there.
+/// The role of a dword of BAR5 beside the HDP flush registers that the driver has placed there.
 #[derive(PartialEq)]
 pub enum Flush {
     /// One of them: it is for writing, and reads give 0.
     Register,
-    /// In their page, which processes can map: there are no registers behind it (MMIO_REG_HOLE_OFFSET of soc15), so
-    /// reads give 0 and writes go nowhere.
+    /// In their page, which processes can map: there are no registers behind it
+    /// (MMIO_REG_HOLE_OFFSET of soc15), so reads give 0 and writes go nowhere.
     Hole,
     /// Elsewhere.
     Neither,
 }
 
-/// What `reg` is; see [`Flush`].
+/// The role of `reg`; see [`Flush`].
 pub fn flush(regs: &Store, reg: Reg) -> Flush {
     let byte = u64::from(reg.0) * 4;
     let mut found = Flush::Neither;
@@ -214,7 +216,7 @@ pub fn flush(regs: &Store, reg: Reg) -> Flush {
     found
 }
 
-/// What an indirect data register gives access to.
+/// The target of an indirect data register.
 pub enum Window {
     /// A register in BAR5.
     Register(Reg),
@@ -224,7 +226,7 @@ pub enum Window {
     Fabric(u32),
 }
 
-/// Where MM_DATA, PCIE_DATA and PCIE_DATA2 lead; None if `reg` is none of them.
+/// The target of MM_DATA, PCIE_DATA and PCIE_DATA2; None if `reg` is none of them.
 pub fn window(regs: &Store, reg: Reg) -> Result<Option<Window>> {
     let index = match reg {
         nbio::MM_DATA => {

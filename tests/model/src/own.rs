@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the device does to its own BARs, which lie in the bus addresses that page tables can lead to.
+//! Accesses of the device to its own BARs, which lie in the bus addresses that page tables can lead
+//! to.
 //!
-//! A process can have its doorbells and the page of HDP flush registers mapped (ALLOC with DOORBELL or MMIO_REMAP), and
-//! then copy from and to them, and do atomics there, as it does with memory. So each of these has an answer, which is the
-//! host's for the same access: a store rings or flushes, what is read is zero. An atomic is not done, as the function
-//! completes none (PCIe: Unsupported Request, which the requester hears as ones). What else is in the BARs only a page table
-//! that the driver got wrong leads to.
+//! A process can have its doorbells and the page of HDP flush registers mapped (ALLOC with DOORBELL
+//! or MMIO_REMAP), and then copy from and to them, and do atomics there, as with memory. So each of
+//! these has a result, which is the host's for the same access: a store rings or flushes, a read
+//! gives zero. An atomic is not done, as the function completes none (PCIe: Unsupported Request,
+//! which gives the requester ones). Only a page table with a driver's error leads to other parts of
+//! the BARs.
 
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -16,7 +18,7 @@ use crate::regs::Reg;
 const PAGE: u64 = 4096;
 
 impl Gpu {
-    /// The device reads of itself.
+    /// The device reads from itself.
     pub fn load_own(&self, own: Own, out: &mut [u8]) -> Result<()> {
         if let Own::Register(byte) = own {
             self.check_flush(byte, out.len(), Access::Read)?;
@@ -25,16 +27,17 @@ impl Gpu {
         Ok(())
     }
 
-    /// The device stores to itself. Not with translations held, which what is rung may take.
+    /// The device stores to itself. Must not be called with translations held, as the target of a
+    /// doorbell may take them.
     pub fn store_own(&self, own: Own, data: &[u8]) -> Result<()> {
         match own {
             Own::Doorbell(byte) => self.nbio.self_ring(self, byte, data),
-            // Nothing is buffered that would have to be flushed.
+            // There is no buffer that would have to be flushed.
             Own::Register(byte) => self.check_flush(byte, data.len(), Access::Write),
         }
     }
 
-    /// Whether these bytes of BAR5 are of the page of flush registers.
+    /// Checks that these bytes of BAR5 are in the page of flush registers.
     fn check_flush(&self, byte: u64, len: usize, access: Access) -> Result<()> {
         let inside = byte % PAGE + len as u64 <= PAGE;
         if inside && nbio::flush(&self.regs, Reg((byte / 4) as u32)) != Flush::Neither {

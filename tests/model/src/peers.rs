@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Other devices behind the same PCI Express switch, which routes accesses from one to the other: whoever of them decodes the address
-//! answers, as far as its VRAM goes. Registers and doorbells of another device are not modelled.
+//! Other devices behind the same PCI Express switch, which routes accesses from one to the other:
+//! the device that decodes the address answers, as far as its VRAM goes. Registers and doorbells of
+//! another device are not modelled.
 //!
-//! Each device is a process of its own. They find one another in a folder, where each leaves a file with its process id and the
-//! descriptors of its VRAM and of a page that says where BAR0 is just now.
+//! Each device is a process of its own. They find one another in a folder, where each leaves a file
+//! with its process id and the descriptors of its VRAM and of a page with the present address of
+//! BAR0.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,11 +17,11 @@ use rustix::fs::MemfdFlags;
 
 use crate::mapping::{Mapping, Span};
 
-/// Bytes of the page that says where BAR0 is.
+/// Bytes of the page with BAR0's address.
 const WINDOW_BYTES: usize = 4096;
 
-/// Where a device decodes BAR0, for others to see: the first two words of a page, address and bytes; no bytes while it
-/// does not decode it.
+/// The addresses at which a device decodes BAR0, for others to read: the first two words of a page,
+/// address and bytes; no bytes while it does not decode it.
 struct Window(Mapping);
 
 impl Window {
@@ -31,7 +33,7 @@ impl Window {
         }
     }
 
-    /// How far `address` is in it.
+    /// The offset of `address` in it.
     fn offset(&self, address: u64) -> Option<u64> {
         let word = |at| Some(self.0.span(at, 8).atomic64()?.load(Ordering::SeqCst));
         let offset = address.checked_sub(word(0)?)?;
@@ -50,7 +52,7 @@ pub struct Switch {
     folder: PathBuf,
     window: Window,
     _window_file: OwnedFd,
-    /// All others, once somebody has looked for them: by then they are there.
+    /// All others, from the first search for them on: by then they are there.
     others: OnceLock<Vec<Peer>>,
 }
 
@@ -73,7 +75,7 @@ impl Switch {
         })
     }
 
-    /// The device decodes `size` bytes of BAR0 at `address` from now on.
+    /// Sets the `size` bytes of BAR0 at `address` that the device decodes from now on.
     pub fn set_window(&self, address: u64, size: u64) {
         self.window.set(address, size);
     }
@@ -106,7 +108,8 @@ impl Switch {
         Ok(others)
     }
 
-    /// VRAM of another device from bus address `address` on, at most `len` bytes of it; `None` when none of them decodes that.
+    /// VRAM of another device from bus address `address` on, at most `len` bytes of it; `None` when
+    /// none of them decodes that.
     pub fn span(&self, address: u64, len: u64) -> Option<Span<'_>> {
         let others = self.others.get_or_init(|| {
             self.find_others().unwrap_or_else(|error| {

@@ -42,7 +42,7 @@ impl Field {
         value >> self.shift & self.mask
     }
 
-    /// Whether any bit of the field is set.
+    /// Returns whether any bit of the field is set.
     pub const fn is_set(self, value: u32) -> bool {
         self.get(value) != 0
     }
@@ -84,7 +84,8 @@ pub const MMHUB_DELTA: u32 = mmhub::VM_L2_CNTL.0 - gc::VM_L2_CNTL.0;
 
 /// Registers that come in runs of which the table names only the ends.
 const FAMILIES: &[(u32, u32, &str)] = &[
-    // Behind CP_HQD_PQ_DOORBELL_CONTROL, where the MQD has a reserved dword that is loaded with the others.
+    // Behind CP_HQD_PQ_DOORBELL_CONTROL, where the MQD has a reserved dword that is loaded with the
+    // others.
     (0x3255, 1, "CP_HQD_RESERVED"),
     (0x3300, 0x20, "GDS_VMID_BASE_SIZE"),
     (0x3320, 0x10, "GDS_GWS_VMID"),
@@ -129,7 +130,7 @@ impl Store {
         }
     }
 
-    /// Whether the table has the register.
+    /// Returns whether the table has the register.
     pub fn exists(&self, reg: Reg) -> bool {
         matches!(self.names.get(reg.0 as usize), Some(Some(_)))
     }
@@ -194,7 +195,8 @@ impl Default for Store {
     }
 }
 
-/// Where SDMA0's register `dword` repeats: the other engines, and for GFX and RLC0 the other queues.
+/// The places at which SDMA0's register `dword` repeats: the other engines, and for GFX and RLC0
+/// the other queues.
 fn sdma_instances(dword: u32, name: &str) -> Vec<(u32, u32, String)> {
     let offset = dword - SDMA_BASE[0];
     let mut found = Vec::new();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The board is pulled out, or its link fails for good, and nobody says so: registers and configuration space read as ones and take
-//! nothing, and nothing of it does anything any more. When it is put in again it is as after power-up.
+//! Surprise removal: the board is pulled out, or its link fails for good, without notice. Registers
+//! and configuration space read as ones and ignore writes, and no part of it works any more. When
+//! it is put in again it is as after power-up.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Removal {
-    /// Accesses to registers that still reach it, once that is counted.
+    /// Accesses to registers that still reach it, once they are counted.
     left: AtomicI64,
     counts: AtomicBool,
     gone: AtomicBool,
@@ -16,13 +17,14 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// It goes after `accesses` more to its registers.
+    /// Removes it after `accesses` more to its registers.
     pub fn after(&self, accesses: u32) {
         self.left.store(accesses.into(), Ordering::Release);
         self.counts.store(true, Ordering::Release);
     }
 
-    /// It goes after `accesses` more to its registers, counted from a line of the firmware's trace on that is waited for.
+    /// Removes it after `accesses` more to its registers, counted from an expected line of the
+    /// firmware's trace on.
     pub fn after_line(&self, accesses: u32) {
         self.later.store(accesses.into(), Ordering::Release);
     }
@@ -34,7 +36,7 @@ impl Removal {
         self.counts.store(true, Ordering::Release);
     }
 
-    /// Somebody accesses a register: whether it goes now.
+    /// Counts an access to a register. Returns whether the board is removed by then.
     pub fn happens(&self) -> bool {
         self.counts.load(Ordering::Acquire)
             && self.left.fetch_sub(1, Ordering::AcqRel) <= 0
@@ -42,12 +44,12 @@ impl Removal {
             && !self.gone.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether it is gone.
+    /// Returns whether it is removed.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// It is put in again, and stays.
+    /// Puts it in again, to stay.
     pub fn end(&self) {
         self.counts.store(false, Ordering::Release);
         self.gone.store(false, Ordering::Release);

@@ -134,7 +134,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Counts what reaches registers or doorbells of a device that may not answer by DMA.
+    /// Counts accesses to registers or doorbells of a device that is not bus master.
     fn count(&self, region: u32) {
         let counts = matches!(
             region,
@@ -148,14 +148,15 @@ impl Backend {
         }
     }
 
-    /// Whether a process could make this access, which is no register's: any number of bytes of the page of HDP flush
-    /// registers, which the kernel copies to and from for a process that names it in a call.
+    /// Returns whether a process could make this access, which is not a register's: any number of
+    /// bytes of the page of HDP flush registers. The kernel copies to and from it for a process
+    /// that names it in a call.
     fn is_odd(&self, offset: u64, size: usize) -> bool {
         let whole = offset % 4 == 0 && matches!(size, 4 | 8);
         !whole && bif::flush(&self.gpu.regs, Reg((offset / 4) as u32)) != bif::Flush::Neither
     }
 
-    /// A model error ends the process in [`Gpu::fail`]; the client only hears of it if it does not.
+    /// A model error ends the process in [`Gpu::fail`]; the client only gets it if that does not.
     fn report(&self, result: Result<()>) -> io::Result<()> {
         result.map_err(|error| {
             self.gpu.fail(&error);

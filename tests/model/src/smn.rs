@@ -15,7 +15,7 @@ const GEN4: u32 = 3 << 5;
 /// PCIE_ESM_CTRL: no extended speeds.
 const EXTENDED_SPEED: u32 = 0x1110_03d0;
 
-/// Whether there is something.
+/// Returns whether the address exists.
 pub fn exists(address: u32) -> bool {
     matches!(
         address,
@@ -34,7 +34,7 @@ pub fn read(gpu: &Gpu, address: u32) -> Result<u32> {
     }
 }
 
-/// For what cannot be done.
+/// The error for an access that is not supported.
 pub fn unknown(access: &'static str, address: u32) -> ModelError {
     ModelError::Other(format!("{access} of the fabric at {address:#x}"))
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Everything that a driver has set: what two drivers of the same device are compared by.
+//! All settings made by a driver, for the comparison of two drivers of the same device.
 
 use serde_json::{json, Map, Value};
 
 use crate::gpu::Gpu;
 use crate::regs::{Reg, DWORDS, SDMA_BASE};
 
-/// All registers that are not zero, by name, as JSON: those of which there is one, those with banks as `NAME[BANK]`, those
-/// of SDMA queues, and of each active HQD as an object of its own. Nothing is read as the driver reads it, so that
-/// nothing changes.
+/// All registers that are not zero, by name, as JSON: single ones, banked ones as `NAME[BANK]`,
+/// those of SDMA queues, and of each active HQD as an object of its own. Nothing is read in the
+/// driver's way, so nothing changes.
 pub fn dump(gpu: &Gpu) -> Value {
     let mut all = Map::new();
     let mut add = |name: String, value: u32| {
@@ -25,7 +25,7 @@ pub fn dump(gpu: &Gpu) -> Value {
     for (engine, base) in gpu.sdma.iter().zip(SDMA_BASE) {
         for (offset, value) in engine.queue_registers() {
             let reg = Reg(base + offset);
-            // Only registers that the table has: of others nothing can be written.
+            // Only registers of the table: others cannot be written.
             if gpu.regs.exists(reg) {
                 add(gpu.regs.name(reg), value);
             }

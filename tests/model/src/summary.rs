@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the device did: counters, and their text and JSON forms.
+//! Counters of the device's work, and their text and JSON forms.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,12 +31,12 @@ impl Count {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Is `n` from now on if that is more.
+    /// Raises the count to `n` if that is more.
     pub fn reach(&self, n: u64) {
         self.0.fetch_max(n, Ordering::Relaxed);
     }
 
-    /// Begins at zero again.
+    /// Resets the count to zero.
     pub fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -106,8 +106,9 @@ pub struct Summary {
     pub ih_overflows: Count,
     pub ih_lost: Count,
     pub faults: Count,
-    /// Faults of accesses that were retried, their entries that the retry CAM kept out of the ring, its acknowledgements,
-    /// those of places that were free, the accesses that were retried, and how long the longest was, microseconds.
+    /// Faults of retried accesses, their entries that the retry CAM kept out of the ring, its
+    /// acknowledgements, those of free places, the retried accesses, and the duration of the
+    /// longest, microseconds.
     pub retry_faults: Count,
     pub cam_hits: Count,
     pub cam_acks: Count,
@@ -123,7 +124,7 @@ pub struct Summary {
     pub resets: Count,
     /// Times that it lost its power while it was asleep.
     pub power_losses: Count,
-    /// Messages that the SMU was done with, and those of them by which it gave its measurements.
+    /// Messages that the SMU has completed, and those of them that transferred its measurements.
     pub smu_messages: Count,
     pub smu_measurements: Count,
     /// Packets of compute queues.
@@ -137,17 +138,18 @@ pub struct Summary {
     pub cp_eops: Count,
     /// Packets refused.
     pub cp_refused: Count,
-    /// Runlists begun, times that a VMID was given to a process, and that a queue was taken off for others.
+    /// Runlists begun, assignments of a VMID to a process, and removals of a queue in favour of
+    /// others.
     pub cp_runlists: Count,
     pub cp_vmids: Count,
     pub cp_switches: Count,
     /// Queues that hung.
     pub cp_hangs: Count,
-    /// Queues that left with a dispatch under way, and that came back with one.
+    /// Queues that left with a dispatch in progress, and that came back with one.
     pub cp_saves: Count,
     pub cp_restores: Count,
-    /// Dispatches begun, groups and waves launched, their instructions by class, and how many lanes were active in
-    /// those that have lanes.
+    /// Dispatches begun, groups and waves launched, their instructions by class, and the number of
+    /// active lanes of those that have lanes.
     pub sq_dispatches: Count,
     pub sq_groups: Count,
     pub sq_waves: Count,
@@ -160,7 +162,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Adds what waves executed.
+    /// Adds the instructions of waves.
     pub fn count_instructions(&self, counts: &Counts) {
         for (count, &more) in self.sq_classes.iter().zip(&counts.classes) {
             count.add(more);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A hub's translation caches. An entry stays until an invalidation reaches it, even after the page table
-//! has changed: a driver that forgets to flush is found out. What is not valid is never kept.
+//! A hub's translation caches. An entry stays until an invalidation reaches it, even after the page
+//! table has changed: that exposes a driver that forgets to flush. Invalid entries are never kept.
 
 use rustc_hash::FxHashMap;
 
@@ -11,7 +11,7 @@ pub const VMIDS: usize = 16;
 /// Leaves kept for one address space; hardware too may lose an entry at any time.
 const CAPACITY: usize = 1 << 20;
 
-/// What a flush is to remove; the bits of an invalidation request.
+/// The scope of a flush; the bits of an invalidation request.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
     /// INVALIDATE_L1_PTES and INVALIDATE_L2_PTES.
@@ -51,7 +51,7 @@ impl Space {
         None
     }
 
-    /// Keeps the translation of `va`. True: others had to go for that.
+    /// Keeps the translation of `va`. Returns true if others had to be dropped for that.
     pub fn insert(&mut self, va: u64, leaf: Leaf) -> bool {
         let full = self.leaves.len() >= CAPACITY;
         if full {
@@ -68,7 +68,7 @@ impl Space {
         self.leaves.retain(|&(log2, page), _| va >> log2 != page);
     }
 
-    /// Removes what `scope` says.
+    /// Removes the translations in `scope`.
     pub fn flush(&mut self, scope: Scope) {
         if scope.leaves {
             self.leaves = FxHashMap::default();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a client of a hub keeps of the hub's translations (UTCL1), to find them without the hub's lock.
+//! A client's copies of its hub's translations (UTCL1), which it finds without the hub's lock.
 //!
-//! It knows nothing that the hub's own cache does not: each removal there is one more generation of the address space, and what is of an older one is
-//! not used. So it neither hides that a flush is missing nor has what a flush has removed.
+//! They hold nothing beyond the hub's own cache: each removal there is one more generation of the
+//! address space, and copies of an older one are not used. So they neither hide a missing flush nor
+//! keep translations that a flush has removed.
 
 use std::cell::Cell;
 
@@ -10,7 +11,7 @@ use crate::walk::{Leaf, PAGE_SHIFT};
 
 /// log2 of the translations that are kept.
 const LOG2: u32 = 6;
-/// Spreads pages over them: those of buffers that are all aligned alike, too.
+/// Spreads pages over them, even those of buffers that are all aligned alike.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Translations of one address space for one client, which is on one thread.
@@ -22,7 +23,7 @@ pub struct Utcl1 {
 }
 
 impl Utcl1 {
-    /// Nothing is kept.
+    /// Creates an empty one.
     pub fn new() -> Utcl1 {
         Utcl1 {
             generation: Cell::new(0),
@@ -36,7 +37,8 @@ impl Utcl1 {
         &self.entries[index as usize]
     }
 
-    /// The leaf that all of the `len` bytes (not zero) at `va` are in, if the hub still has it in `generation`.
+    /// The leaf with all of the `len` bytes (not zero) at `va`, if the hub still has it in
+    /// `generation`.
     pub fn lookup(&self, generation: u64, va: u64, len: u64) -> Option<Leaf> {
         if self.generation.get() != generation {
             return None;
@@ -60,7 +62,7 @@ impl Utcl1 {
         self.entry(va).set(Some((first, leaf)));
     }
 
-    /// How often a translation was found here since this was asked last.
+    /// The number of translations found here since the last call.
     pub fn take_hits(&self) -> u64 {
         self.hits.take()
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory as one client of a hub sees it through one address space.
+//! Memory seen by one client of a hub through one address space.
 //!
-//! Long accesses go in chunks. Translations and DMA mappings are held for the length of a chunk, so an
-//! invalidation or unmap waits for a bounded time, and nothing uses an old translation after it.
+//! Long accesses go in chunks. Translations and DMA mappings are held for the length of a chunk, so
+//! an invalidation or unmap waits for a bounded time, and nothing uses an old translation after it.
 
 mod near;
 
@@ -20,16 +20,16 @@ use crate::walk::{Miss, PAGE_SHIFT};
 
 /// Bytes accessed under one hold of the translations.
 const CHUNK: u64 = 2 << 20;
-/// How long after a try an access is tried again.
+/// Pause between two tries of an access.
 const RETRY: Duration = Duration::from_micros(50);
 /// FAULT_STATUS.CID of clients that never fault in a user's address space.
 const CID_KERNEL: u32 = 0;
 
-/// What is at a stretch of an address space.
+/// The target of a stretch of an address space.
 enum Piece<'a> {
     /// Memory.
     Memory(Span<'a>),
-    /// The device itself. What is stored there takes effect once the translations are not held any more.
+    /// The device itself. Stores there take effect once the translations are not held any more.
     Own(Own),
     /// Nothing: it faults, or is not resident.
     Nothing,
@@ -42,23 +42,23 @@ pub struct Vm<'a> {
     vmid: u8,
     cid: u32,
     faults: Cell<u64>,
-    /// Page last reported for reads and for writes, and reported once only.
+    /// Page last reported for reads and for writes, each reported only once.
     reported: Cell<[Option<u64>; 2]>,
-    /// A client whose accesses are retried, and how often it had been reset when it began.
+    /// A client whose accesses are retried, and the number of its resets at the beginning.
     client: Option<(&'a dyn Client, u64)>,
-    /// It did not: nothing is accessed any more.
+    /// The client gave up: nothing is accessed any more.
     lost: Cell<bool>,
-    /// What it keeps of the hub's translations.
+    /// Its copies of the hub's translations.
     utcl1: Option<Utcl1>,
 }
 
-/// Who may have accesses tried again.
+/// A client whose accesses may be retried.
 pub trait Client {
-    /// Whether it goes on with what it began after `resets` resets.
+    /// Returns whether it goes on with work that it began after `resets` resets.
     fn goes_on(&self, gpu: &Gpu, resets: u64) -> bool;
 }
 
-/// An access that is tried again.
+/// A retried access.
 struct Stall {
     va: u64,
     access: Access,
@@ -86,8 +86,9 @@ impl<'a> Vm<'a> {
         }
     }
 
-    /// The same, with what the hub says is to be retried tried again as long as `client` goes on, which had been reset `resets` times
-    /// before. In between nothing is held, so that tables can change and be flushed.
+    /// The same, with the accesses that the hub marks for retry retried as long as `client` goes
+    /// on, which had been reset `resets` times before. In between nothing is held, so that tables
+    /// can change and be flushed.
     pub fn retrying(self, client: &'a dyn Client, resets: u64) -> Vm<'a> {
         Vm {
             client: Some((client, resets)),
@@ -95,12 +96,13 @@ impl<'a> Vm<'a> {
         }
     }
 
-    /// Whether the client has given up in the middle of an access, which is not done then, nor any after it.
+    /// Returns whether the client has given up in the middle of an access, which is not done then,
+    /// nor any after it.
     pub fn is_lost(&self) -> bool {
         self.lost.get()
     }
 
-    /// VMID 0.
+    /// Creates that of VMID 0.
     pub fn kernel(gpu: &'a Gpu, hub: HubId) -> Vm<'a> {
         Vm::new(gpu, hub, 0, CID_KERNEL)
     }
@@ -133,7 +135,7 @@ impl<'a> Vm<'a> {
         });
     }
 
-    /// Whether that end of a translation at `va` is one to try again.
+    /// The stall for that result of a translation at `va`, if it is to be retried.
     fn stall(&self, va: u64, target: Target, access: Access) -> Option<Stall> {
         let Target::Fault(miss) = target else {
             return None;
@@ -144,7 +146,7 @@ impl<'a> Vm<'a> {
         retries.then_some(Stall { va, access })
     }
 
-    /// Tries again until the access does not have to be any more. Nothing is held.
+    /// Retries until the access can be done or fails for good. Nothing is held.
     fn wait(&self, stall: Stall) -> Result<()> {
         let Some((client, resets)) = self.client else {
             return Ok(());
@@ -164,7 +166,8 @@ impl<'a> Vm<'a> {
         Ok(())
     }
 
-    /// Looks anew; whether the access has to be tried again no more. If it has, the fault is raised. Nothing is held.
+    /// Looks again. Returns whether the retries are over; if not, the fault is raised. Nothing is
+    /// held.
     fn try_again(&self, stall: &Stall) -> Result<bool> {
         let hub = self.gpu.hub(self.hub);
         hub.forget(self.vmid, stall.va);
@@ -191,7 +194,8 @@ impl<'a> Vm<'a> {
         Ok(false)
     }
 
-    /// Whether an access of `len` bytes of one page need not be tried again, for a client that comes back later if it has to.
+    /// Returns whether an access of `len` bytes of one page needs no retry, for a client that comes
+    /// back later if it does.
     pub fn is_ready(&self, va: u64, len: u64, access: Access) -> Result<bool> {
         let target = {
             let _held = self.gpu.hub(self.hub).hold();
@@ -204,7 +208,7 @@ impl<'a> Vm<'a> {
         }
     }
 
-    /// Whether accesses that find nothing are tried again.
+    /// Returns whether accesses that find nothing are retried.
     pub fn retries(&self) -> bool {
         let hub = self.gpu.hub(self.hub);
         self.client.is_some() && hub.retries(self.gpu, self.vmid, Miss::Invalid)
@@ -217,7 +221,8 @@ impl<'a> Vm<'a> {
         Ok(())
     }
 
-    /// Gives `step` what is at `va` in order, with where in `len` it begins and its length.
+    /// Calls `step` for the targets at `va` in order, with the position in `len` and the length of
+    /// each.
     fn each(
         &self,
         va: u64,
@@ -287,12 +292,12 @@ impl<'a> Vm<'a> {
         }))
     }
 
-    /// Reads; what faults is zero.
+    /// Reads; bytes that fault are zero.
     pub fn read(&self, va: u64, out: &mut [u8]) -> Result<()> {
         self.read_as(va, out, Access::Read)
     }
 
-    /// Reads what is to be executed; see [`Vm::read`].
+    /// Reads instructions; see [`Vm::read`].
     pub fn fetch(&self, va: u64, out: &mut [u8]) -> Result<()> {
         self.read_as(va, out, Access::Execute)
     }
@@ -309,8 +314,8 @@ impl<'a> Vm<'a> {
         })
     }
 
-    /// Has `step` store to memory, in spans, and what `data` has of the same stretches to the device itself. What faults is
-    /// dropped.
+    /// Stores: `step` handles the spans of memory, and the parts of `data` for the device itself
+    /// are stored there. Bytes that fault are dropped.
     fn store(
         &self,
         va: u64,
@@ -344,7 +349,7 @@ impl<'a> Vm<'a> {
         self.store(va, data.len() as u64, part, step)
     }
 
-    /// Writes; what faults is dropped.
+    /// Writes; bytes that fault are dropped.
     pub fn write(&self, va: u64, data: &[u8]) -> Result<()> {
         self.store_bytes(va, data, |span, at, n| {
             span.write(&data[at as usize..(at + n) as usize]);
@@ -357,7 +362,8 @@ impl<'a> Vm<'a> {
             let bytes = pattern.iter().copied().cycle();
             bytes.skip((at % 4) as usize).take(n as usize).collect()
         };
-        // Long enough to be copied at memory speed; a multiple of the pattern and of itself from any phase.
+        // Long enough to be copied at memory speed; a multiple of the pattern and of itself from
+        // any phase.
         let block = repeated(0, 64 << 10);
         self.store(va, len, repeated, |span, at, _| {
             if pattern == [0; 4] {
@@ -374,7 +380,8 @@ impl<'a> Vm<'a> {
         })
     }
 
-    /// Copies `len` bytes; where the source faults zeros are written, where the destination does nothing.
+    /// Copies `len` bytes. Where the source faults, zeros are written; where the destination
+    /// faults, nothing is.
     pub fn copy(&self, to: u64, from: u64, len: u64) -> Result<()> {
         let mut source = Cursor {
             va: from,
@@ -390,7 +397,7 @@ impl<'a> Vm<'a> {
             {
                 let _held = self.gpu.hub(self.hub).hold();
                 let view = self.gpu.bus.view();
-                // Translations of the chunk before are not held any more.
+                // Translations of the previous chunk are not held any more.
                 source.run = None;
                 sink.run = None;
                 while done < stop {
@@ -423,7 +430,8 @@ impl<'a> Vm<'a> {
         Ok(())
     }
 
-    /// Translates what `cursor` is at, if that has yet to be done; or says why that has to wait.
+    /// Translates the position of `cursor`, if that has yet to be done; returns the stall if the
+    /// access has to wait.
     fn advance(
         &self,
         cursor: &mut Cursor,
@@ -526,8 +534,8 @@ impl<'a> Vm<'a> {
         })
     }
 
-    /// Gives `change` the aligned word of `size` (4 or 8) bytes at `va`; not called if it faults, nor for the device itself,
-    /// which completes no atomics.
+    /// Calls `change` with the aligned word of `size` (4 or 8) bytes at `va`; does not call it if
+    /// that faults, nor for the device itself, which completes no atomics.
     pub fn atomic(&self, va: u64, size: u64, change: impl FnMut(Span<'_>)) -> Result<()> {
         if va % size != 0 {
             return Err(ModelError::Other(format!("unaligned atomic at {va:#x}")));
@@ -535,7 +543,7 @@ impl<'a> Vm<'a> {
         self.word(va, size, Access::Atomic, change)
     }
 
-    /// Gives `step` the word of `size` bytes at `va` if it is in memory.
+    /// Calls `step` with the word of `size` bytes at `va` if it is in memory.
     fn word(
         &self,
         va: u64,

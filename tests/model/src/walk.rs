@@ -14,8 +14,8 @@ const WRITEABLE: u64 = 1 << 6;
 const PRT: u64 = 1 << 51;
 const PDE_IS_PTE: u64 = 1 << 54;
 const TRANSLATE_FURTHER: u64 = 1 << 56;
-/// A leaf of a PTB that ends an access which is retried, where tables are in translate-further form (amdgpu:
-/// AMDGPU_VM_NORETRY_FLAGS_TF).
+/// A leaf of a PTB that ends the retries of an access, where tables are in translate-further form
+/// (amdgpu: AMDGPU_VM_NORETRY_FLAGS_TF).
 const NO_RETRY: u64 = VALID | SYSTEM | PRT;
 const PAGE_ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 const TABLE_ADDRESS: u64 = 0x0000_ffff_ffff_ffc0;
@@ -61,7 +61,7 @@ impl Entry {
     }
 }
 
-/// What a VM_CONTEXTn's registers say.
+/// Contents of a VM_CONTEXTn's registers.
 #[derive(Debug, Clone, Copy)]
 pub struct Context {
     /// PAGE_TABLE_DEPTH: directory levels above the table of leaves.
@@ -90,7 +90,7 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// Whether the page may be accessed so.
+    /// Returns whether the page allows that access.
     pub const fn allows(&self, access: Access) -> bool {
         (self.read || !access.reads())
             && (self.write || !access.writes())
@@ -98,7 +98,7 @@ impl Leaf {
     }
 }
 
-/// Why there is no translation.
+/// The reason for a missing translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Miss {
     /// The address is not canonical.
@@ -111,11 +111,11 @@ pub enum Miss {
     Invalid,
     /// Valid, but does not allow the access.
     Permission,
-    /// The leaf says that nobody is to try again.
+    /// The leaf forbids retries.
     NoRetry,
 }
 
-/// What a walk ends with.
+/// The result of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// A valid leaf.
@@ -126,10 +126,10 @@ pub enum Outcome {
     Miss(Miss),
 }
 
-/// What a walk can go wrong with apart from faults: tables that make no sense, or what `E` is.
+/// Errors of a walk apart from faults: undefined tables, or those of `E`.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WalkError<E> {
-    /// Description of the nonsense.
+    /// Description of the table's error.
     Nonsense(String),
     /// The entry could not be read.
     Read(E),
@@ -222,7 +222,8 @@ fn leaf_of(entry: Entry, level: u8, va: u64) -> Result<Outcome, String> {
             return Ok(Outcome::Miss(Miss::NoRetry));
         }
         return Err(format!(
-            "leaf {:#018x} is valid and PRT, which in a PTB stands for no retry if it is nothing else",
+            "leaf {:#018x} is valid and PRT, \
+             which in a PTB stands for no retry if it is nothing else",
             entry.0
         ));
     }
@@ -246,7 +247,7 @@ fn leaf_of(entry: Entry, level: u8, va: u64) -> Result<Outcome, String> {
             entry.0
         ));
     };
-    // `here` is exact to the byte, and so is what was subtracted.
+    // `here` is exact to the byte, and so is the subtrahend.
     Ok(Outcome::Leaf(Leaf {
         base: Phys {
             space: entry.space(),
@@ -439,7 +440,8 @@ mod tests {
             walk(&further, &tables, VA),
             Ok(Outcome::Miss(Miss::NoRetry))
         );
-        // With an address it is neither that nor anything else, and of 2 MiB it would map something.
+        // With an address it is neither that nor anything else, and of 2 MiB it would map
+        // something.
         tables.insert(0x40_0020, 0x5000 | VALID | SYSTEM | PRT);
         assert!(walk(&further, &tables, VA).is_err());
         tables.insert(0x30_0018, VALID | SYSTEM | PRT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The program as QEMU and a test see it: a vfio-user socket, a control socket, an exit status.
+//! The program as seen by QEMU and by a test: a vfio-user socket, a control socket, an exit status.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A kernel's run: its arguments, the memory that it finds, and what is to be there afterwards."""
+"""A kernel's run: its arguments, the memory before it, and the expected memory after it."""
 import struct
 
 import numpy as np
 
-# Where memory is: as in tests/common/memory.rs.
+# The address of memory: as in tests/common/memory.rs.
 BASE = 0x20_0000_0000
 ALIGN = 256
 CASES = []
@@ -56,7 +56,7 @@ class Case:
         array = np.ascontiguousarray(array)
         address = BASE + len(self.image)
         self.image += array.tobytes()
-        # A gap behind it shows what is written beyond its end.
+        # A gap behind it shows writes beyond its end.
         self.image += bytes(64 + -(len(self.image) + 64) % ALIGN)
         return Buffer(address, array)
 
@@ -64,7 +64,7 @@ class Case:
         """A buffer for results."""
         return self.put(np.zeros(count, kind))
 
-    # The run, and what is expected of it.
+    # The run, and its expected results.
 
     def run(self, args, grid, group):
         """`args`: buffers, numpy scalars, or (bytes, alignment)."""
@@ -78,12 +78,12 @@ class Case:
             self.args += bytes(-len(self.args) % align) + data
 
     def expect(self, buffer, values, rtol=0, atol=0, where=None):
-        """The buffer's numbers then: these, of which `where` are compared."""
+        """Expects these numbers in the buffer, of which `where` are compared."""
         values = np.array(values, buffer.array.dtype)
         self.checks.append((buffer, values.reshape(-1), rtol, atol, where))
 
     def unchanged(self, buffer):
-        """It is as it was."""
+        """Expects no change."""
         self.expect(buffer, buffer.array)
 
     def kernarg(self, version):
@@ -99,13 +99,13 @@ class Case:
         return bytes(args + hidden)
 
     def packet(self):
-        """The dispatch packet, as far as kernels look at it."""
+        """The dispatch packet, as far as kernels read it."""
         packet = bytearray(64)
         struct.pack_into("<6H3I", packet, 0, 0, 3, *self.group, 0, *self.grid)
         return bytes(packet)
 
     def verdict(self, memory):
-        """What in `memory`, the bytes from BASE on, is not as expected; None if all is."""
+        """The first difference in `memory`, the bytes from BASE on; None if there is none."""
         for buffer, values, rtol, atol, where in self.checks:
             start = buffer.address - BASE
             got = np.frombuffer(memory[start : start + values.nbytes], values.dtype)
@@ -122,7 +122,7 @@ class Case:
 
 
 def case(file, kernel, *labels):
-    """Makes a case of a function that is given it, or one for each label, which it is given, too."""
+    """Makes a case of a function that gets it, or one for each label, which the function gets too."""
 
     def make(function):
         for label in labels or (None,):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The corpus' kernels, what they are run with, and what numpy makes of that."""
+"""The corpus' kernels, their arguments, and the results that numpy computes."""
 import zlib
 
 import numpy as np
@@ -11,12 +11,12 @@ U8, U16, U32, U64 = np.uint8, np.uint16, np.uint32, np.uint64
 I8, I16, I32, I64 = np.int8, np.int16, np.int32, np.int64
 N = 1000
 GRID, GROUP = 1024, 256
-# What a fused multiplication or its order may change.
+# Possible effects of a fused multiplication or its order.
 ULPS = {F16: 2e-3, F32: 1e-6, F64: 1e-14}
 # Relative and absolute, of two ways to execute the same instructions.
 CLOSE = {F16: (2e-3, 1e-4), F32: (1e-6, 1e-6), F64: (1e-13, 1e-13)}
-# Kernel and level of optimisation at which there is a literal of 64 bits, unsigned, with bit 31 set: hardware has zeros above it (LLVM's pull
-# request 70274), and the interpreter has ones.
+# Kernel and level of optimisation at which there is a literal of 64 bits, unsigned, with bit 31
+# set: hardware has zeros above it (LLVM's pull request 70274), and the interpreter has ones.
 LITERALS = {("mul64", "0")}
 np.seterr(all="ignore")
 
@@ -148,7 +148,8 @@ matmul("matmul_naive", F32, 20, 32)
 matmul("matmul_i32", I32, 20, 32)
 
 LANE = np.arange(64)
-# The row and column of a lane's results of matrix instructions: four of 16 x 16, sixteen of 32 x 32, four of f64.
+# The row and column of a lane's results of matrix instructions: four of 16 x 16, sixteen of 32 x
+# 32, four of f64.
 OF_16 = (4 * (LANE[:, None] // 16) + np.arange(4), np.broadcast_to(LANE[:, None] % 16, (64, 4)))
 PART = np.arange(16)
 OF_32 = (PART % 4 + 8 * (PART // 4) + 4 * (LANE[:, None] // 32), np.broadcast_to(LANE[:, None] % 32, (64, 16)))
@@ -560,7 +561,7 @@ def _(c):
         inside = (z.real**2 + z.imag**2) < 4
         count += inside
         z = np.where(inside, z * z + at, z)
-    # What is rounded otherwise changes the count at the edge, where it grows fast.
+    # Other rounding changes the count at the edge, where it grows fast.
     c.expect(o, count, where=(count < times).reshape(-1))
 
 
@@ -587,7 +588,7 @@ def _(c):
 @case("13_diverge", "sw")
 def _(c):
     a = c.words(N, I32)
-    # These are what others read of the results.
+    # These are the results that others read.
     a[[5, 13]] = [8, 17]
 
     def one(v, results):
@@ -706,7 +707,7 @@ def _(c):
     p, f = c.out(256, U64), c.out(256, F32)
     c.run([a, o, p, f], 256, GROUP)
     a, n = a.array.astype(I64), np.arange(256)
-    # In the order of items, as the core and the reference have it.
+    # In the order of items, as in the core and the reference.
     r = a.cumsum() - a
     r += np.concatenate([[0], a[:-1]])
     first = int(np.argmax(a != 0))
@@ -889,14 +890,14 @@ def _(c, select):
     else:
         mine, shared = 5, a.array
         old = (a.array[0] if select == 1 else 5) + n
-    # The first one is what all change.
+    # The first one is the one that all change.
     c.expect(o, mine + shared + old, where=n > 0)
 
 
 @case("18_flat", "is_shared")
 def _(c):
     o = c.out(64, I32)
-    # Of an argument compilers know that it is neither.
+    # For an argument compilers know that it is neither.
     c.run([o, o], 64, 64)
     c.expect(o, np.ones(64, I32))
 
@@ -985,7 +986,7 @@ def _(c):
 def _(c):
     p, f = c.out(1, U64), c.out(1, U32)
     c.run([p, f, U64(2**40)], 1, 1)
-    # Somebody else answers.
+    # Another party answers.
     c.poke = (f, 2)
     c.expect(p, [2**40 + 1])
     c.expect(f, [2])
@@ -1059,7 +1060,7 @@ def _(c):
 
 @case("20_blit", "own_wait", 0, 1, 2, 3)
 def _(c, how):
-    # Not what is waited for, and what is.
+    # Not the awaited value, and the awaited value.
     mask, value = 0xFF00, 0x1200
     before, after = [(0x1100, 0x1300), (0x1100, 0x12FF), (0x2D00, 0x0200), (0x1234, 0x1000)][how]
     p = c.put(np.array([before], U64))

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""run.py CORPUS OBJECTS RUNNER [LEVEL...]: all kernels of the corpus, which were compiled for code object versions 4, 5 and 6 at
-these levels of optimisation, in the shader core, against numpy and against the corpus' own interpreter. Prints TAP.
+"""run.py CORPUS OBJECTS RUNNER [LEVEL...]: all kernels of the corpus, which were compiled for code
+object versions 4, 5 and 6 at these levels of optimisation, in the shader core, against numpy and
+against the corpus' own interpreter. Prints TAP.
 
-The interpreter knows but some instructions, and takes its time: it runs what is of version 5, unless the environment has INTERPRETER=no.
+The interpreter knows only some instructions, and is slow: it runs the kernels of version 5, unless
+the environment has INTERPRETER=no.
 """
 import os
 import subprocess
@@ -25,7 +27,7 @@ ROOM = 32 << 20
 
 
 def place(case, version):
-    """The memory as it is before, and where arguments and packet are."""
+    """The memory before the run, and the addresses of arguments and packet."""
     image = bytearray(case.image)
     kernarg = BASE + len(image)
     image += case.kernarg(version)
@@ -36,7 +38,8 @@ def place(case, version):
 
 
 def core(jobs):
-    """Has the shader core run (case, version, level, file); gives the memory after each, or what went wrong."""
+    """Runs (case, version, level, file) in the shader core. Returns the memory after each, or the
+    error."""
     lines = []
     for n, (case, version, level, path) in enumerate(jobs):
         image, kernarg, packet = place(case, version)
@@ -76,7 +79,7 @@ def reference(case, path):
 
 
 def apart(case, core, reference):
-    """What the two results have different, within what single instructions may."""
+    """The first difference of the two results beyond the tolerance of single instructions."""
     for buffer, values, *_ in case.checks:
         start = buffer.address - BASE
         ours, theirs = (np.frombuffer(m[start : start + values.nbytes], values.dtype) for m in (core, reference))

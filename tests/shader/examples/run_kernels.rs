@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Runs kernels, one for each line of standard input: a file with memory, a code object, the kernel, three sizes each of grid and
-//! group, bytes of dynamic LDS, where arguments and packet are, and what is stored where when the kernel has run for a while (or 0).
-//! The file has the memory afterwards; a line says "ok", or what went wrong.
+//! Runs kernels, one for each line of standard input: a file with memory, a code object, the
+//! kernel, three sizes each of grid and group, bytes of dynamic LDS, the addresses of arguments and
+//! packet, and the address and value of a store after the kernel has run for a while (or 0). The
+//! file has the memory afterwards; a line says "ok", or the error.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

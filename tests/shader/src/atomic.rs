@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What atomic instructions do to a word of memory or LDS.
+//! Operations of atomic instructions on a word of memory or LDS.
 
 use half::f16;
 
@@ -48,7 +48,7 @@ pub enum Operation {
     PkAddF16,
 }
 
-/// Defines what operations do to a word of one size, of which the operands are the new value and another one.
+/// Defines operations on a word of one size, whose operands are the new value and another one.
 macro_rules! word {
     ($name:ident, $unsigned:ty, $signed:ty, $float:ty, $doc:literal) => {
         #[doc = $doc]
@@ -88,7 +88,8 @@ macro_rules! word {
 }
 
 impl Operation {
-    /// By the low five bits of the opcode in FLAT, MUBUF and SMEM, which is the same for both sizes.
+    /// By the low five bits of the opcode in FLAT, MUBUF and SMEM, which is the same for both
+    /// sizes.
     pub fn by_number(number: u32) -> Option<Operation> {
         use Operation::*;
         Some(match number {
@@ -122,7 +123,7 @@ fn add_halves(old: u64, a: u64) -> u64 {
     })
 }
 
-/// Applies it to memory; gives the old value.
+/// Applies it to memory. Returns the old value.
 pub fn global32(
     host: &dyn Host,
     at: u64,

@@ -43,7 +43,7 @@ pub struct Code {
     epoch: u64,
 }
 
-/// How a wave's turn ended.
+/// Result of a wave's turn.
 #[derive(Debug)]
 pub enum Turn {
     /// It has more to do.
@@ -61,17 +61,18 @@ pub enum Turn {
 }
 
 impl Code {
-    /// Nothing.
+    /// Creates it empty.
     pub fn new() -> Code {
         Code::default()
     }
 
-    /// Code may have changed: pages are compared with memory before they are used again.
+    /// Notes that code may have changed: pages are compared with memory before they are used again.
     pub fn invalidate(&mut self) {
         self.epoch += 1;
     }
 
-    /// The page at `address`, as memory has it now if it was not looked at since the last invalidation.
+    /// The page at `address`, with memory's present content if it was not checked since the last
+    /// invalidation.
     fn page(&mut self, address: u64, host: &dyn Host) -> Result<&mut Page, Reason> {
         let epoch = self.epoch;
         let read = || {
@@ -186,14 +187,15 @@ fn run_page(
     Flow::Next
 }
 
-/// Executes a vector instruction with M0\[7:0\] added to the VGPRs that M0\[15:12\] names: sources 0 to 2, result.
+/// Executes a vector instruction with M0\[7:0\] added to the VGPRs that M0\[15:12\] names: sources
+/// 0 to 2, result.
 #[cold]
 fn run_indexed(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     let m0 = wave.sgpr[sgpr::M0];
     let enables = m0 >> 12 & 0xf;
     let index = (m0 & 0xff) as u16;
     let result = enables & 8 != 0;
-    // Of others the result is no VGPR, or the last source too.
+    // Otherwise the result is no VGPR, or the last source too.
     let plain = inst.src[2] != Src::V(inst.dst) && usize::from(inst.dst) >= TEMPS;
     if inst.mods.is_some() || result && !plain {
         return Reason::Unsupported("a VGPR index with this instruction").into();
@@ -220,7 +222,7 @@ fn run_indexed(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
     inst.run.call(&moved, wave, env)
 }
 
-/// Whether the wave has the registers that the instruction names.
+/// Checks that the wave has the registers that the instruction names.
 #[inline(always)]
 fn check(inst: &Inst, wave: &Wave) -> Result<(), Reason> {
     if inst.arch > wave.arch {
@@ -241,7 +243,7 @@ fn decode_at(page: &mut Page, slot: usize, pc: u64, host: &dyn Host) -> Result<(
     let mut bytes = [0; LONGEST];
     let here = (page.bytes.len() - start).min(LONGEST);
     bytes[..here].copy_from_slice(&page.bytes[start..start + here]);
-    // What is behind the page is read only if the instruction goes on there.
+    // The next page is read only if the instruction goes on there.
     let decoded = match decode(words(&bytes)) {
         Ok(inst) if usize::from(inst.len) <= here => Ok(inst),
         Ok(_) | Err(_) if here < LONGEST => {
@@ -258,7 +260,8 @@ fn decode_at(page: &mut Page, slot: usize, pc: u64, host: &dyn Host) -> Result<(
     Ok(())
 }
 
-/// Why there is no instruction: one of those that gfx90a has and that are not known here, or none.
+/// The reason for a missing instruction: gfx90a has it and it is not supported here, or there is
+/// none.
 fn lacking(words: Words) -> Reason {
     let (first, op) = (words.0[0] >> 26, bits(words.0[0], 24, 17));
     if first == 0b110110 && (152..=157).contains(&op) {

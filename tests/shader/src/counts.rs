@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What waves executed, by kind.
+//! Counts of executed instructions, by class.
 
-/// Kinds of instructions.
+/// Classes of instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// SOP1, SOP2, SOPC, SOPK, SOPP.
@@ -29,7 +29,7 @@ impl Class {
         (Class::Lds, "lds"),
     ];
 
-    /// Whether it is done for each lane.
+    /// Returns whether it is done for each lane.
     #[inline(always)]
     pub fn has_lanes(self) -> bool {
         !matches!(self, Class::Scalar | Class::ScalarMemory)
@@ -51,7 +51,7 @@ impl Counts {
         self.classes.iter().sum()
     }
 
-    /// With those of another one.
+    /// The sum with another one.
     pub fn plus(mut self, other: &Counts) -> Counts {
         for (count, more) in self.classes.iter_mut().zip(other.classes) {
             *count += more;
@@ -60,7 +60,7 @@ impl Counts {
         self
     }
 
-    /// What is more than in an earlier state.
+    /// The difference to an earlier state.
     pub fn since(mut self, before: &Counts) -> Counts {
         for (count, less) in self.classes.iter_mut().zip(before.classes) {
             *count -= less;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! From instruction words to what executes them. Encodings: GFX9, as gfx90a has it.
+//! From instruction words to handlers. Encodings: GFX9, in the form of gfx90a.
 
 use crate::counts::Class;
 use crate::simd::Handler;
@@ -8,7 +8,7 @@ use crate::valu::modify::Mods;
 use crate::wave::TEMPS;
 use crate::{lds_ops, matrix, salu, smem, vmem, vmem_buffer};
 
-/// Where a source operand comes from.
+/// Origin of a source operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Src {
     /// A row of the wave, the first one if it is of 64 bits.
@@ -21,7 +21,7 @@ pub enum Src {
     Special(u8),
 }
 
-/// What a source or result is, which says how constants, modifiers and clamp work.
+/// Type of a source or result, which decides how constants, modifiers and clamp work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Integer or bits.
@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it takes two registers.
+    /// Returns whether it takes two registers.
     pub const fn is_wide(self) -> bool {
         matches!(self, Kind::Int64 | Kind::F64)
     }
@@ -47,9 +47,9 @@ impl Kind {
 
 /// One decoded instruction.
 pub struct Inst {
-    /// What executes it.
+    /// Its handler.
     pub run: Handler,
-    /// What it counts as.
+    /// The class in which it is counted.
     pub class: Class,
     /// Opcode within its format.
     pub op: u16,
@@ -61,7 +61,7 @@ pub struct Inst {
     pub sdst: u8,
     /// Operands.
     pub src: [Src; 3],
-    /// Offset, branch distance, or what else is constant.
+    /// Offset, branch distance, or another constant.
     pub imm: i32,
     /// Bits of the memory formats: [`flag`].
     pub flags: u8,
@@ -71,7 +71,7 @@ pub struct Inst {
     pub acc: u16,
     /// It names a TTMP.
     pub privileged: bool,
-    /// It is a vector instruction of which MODE.GPR_IDX_EN moves the operands.
+    /// It is a vector instruction whose operands MODE.GPR_IDX_EN moves.
     pub indexed: bool,
     /// Modifiers of a vector instruction.
     pub mods: Option<Box<Mods>>,
@@ -91,13 +91,13 @@ pub mod flag {
     pub const LDS: u8 = 16;
     /// FLAT: private memory.
     pub const SCRATCH: u8 = 32;
-    /// FLAT: addresses are looked at for apertures.
+    /// FLAT: addresses are checked for apertures.
     pub const GENERIC: u8 = 64;
     /// SMEM, FLAT: there is a scalar offset or address.
     pub const SCALAR: u8 = 128;
 }
 
-/// What makes no instruction.
+/// The error of words that are no instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unknown;
 
@@ -125,13 +125,13 @@ impl Inst {
         }
     }
 
-    /// Names arch VGPRs `first` to `first + count - 1`; gives the first one's row.
+    /// Names arch VGPRs `first` to `first + count - 1`. Returns the first one's row.
     pub fn vgpr(&mut self, first: u32, count: u32) -> u16 {
         self.arch = self.arch.max((first + count) as u16);
         first as u16 + TEMPS as u16
     }
 
-    /// Names accumulation VGPRs; their row depends on the wave, so this gives the number.
+    /// Names accumulation VGPRs. Their row depends on the wave, so this returns the number.
     pub fn accvgpr(&mut self, first: u32, count: u32) -> u16 {
         self.acc = self.acc.max((first + count) as u16);
         first as u16
@@ -185,7 +185,7 @@ fn float_constant(code: u32, kind: Kind) -> u64 {
     }
 }
 
-/// Of an operand that is no signed one of 64 bits: for these see [`signed_literal`].
+/// For operands other than signed ones of 64 bits: for these see [`signed_literal`].
 fn literal_constant(literal: u32, kind: Kind) -> u64 {
     match kind {
         Kind::F64 => u64::from(literal) << 32,
@@ -209,7 +209,8 @@ pub fn bits(word: u32, hi: u32, lo: u32) -> u32 {
 pub struct Words(pub [u32; 3]);
 
 impl Words {
-    /// A literal behind `len` bytes of instruction if one of `codes` asks for it, and the length with it.
+    /// A literal behind `len` bytes of instruction if one of `codes` asks for it, and the new
+    /// length.
     pub fn literal(&self, len: u8, codes: &[u32]) -> (Option<u32>, u8) {
         if codes.contains(&255) {
             (Some(self.0[usize::from(len / 4)]), len + 4)
@@ -219,10 +220,10 @@ impl Words {
     }
 }
 
-/// What executes an instruction word, before the rest is looked at.
+/// Decoder of an instruction's format.
 type Decoder = fn(Words) -> Decoded<Inst>;
 
-/// The decoder for an instruction's first word, and what the instruction counts as.
+/// The decoder for an instruction's first word, and the instruction's class.
 fn format(first: u32) -> Decoded<(Class, Decoder)> {
     if first >> 31 == 0 {
         let decoder: Decoder = match first >> 25 {

@@ -8,7 +8,7 @@ use crate::image::{Shape, LDS_UNIT};
 use crate::lds::Lds;
 use crate::wave::{sgpr, Apertures, Reason, Wave, LANES};
 
-/// The state that waves start with.
+/// The initial state of waves.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// Address of the first instruction.
@@ -19,7 +19,7 @@ pub struct Launch {
     pub rsrc2: u32,
     /// See above.
     pub rsrc3: u32,
-    /// COMPUTE_USER_DATA; as many as RSRC2 asks for count.
+    /// COMPUTE_USER_DATA; only as many count as RSRC2 asks for.
     pub user: [u32; 16],
     /// Items of a group.
     pub size: [u32; 3],
@@ -31,20 +31,20 @@ pub struct Launch {
     pub start: [u32; 3],
     /// Bytes of LDS of a group.
     pub lds: u32,
-    /// Where generic addresses lead elsewhere.
+    /// Apertures of generic addresses.
     pub apertures: Apertures,
-    /// Index of the packet in the ring if TTMPs are set up, of which it goes to the sixth.
+    /// Index of the packet in the ring if TTMPs are set up; it goes to the sixth.
     pub ttmps: Option<u32>,
 }
 
-/// Where a wave is put.
+/// The place of a wave.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seat {
     /// HW_ID.
     pub hw_id: u32,
     /// Its slot of scratch in its engine.
     pub scoreboard: u32,
-    /// Where that is, bytes.
+    /// The slot's offset, bytes.
     pub scratch: u32,
 }
 
@@ -56,7 +56,7 @@ impl Launch {
         (arch, all - arch)
     }
 
-    /// What of their registers all waves have in common.
+    /// The part of their registers that all waves have in common.
     pub fn shape(&self) -> Shape {
         let (arch, acc) = self.vgprs();
         Shape {
@@ -91,13 +91,13 @@ impl Launch {
         self.size.iter().product::<u32>().div_ceil(LANES as u32)
     }
 
-    /// How many groups there are.
+    /// The number of groups.
     pub fn count(&self) -> u64 {
         let groups = self.groups.map(u64::from);
         groups.iter().fold(1, |all, &n| all.saturating_mul(n))
     }
 
-    /// Whether waves have scratch.
+    /// Returns whether waves have scratch.
     pub fn has_scratch(&self) -> bool {
         bits(self.rsrc2, 0, 0) == 1
     }
@@ -112,7 +112,7 @@ impl Launch {
             | bits(self.rsrc1, 26, 26) << 23
     }
 
-    /// What of it is not supported.
+    /// Checks that all settings are supported. The error is the first one that is not.
     pub fn check(&self) -> Result<(), Reason> {
         if bits(self.rsrc3, 16, 16) == 1 {
             return Err(Reason::Unsupported("TG_SPLIT"));
@@ -120,7 +120,8 @@ impl Launch {
         check_mode(self.mode())
     }
 
-    /// The group with number `index` (x fastest), its waves at `seats`, of which there are as many.
+    /// The group with number `index` (x fastest), with its waves at `seats`, of which there are as
+    /// many.
     pub fn group(&self, index: u64, seats: &[Seat]) -> Group {
         let (id, size) = self.items(index);
         let count = size.iter().product::<u32>().div_ceil(LANES as u32);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a wave sees of the world: memory, clocks and messages of the device, and the LDS of its group.
+//! The world of a wave: memory, clocks and messages of the device, and the LDS of its group.
 
 use crate::image::{Shape, Word};
 use crate::lds::Lds;
 use crate::wave::LANES;
 
-/// An access that no mapping allows. Whoever implements [`Host`] has told the device about it already.
+/// An access that no mapping allows. The implementation of [`Host`] has reported it to the device
+/// already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// The address that faulted, in bytes.
     pub address: u64,
 }
 
-/// What an instruction is about to do with memory.
+/// Kind of an instruction's next access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// [`Host::load`].
@@ -27,38 +28,44 @@ pub enum Need {
     StoreScalar,
 }
 
-/// The device around the shader core, as one queue's address space. Addresses are virtual and in bytes; accesses
-/// need no alignment unless said otherwise, and each aligned dword of one is read or written whole.
+/// The device around the shader core, as one queue's address space. Addresses are virtual and in
+/// bytes; accesses need no alignment unless said otherwise, and each aligned dword of one is read
+/// or written whole.
 pub trait Host {
-    /// Whether accesses may have to be tried again: then [`Host::is_ready`] is asked before each.
+    /// Returns whether accesses may have to be retried: then [`Host::is_ready`] is called before
+    /// each.
     fn retries(&self) -> bool {
         false
     }
-    /// Whether an access of `len` bytes of one page can be done now, or fails for good. If not, the device has been told, and the wave is
-    /// to come back to the instruction, of which nothing may have been done.
+    /// Returns whether an access of `len` bytes of one page can be done now, or fails for good. If
+    /// not, the device has been notified, and the wave must repeat the instruction, of which
+    /// nothing may have been done.
     fn is_ready(&self, _address: u64, _len: u64, _need: Need) -> bool {
         true
     }
-    /// Reads memory. On a fault nothing of `out` counts.
+    /// Reads memory. After a fault the content of `out` does not count.
     fn load(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
-    /// Writes memory. What lies before a fault may have been written.
+    /// Writes memory. Bytes before a fault may have been written.
     fn store(&self, address: u64, data: &[u8]) -> Result<(), Fault>;
-    /// Reads `size` bytes for lanes of `lanes` (a bit each) at their addresses `at`, to their places in `out`, of which each lane has one.
-    /// Gives the lanes for which it did nothing: [`Host::load`] is to do that.
+    /// Reads `size` bytes for lanes of `lanes` (a bit each) at their addresses `at`, to each lane's
+    /// place in `out`. Returns the lanes for which it did nothing: the caller must use
+    /// [`Host::load`] for them.
     fn load_lanes(&self, _at: &[u64; LANES], lanes: u64, _size: usize, _out: &mut [u8]) -> u64 {
         lanes
     }
-    /// As [`Host::load_lanes`]; stores in the order of lanes. Of those that it leaves none is before one that it did.
+    /// As [`Host::load_lanes`]; stores in the order of lanes. None of the lanes that it leaves is
+    /// before one that it did.
     fn store_lanes(&self, _at: &[u64; LANES], lanes: u64, _size: usize, _data: &[u8]) -> u64 {
         lanes
     }
-    /// Replaces the aligned dword at `address` by what `change` makes of it, which may be asked more than once;
-    /// returns the old one.
+    /// Replaces the aligned dword at `address` by the result of `change`, which may be called more
+    /// than once. Returns the old value.
     fn atomic32(&self, address: u64, change: &mut dyn FnMut(u32) -> u32) -> Result<u32, Fault>;
     /// See [`Host::atomic32`]; for eight bytes.
     fn atomic64(&self, address: u64, change: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault>;
-    /// [`Host::atomic32`] of lanes of `lanes` in their order, at their addresses `at`; `change` is told the lane. Old values go to their
-    /// places in `old`. Gives the lanes for which it did nothing, as [`Host::store_lanes`].
+    /// [`Host::atomic32`] of lanes of `lanes` in their order, at their addresses `at`; `change`
+    /// gets the lane. Old values go to their places in `old`. Returns the lanes for which it did
+    /// nothing, as [`Host::store_lanes`].
     fn atomic32_lanes(
         &self,
         _at: &[u64; LANES],
@@ -82,25 +89,44 @@ pub trait Host {
     fn load_scalar(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
     /// As [`Host::store`], of scalar instructions.
     fn store_scalar(&self, address: u64, data: &[u8]) -> Result<(), Fault>;
-    /// Reads what is to be executed.
+    /// Reads code.
     fn fetch(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
     /// The 100 MHz clock of s_memrealtime.
     fn realtime(&self) -> u64;
     /// The engine clock of s_memtime.
     fn cycles(&self) -> u64;
-    /// s_sendmsg of MSG_INTERRUPT with M0\[23:0\], from a wave with this HW_ID, and whether it is in the trap handler.
+    /// s_sendmsg of MSG_INTERRUPT with M0\[23:0\], from a wave with this HW_ID, and whether it is
+    /// in the trap handler.
     fn interrupt(&self, hw_id: u32, data: u32, privileged: bool);
-    /// An instruction that gfx90a does not have, in a wave with this HW_ID, and no trap handler that would see it.
+    /// Reports an instruction that gfx90a does not have, in a wave with this HW_ID, without a trap
+    /// handler that would see it.
     fn illegal(&self, hw_id: u32);
-    /// The queue's doorbell id, which MSG_GET_DOORBELL asks for.
+    /// The queue's doorbell id, for MSG_GET_DOORBELL.
     fn doorbell(&self) -> u32;
     /// SQ_SHADER_TBA of the address space, sign-extended.
     fn trap_handler(&self) -> u64;
     /// SQ_SHADER_TMA of the address space, sign-extended.
     fn trap_memory(&self) -> u64;
-    /// Places for the waves of a group, all of which have sent MSG_SAVEWAVE: the address of each one's record. None:
-    /// not now, or never.
+    /// Reserves records for the waves of a group, all of which have sent MSG_SAVEWAVE. Returns the
+    /// address of each one's record. None: not now, or never.
     fn reserve(&self, shape: Shape, waves: &[Word]) -> Option<Vec<u64>>;
+}
+
+/// Calls the method `$call::<N>($args)`, where the constant `N` is `$size`, the bytes of one lane's
+/// access. For a size that no instruction has, it gives `$lanes`: the lanes that are left undone.
+#[macro_export]
+macro_rules! with_size {
+    ($size:expr, $host:ident.$call:ident($($args:expr),*), $lanes:expr) => {
+        match $size {
+            1 => $host.$call::<1>($($args),*),
+            2 => $host.$call::<2>($($args),*),
+            4 => $host.$call::<4>($($args),*),
+            8 => $host.$call::<8>($($args),*),
+            12 => $host.$call::<12>($($args),*),
+            16 => $host.$call::<16>($($args),*),
+            _ => $lanes,
+        }
+    };
 }
 
 /// A wave's surroundings while it runs.

@@ -12,7 +12,7 @@ use crate::lds::Lds;
 use crate::trap::restore_entry;
 use crate::wave::{Apertures, Reason, Saving, State, Wave};
 
-/// Instructions that a wave executes before it is another one's turn.
+/// Instructions that a wave executes before the next one's turn.
 const TURN: u64 = 4096;
 
 /// A group that runs on one CU.
@@ -27,12 +27,12 @@ pub struct Group {
     saving: bool,
 }
 
-/// A wave that is to be brought back.
+/// A wave that is to be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Absent {
-    /// What the control stack says of it.
+    /// Its word on the control stack.
     pub word: Word,
-    /// Where its record is.
+    /// The place of its record.
     pub record: u64,
     /// HW_ID from now on.
     pub hw_id: u32,
@@ -45,11 +45,11 @@ pub struct Stop {
     pub wave: usize,
     /// The group's place in the grid.
     pub group: [u32; 3],
-    /// Where it stands.
+    /// Its PC.
     pub pc: u64,
     /// The eight bytes there, if they can be read.
     pub bytes: Option<[u8; 8]>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for Stop {
     }
 }
 
-/// How far a group is.
+/// Progress of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// All waves have ended.
@@ -78,12 +78,12 @@ pub enum Progress {
     Saved,
     /// There is more to do.
     Spent,
-    /// There is, but all that could run sleep.
+    /// There is, but all waves that could run sleep.
     Idle,
 }
 
 impl Group {
-    /// A group with these waves.
+    /// Creates a group with these waves.
     pub fn new(waves: Vec<Wave>, lds: Lds, id: [u32; 3]) -> Group {
         Group {
             waves,
@@ -93,8 +93,8 @@ impl Group {
         }
     }
 
-    /// A group that was saved: the trap handler brings back what its waves have in them. Its place in the grid is in
-    /// there, and not known here.
+    /// Creates a group that was saved: the trap handler restores the content of its waves. Its
+    /// place in the grid is in there, and not known here.
     pub fn restored(
         shape: Shape,
         waves: &[Absent],
@@ -164,23 +164,24 @@ impl Group {
         }
     }
 
-    /// Waves that the handler has not brought back yet.
+    /// Number of waves that the handler has not restored yet.
     pub fn restoring(&self) -> usize {
         self.waves.iter().filter(|wave| wave.restoring).count()
     }
 
-    /// Waves that are in memory.
+    /// Number of waves that are in memory.
     pub fn saved(&self) -> usize {
         let saved = self.waves.iter().filter(|wave| wave.state == State::Saved);
         saved.count()
     }
 
-    /// A store to a record faulted.
+    /// Returns whether a store to a record has faulted.
     pub fn has_failed(&self) -> bool {
         self.waves.iter().any(|wave| wave.saving == Saving::Failed)
     }
 
-    /// Executes about `fuel` instructions, the waves in turns. A wave that stops counts as ended.
+    /// Executes about `fuel` instructions, with the waves taking turns. A wave that stops counts as
+    /// ended.
     pub fn run(
         &mut self,
         code: &mut Code,
@@ -258,7 +259,7 @@ impl Group {
         }
     }
 
-    /// What its waves have executed.
+    /// Counts of its waves' instructions.
     pub fn counts(&self) -> Counts {
         let counts = self.waves.iter().map(|wave| &wave.counts);
         counts.fold(Counts::default(), Counts::plus)

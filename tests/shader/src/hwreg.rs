@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Hardware registers of a wave, as s_getreg and s_setreg see them.
+//! Hardware registers of a wave, in the form of s_getreg and s_setreg.
 
 use crate::decode::bits;
 use crate::env::Host;
@@ -25,7 +25,7 @@ pub mod status {
 
 /// MODE.DEBUG_EN.
 pub const DEBUG_EN: u32 = 1 << 11;
-/// MODE.EXCP_EN for what TRAPSTS.EXCP has, and for address watches.
+/// MODE.EXCP_EN for the bits of TRAPSTS.EXCP, and for address watches.
 pub const EXCP_EN: u32 = trapsts::EXCP << 12;
 /// See above.
 pub const WATCH_EN: u32 = 1 << 19;
@@ -53,8 +53,8 @@ fn field(simm: u32) -> (u32, u32, u32) {
     (bits(simm, 5, 0), bits(simm, 10, 6), !0 >> (32 - width))
 }
 
-/// The field that `simm` names: number\[5:0\], offset\[10:6\], width - 1\[15:11\].
-/// The trap handler's are for itself.
+/// The field that `simm` names: number\[5:0\], offset\[10:6\], width - 1\[15:11\]. The trap
+/// handler's registers are readable only there.
 pub fn read(wave: &Wave, host: &dyn Host, simm: u32) -> Result<u32, Reason> {
     let (number, offset, mask) = field(simm);
     if matches!(number, TBA_LO..=TMA_HI) && !wave.is_privileged() {
@@ -85,8 +85,9 @@ pub fn read(wave: &Wave, host: &dyn Host, simm: u32) -> Result<u32, Reason> {
     Ok(value >> offset & mask)
 }
 
-/// Writes the field. Rounding other than to nearest even is not supported. Of STATUS only the trap handler writes
-/// more than SCC, and nobody PRIV, EXECZ or VCCZ; SAVECTX and IB_STS are the trap handler's too.
+/// Writes the field. Rounding other than to nearest even is not supported. Of STATUS only the trap
+/// handler writes more than SCC, and PRIV, EXECZ and VCCZ are read-only; SAVECTX and IB_STS are the
+/// trap handler's too.
 pub fn write(wave: &mut Wave, simm: u32, value: u32) -> Result<(), Reason> {
     let (number, offset, mask) = field(simm);
     let put = |old: u32| old & !(mask << offset) | (value & mask) << offset;
@@ -123,12 +124,13 @@ pub fn write(wave: &mut Wave, simm: u32, value: u32) -> Result<(), Reason> {
     }
 }
 
-/// Bits of M0\[15:12\]: the operands of which the VGPR number has M0\[7:0\] added with MODE.GPR_IDX_EN.
+/// Bits of M0\[15:12\]: the operands whose VGPR number is increased by M0\[7:0\] with
+/// MODE.GPR_IDX_EN.
 pub const INDEX_SRC0: u32 = 1;
 /// See above.
 pub const INDEX_DST: u32 = 8;
 
-/// What is added to the VGPR number of an operand.
+/// The increase of the VGPR number of an operand.
 pub fn index(wave: &Wave, operand: u32) -> u16 {
     let m0 = wave.sgpr[sgpr::M0];
     if wave.mode & GPR_IDX_EN != 0 && m0 >> 12 & operand != 0 {
@@ -147,7 +149,7 @@ pub fn set_vskip(wave: &mut Wave, skips: bool) -> Result<(), Reason> {
     check_mode(wave.mode)
 }
 
-/// What of MODE there is no support for.
+/// Checks MODE for unsupported settings.
 pub fn check_mode(mode: u32) -> Result<(), Reason> {
     if mode & 0xf != 0 {
         return Err(Reason::Unsupported("rounding other than to nearest even"));

@@ -7,14 +7,15 @@ use crate::decode::bits;
 pub const SGPRS: u32 = 112;
 /// LDS comes in units of this many bytes.
 pub const LDS_UNIT: u32 = 512;
-/// Bytes of a record apart from VGPRs and LDS: SGPRs, hardware registers and TTMPs, and what is not used.
+/// Bytes of a record apart from VGPRs and LDS: SGPRs, hardware registers and TTMPs, and unused
+/// ones.
 const SCALARS: u64 = SGPRS as u64 * 4 + 128 + 64;
 /// Bytes of a VGPR.
 const VGPR: u64 = 256;
 /// EXEC of a wave that has got a record: it is its group's first.
 const FIRST: u64 = 1 << 58;
 
-/// What of their registers the waves of a group have in common.
+/// The part of their registers that the waves of a group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// VGPRs, arch and accumulation.
@@ -26,7 +27,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The control stack's word: VGPRS\[5:0\], SGPRS\[8:6\] with the TTMPs, LDS\[16:9\], ACCUM_OFFSET\[29:24\].
+    /// The control stack's word: VGPRS\[5:0\], SGPRS\[8:6\] with the TTMPs, LDS\[16:9\],
+    /// ACCUM_OFFSET\[29:24\].
     pub fn word(self) -> u32 {
         u32::from(self.arch + self.acc) / 8 - 1
             | (SGPRS + 16) / 16 - 1 << 6
@@ -35,7 +37,7 @@ impl Shape {
             | 1 << 31
     }
 
-    /// From the word; None if it is another one, or not one of a wave that can be.
+    /// Decodes the word; None if it is another one, or impossible for a wave.
     pub fn of(word: u32) -> Option<Shape> {
         let all = (bits(word, 5, 0) as u16 + 1) * 8;
         let arch = (bits(word, 29, 24) as u16 + 1) * 4;
@@ -92,7 +94,7 @@ impl Word {
             | u32::from(self.first) << 17
     }
 
-    /// From the word; None if it is another one.
+    /// Decodes the word; None if it is another one.
     pub fn of(word: u32) -> Option<Word> {
         (word >> 30 == 0).then(|| Word {
             scoreboard: bits(word, 8, 0),
@@ -104,7 +106,8 @@ impl Word {
     }
 }
 
-/// What EXEC tells a wave's handler: where its record is, and whether it is the group's first.
+/// EXEC as passed to a wave's handler: the place of its record, and whether it is the group's
+/// first.
 pub fn exec(record: u64, first: bool) -> u64 {
     record & 0xffff_ffff_ffff | if first { FIRST } else { 0 }
 }

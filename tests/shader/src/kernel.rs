@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Kernel descriptors of code objects (versions 4, 5 and 6 have the same), and the user SGPRs that they ask for.
+//! Kernel descriptors of code objects (the same in versions 4, 5 and 6), and the user SGPRs that
+//! they ask for.
 
 use crate::decode::bits;
 
 /// Bytes of a descriptor.
 pub const DESCRIPTOR: usize = 64;
 
-/// What a kernel descriptor says.
+/// Content of a kernel descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Bytes of LDS that the kernel has of its own.
+    /// Bytes of LDS of the kernel's own.
     pub group: u32,
     /// Bytes of private memory of an item.
     pub private: u32,
@@ -21,7 +22,7 @@ pub struct Descriptor {
     pub rsrc2: u32,
     /// See above.
     pub rsrc3: u32,
-    /// Which user SGPRs there are.
+    /// The user SGPRs that it asks for.
     pub properties: u16,
     /// Kernel arguments in SGPRs; none on gfx90a.
     pub preload: u16,
@@ -47,7 +48,7 @@ pub struct UserData {
 }
 
 impl Descriptor {
-    /// From its bytes.
+    /// Decodes its bytes.
     pub fn of(bytes: &[u8; DESCRIPTOR]) -> Descriptor {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| bytes[at + n]));
         Descriptor {
@@ -62,7 +63,7 @@ impl Descriptor {
         }
     }
 
-    /// The user SGPRs in their order, and how many of them there are.
+    /// The user SGPRs in their order, and their number.
     pub fn user(&self, data: &UserData) -> ([u32; 16], usize) {
         let mut user = [0; 16];
         let mut next = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The lanes' accesses of memory, private memory and LDS: as few of the host's as there are runs of neighbours.
+//! The lanes' accesses to memory, private memory and LDS: one access of the host's for each run of
+//! neighbours.
 
 use crate::env::{Env, Need};
 use crate::wave::{Active, Reason, Row, Wave, LANES};
@@ -29,7 +30,8 @@ impl Default for Addresses {
 }
 
 impl Addresses {
-    /// Where in memory byte `more` of a lane's access is. Private memory has its dwords 64 lanes apart.
+    /// The address in memory of byte `more` of a lane's access. Private memory has its dwords 64
+    /// lanes apart.
     #[inline(always)]
     pub fn memory(&self, lane: usize, more: u64) -> u64 {
         if self.private >> lane & 1 == 0 {
@@ -40,7 +42,8 @@ impl Addresses {
             .wrapping_add(offset / 4 * 256 + 4 * lane as u64 + offset % 4)
     }
 
-    /// Whether the access of `size` bytes of a lane of `lanes` is in two dwords of private memory, which are apart.
+    /// Returns whether the access of `size` bytes of a lane of `lanes` is in two dwords of private
+    /// memory, which are apart.
     #[inline(always)]
     fn is_split(&self, lanes: u64, size: usize) -> bool {
         let lanes = lanes & self.private;
@@ -53,16 +56,17 @@ impl Addresses {
         split
     }
 
-    /// The same of LDS.
+    /// The same for LDS.
     pub fn shared(&self, lane: usize, more: u64) -> u32 {
         (self.at[lane] as u32).wrapping_add(more as u32)
     }
 }
 
-/// Lanes whose addresses are looked at together.
+/// Lanes whose addresses are checked together.
 const CHUNK: usize = 16;
 
-/// The end of the lanes from `first` on that are active and whose accesses of `size` bytes follow each other.
+/// The end of the lanes from `first` on that are active and whose accesses of `size` bytes follow
+/// each other.
 #[inline(always)]
 fn run(exec: u64, at: &[u64; LANES], first: usize, size: u64) -> usize {
     let mut end = first;
@@ -100,7 +104,8 @@ fn load_one(wave: &mut Wave, env: &Env<'_>, at: u64, out: &mut [u8]) {
     }
 }
 
-/// Reads `size` bytes (a divisor of `out`'s 64th) of memory for each active lane, in order, at `at`.
+/// Reads `size` bytes (a divisor of `out`'s 64th) of memory for each active lane, in order, at
+/// `at`.
 #[inline(always)]
 fn gather(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, out: &mut [u8]) {
     let mut left = wave.exec();
@@ -157,11 +162,11 @@ fn scatter(wave: &mut Wave, env: &Env<'_>, at: &[u64; LANES], size: usize, data:
     }
 }
 
-/// Pages are looked at once.
+/// Each page is checked once.
 const PAGE: u64 = 4096;
 
-/// Whether what each active lane is about to access, `size` bytes of it, can be accessed now. All are asked for, whatever the first ones
-/// lack.
+/// Returns whether the next access of each active lane, `size` bytes of it, can be done now. It
+/// checks all of them, whatever the first ones lack.
 pub fn are_ready(
     wave: &Wave,
     env: &Env<'_>,
@@ -175,7 +180,7 @@ pub fn are_ready(
         let mut done = 0;
         while done < size(lane) {
             let at = addresses.memory(lane, done);
-            // Private memory is in one piece up to a dword's end.
+            // Private memory is contiguous up to a dword's end.
             let piece = if addresses.private >> lane & 1 == 0 {
                 PAGE - at % PAGE
             } else {

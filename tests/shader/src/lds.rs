@@ -12,7 +12,7 @@ pub struct Lds {
 pub struct Outside(pub u32);
 
 impl Lds {
-    /// `size` bytes of zeros.
+    /// Creates it with `size` bytes of zeros.
     pub fn new(size: u32) -> Lds {
         Lds {
             bytes: vec![0; size as usize],

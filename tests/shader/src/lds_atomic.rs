@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! DS atomics: all lanes at once where they lie in order, and in one place one after the other without LDS in between.
+//! DS atomics: all lanes at once where they lie in order, and one after the other, without LDS in
+//! between, in one place.
 
 use std::marker::PhantomData;
 
@@ -16,7 +17,7 @@ use crate::vmem::data_row;
 use crate::wave::{Active, Flow, Reason, Row, Wave, LANES};
 use crate::words::{are_same, in_order};
 
-/// What executes an atomic on words of four or eight bytes.
+/// The handler of an atomic on words of four or eight bytes.
 pub fn handler(wide: bool, returns: bool) -> Handler {
     match (wide, returns) {
         (false, false) => Handler::of::<Atomic<u32, false>>(),
@@ -26,11 +27,11 @@ pub fn handler(wide: bool, returns: bool) -> Handler {
     }
 }
 
-/// A word that there are atomics on.
+/// A word for atomics.
 trait Word: Ty + Default + FromBytes + IntoBytes + Immutable {
-    /// From the order of bytes that memory has, or to it.
+    /// Converts from memory's order of bytes, or to it.
     fn ordered(self) -> Self;
-    /// What the operation makes of it.
+    /// Applies the operation to it.
     fn apply(self, operation: Operation, operands: (Self, Self)) -> Self;
 }
 
@@ -59,7 +60,8 @@ impl Word for u64 {
 /// An atomic on words of one size that returns old values or none.
 struct Atomic<T, const RETURNS: bool>(PhantomData<T>);
 
-/// [`access`] with an operation that the compiler knows in each: it is chosen once, and not for each lane.
+/// Calls [`access`] with an operation that is constant in each case: it is chosen once, and not for
+/// each lane.
 macro_rules! known {
     ($operation:expr, $accesses:expr, $($name:ident)*) => {
         match $operation {
@@ -89,7 +91,8 @@ impl<T: Word, const RETURNS: bool> Body for Atomic<T, RETURNS> {
             word: PhantomData,
         };
         let old = known!(operation, accesses,
-            Swap CompareSwap Add Sub ReverseSub MinI MinU MaxI MaxU And Or Xor Inc Dec MaskOr AddF MinF MaxF PkAddF16);
+            Swap CompareSwap Add Sub ReverseSub MinI MinU MaxI MaxU And Or Xor Inc Dec MaskOr
+            AddF MinF MaxF PkAddF16);
         let old = match old {
             Ok(old) => old,
             Err(reason) => return reason.into(),
@@ -114,7 +117,7 @@ fn rows<T: Word>(wave: &Wave, row: usize) -> Rows<'_> {
     [&wave.rows[row].0, &wave.rows[high].0]
 }
 
-/// What lanes do atomics to and with.
+/// The targets and operands of lanes' atomics.
 struct Access<'a, T> {
     at: &'a [u32; LANES],
     offset: u32,
@@ -172,7 +175,7 @@ impl<T: Word, const RETURNS: bool> Old<T, RETURNS> {
     }
 }
 
-/// Does it for all active lanes; gives the old values if they are asked for.
+/// Does it for all active lanes. Returns the old values if they are wanted.
 #[inline(always)]
 fn access<T: Word, const RETURNS: bool>(
     operation: Operation,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! DS instructions: LDS, and the lane permutations that go its way.
+//! DS instructions: LDS, and the lane permutations in the same format.
 
 use crate::atomic::Operation;
 use crate::decode::{bits, flag, Decoded, Inst, Src, Unknown, Words};
@@ -10,7 +10,7 @@ use crate::simd::{permuted_row, Body, Build, Handler, Tuned};
 use crate::vmem::{self, Half};
 use crate::wave::{mask_row, Flow, Reason, Row, Wave, LANES};
 
-/// What a DS instruction does.
+/// The operation of a DS instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Bytes; signed; half of the register.
@@ -86,7 +86,7 @@ fn shape(op: u32) -> Option<Shape> {
     })
 }
 
-/// What an atomic does.
+/// The operation of an atomic.
 pub fn atomic(op: u32) -> Option<Operation> {
     match shape(op)? {
         Shape::Atomic(_, _, operation) => Some(operation),
@@ -94,7 +94,7 @@ pub fn atomic(op: u32) -> Option<Operation> {
     }
 }
 
-/// DS. GWS, GDS and ordered counts are not known.
+/// DS. GWS, GDS and ordered counts are not supported.
 pub fn decode(words: Words) -> Decoded<Inst> {
     let [word, second, _] = words.0;
     let op = bits(word, 24, 17);
@@ -211,7 +211,7 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
             }
             wave.put(dst, &row);
         }
-        // With handlers of their own.
+        // Those with handlers of their own.
         Shape::Read2(..)
         | Shape::Write2(..)
         | Shape::Atomic(..)
@@ -221,7 +221,7 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
     Ok(())
 }
 
-/// ds_bpermute_b32: each lane reads the one that its address says.
+/// ds_bpermute_b32: each lane reads the one in its address.
 struct BackwardPermute;
 
 impl Tuned for BackwardPermute {

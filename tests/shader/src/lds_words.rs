@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! DS reads and writes of whole dwords: all lanes at once where they lie in order, and in any case one look at where they are.
+//! DS reads and writes of whole dwords: all lanes at once where they lie in order, and in any case
+//! with one check of their places.
 
 use crate::decode::{Inst, Src};
 use crate::env::Env;
@@ -8,7 +9,7 @@ use crate::vmem::data_row;
 use crate::wave::{mask_row, Active, Flow, Reason, Row, Wave, LANES};
 use crate::words::{in_order, Words};
 
-/// What reads `dwords` (1 to 4) of each lane.
+/// The handler that reads `dwords` (1 to 4) for each lane.
 pub fn read_handler(dwords: usize) -> Handler {
     match dwords {
         1 => Handler::of::<Read<1>>(),
@@ -18,7 +19,8 @@ pub fn read_handler(dwords: usize) -> Handler {
     }
 }
 
-/// What reads `dwords` (1 or 2) from two places, whose offsets count as many, or `far_apart` 64 times as many.
+/// The handler that reads `dwords` (1 or 2) from two places. Their offsets count as many dwords, or
+/// `far_apart` 64 times as many.
 pub fn read2_handler(dwords: usize, far_apart: bool) -> Handler {
     match (dwords, far_apart) {
         (1, false) => Handler::of::<Read2<1, 4>>(),
@@ -84,7 +86,7 @@ impl<const N: usize, const UNIT: u32> Body for Read2<N, UNIT> {
         let at = usize::from(row_of(inst.src[0]));
         let dst = data_row(inst, wave, inst.dst);
         let [near, far] = offsets(inst, UNIT);
-        // The first result may be put where the addresses are.
+        // The first result may overwrite the addresses.
         let second = load::<N>(wave, env, at, far);
         let done = read::<N>(wave, env, at, near, dst).and(second);
         flow(done.map(|rows| put(wave, dst + N, &rows)))
@@ -123,7 +125,8 @@ fn offsets(inst: &Inst, unit: u32) -> [u32; 2] {
     [(both & 0xff) * unit, (both >> 8) * unit]
 }
 
-/// Reads `N` dwords from `offset` on for each active lane, to the rows from `dst` on; addresses are in row `at`.
+/// Reads `N` dwords from `offset` on for each active lane, to the rows from `dst` on; addresses are
+/// in row `at`.
 #[inline(always)]
 fn read<const N: usize>(
     wave: &mut Wave,
@@ -202,7 +205,7 @@ fn write<const N: usize>(
     Ok(())
 }
 
-/// Where each lane's `size` bytes are; for inactive lanes some place or other. There are active lanes.
+/// The place of each lane's `size` bytes; for inactive lanes any place. There must be active lanes.
 #[inline(always)]
 pub fn places(
     exec: u64,
@@ -228,7 +231,7 @@ pub fn places(
     Ok(places)
 }
 
-/// Of the first active lane whose access, or whose whatever there is, is outside.
+/// The error of the first active lane whose access is outside; with `all` every access is.
 #[cold]
 fn outside(exec: u64, last: u32, at: &[u32; LANES], offset: u32, all: bool) -> Reason {
     let place = |lane: usize| at[lane].wrapping_add(offset);

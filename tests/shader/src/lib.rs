@@ -1,28 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The shader core of a gfx90a: executes waves as a Rust interpreter that knows nothing of the device around it.
+//! The shader core of a gfx90a: an interpreter in Rust that executes waves, without knowledge of
+//! the device around it.
 //!
-//! A [`dispatch::Launch`] makes [`group::Group`]s; [`group::Group::run`] executes their waves in turns, with code
-//! decoded once ([`code::Code`]) and memory reached through [`env::Host`].
+//! A [`dispatch::Launch`] makes [`group::Group`]s; [`group::Group::run`] executes their waves by
+//! turns, with code decoded once ([`code::Code`]) and memory reached through [`env::Host`].
 //!
-//! Written from the public encodings (the assembler's), from real binaries and from what compilers emit.
-//! What it does where these leave a choice:
+//! Written from the public encodings (the assembler's), from real binaries and from compilers'
+//! output. Where these leave a choice, it was made so:
 //! - Memory is done when its instruction is; caches are coherent; wait counters are always zero.
 //! - An instruction is whole: lanes go in order where that shows (atomics on one address).
 //! - Masks that v_cmp and carries write have zeros for inactive lanes.
 //! - Approximations (v_rcp, v_rsq, v_sqrt, v_exp, v_log, v_sin, v_cos) are correctly rounded.
-//! - Rounding is to nearest even; another mode stops the wave. f32 denormals are flushed where MODE says so.
+//! - Rounding is to nearest even; another mode stops the wave. f32 denormals are flushed where MODE
+//!   says so.
 //! - min and max behave as with IEEE = 1, also without.
 //! - A load that faults gives 0, a store is dropped, and TRAPSTS.MEM_VIOL is set.
-//! - LDS beyond the group's, a register that is not allocated, an instruction of gfx90a that is not known here: the
-//!   wave stops, and says where. An encoding that gfx90a does not have is TRAPSTS.ILLEGAL_INST.
-//! - *The trap handler* is code like other code. With STATUS.TRAP_EN a wave enters it between two instructions, for
-//!   s_trap, MEM_VIOL, ILLEGAL_INST, bits of TRAPSTS.EXCP and address watches that MODE enables (nobody but s_setreg
-//!   sets these), MODE.DEBUG_EN and SAVECTX; STATUS.HALT lets only the last in. Code that cannot be fetched enters it
-//!   with HALT set. Without TRAP_EN s_trap does nothing, MEM_VIOL only stays, and a wave without code has ended.
-//! - *Saved waves* ([`image`]) have their records when all living waves of the group have sent MSG_SAVEWAVE.
+//! - LDS beyond the group's, a register that is not allocated, an instruction of gfx90a that is not
+//!   supported here: the wave stops, and reports the place. An encoding that gfx90a does not have
+//!   is TRAPSTS.ILLEGAL_INST.
+//! - *The trap handler* is code like other code. With STATUS.TRAP_EN a wave enters it between two
+//!   instructions, for s_trap, MEM_VIOL, ILLEGAL_INST, bits of TRAPSTS.EXCP and address watches
+//!   that MODE enables (only s_setreg sets these), MODE.DEBUG_EN and SAVECTX; STATUS.HALT lets only
+//!   the last in. Code that cannot be fetched enters it with HALT set. Without TRAP_EN s_trap does
+//!   nothing, MEM_VIOL only stays, and a wave without code has ended.
+//! - *Saved waves* ([`image`]) have their records when all living waves of the group have sent
+//!   MSG_SAVEWAVE.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
-// Lanes and operands go by number through several rows at once.
+// Lanes and operands are indexed in several rows at once.
 #![allow(clippy::needless_range_loop)]
 
 pub mod atomic;

@@ -23,7 +23,7 @@ enum Element {
     F64,
 }
 
-/// A product of `size` x `depth` by `depth` x `size`, in `blocks` of which each has its own lanes.
+/// A product of `size` x `depth` by `depth` x `size`, in `blocks` with lanes of their own.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     size: usize,
@@ -144,7 +144,7 @@ pub fn decode(words: Words) -> Decoded<Inst> {
         return Ok(inst);
     }
     let shape = Shape::of(op).ok_or(Unknown)?;
-    // Broadcasts (CBSZ, ABID) and permutations (BLGP) are not known here.
+    // Broadcasts (CBSZ, ABID) and permutations (BLGP) are not supported.
     if bits(word, 14, 8) != 0 || bits(second, 31, 29) != 0 {
         return Err(Unknown);
     }
@@ -288,7 +288,8 @@ fn product(shape: &Shape, a: &[Row], b: &[Row], mut c: Vec<Row>) -> Vec<Row> {
 /// The largest depth of a product.
 const DEPTH: usize = 16;
 
-/// As [`product`] for a sum of f32, of which a row is in so many lanes of one register, side by side.
+/// As [`product`] for a sum of f32, in which a row is in as many lanes of one register, side by
+/// side.
 #[inline(always)]
 fn product_f32<const SIZE: usize>(
     shape: &Shape,

@@ -389,7 +389,7 @@ impl Body for Sopp {
     }
 }
 
-/// STATUS.HALT, which stops the wave when it is not in the trap handler.
+/// Sets STATUS.HALT, which stops the wave when it is not in the trap handler.
 fn halt(wave: &mut Wave, halts: bool) {
     wave.status &= !status::HALT;
     if halts {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which build of an instruction's lane loop runs: with AVX2 and FMA where the machine has them, else the baseline.
+//! Selection of the build of an instruction's lane loop: with AVX2 and FMA where the machine has
+//! them, else the baseline.
 //!
-//! The only module with `unsafe`: a function that was compiled for more than the baseline must not be called on a
-//! machine that has less.
+//! The only module with `unsafe`: a function that was compiled for more than the baseline must not
+//! be called on a machine that has less.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64 as x86;
@@ -18,30 +19,31 @@ use crate::env::Env;
 use crate::valu::halves::{self, Widen};
 use crate::wave::{Flow, Row, Wave};
 
-/// What an instruction does. `run` and what it calls for each lane have to be `#[inline(always)]` and no closures, or
-/// they are compiled for the baseline only, where a fused multiplication is a call.
+/// The body of an instruction. `run` and the functions that it calls for each lane have to be
+/// `#[inline(always)]` and no closures, or they are compiled for the baseline only, where a fused
+/// multiplication is a call.
 pub trait Body {
     /// Executes `inst` for `wave`, whose PC is behind the instruction already.
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow;
 }
 
-/// A [`Body`] that has its build do what the compiler makes no instructions of.
+/// A [`Body`] that uses its build for operations that the compiler does not turn into instructions.
 pub trait Tuned {
     /// See [`Body::run`].
     fn run(build: impl Build, inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow;
 }
 
-/// What builds do in ways of their own, with the same results.
+/// Operations that builds implement in their own ways, with the same results.
 pub trait Build: Copy {
     /// See [`Widen`].
     fn widen(self, from: &[u16; 8]) -> [f32; 8];
     /// See [`halves::narrow`].
     fn narrow(self, from: &[[f32; 8]; 2]) -> [u16; 16];
-    /// Of each place in `from`, of which the low four bits count, what is there in `row`.
+    /// For each place in `from`, of which the low four bits count, the value there in `row`.
     fn permute(self, row: &[u32; 16], from: &[u32; 16]) -> [u32; 16];
 }
 
-/// What each lane reads of `row`: that of the lane in `from`, of which the low six bits count.
+/// For each lane the value in `row` of the lane in `from`, of which the low six bits count.
 #[inline(always)]
 pub fn permuted_row(build: impl Build, row: &Row, from: &Row) -> Row {
     let row: &[[u32; 16]; 4] = transmute_ref!(&row.0);
@@ -88,7 +90,7 @@ pub struct Wide(());
 
 #[cfg(target_arch = "x86_64")]
 impl Wide {
-    /// If the machine can run it.
+    /// Returns it if the machine can run it.
     pub fn new() -> Option<Wide> {
         (*WIDE).then_some(Wide(()))
     }
@@ -98,7 +100,8 @@ impl Wide {
 impl Build for Wide {
     #[inline(always)]
     fn widen(self, from: &[u16; 8]) -> [f32; 8] {
-        // SAFETY: the machine has F16C, or there would be no `self`. Vectors and arrays have the same size, and any bits are a value of either.
+        // SAFETY: the machine has F16C, or there would be no `self`. Vectors and arrays have the
+        // same size, and any bits are a value of either.
         unsafe {
             let from = transmute::<[u16; 8], x86::__m128i>(*from);
             transmute::<x86::__m256, [f32; 8]>(x86::_mm256_cvtph_ps(from))
@@ -113,7 +116,8 @@ impl Build for Wide {
             let [low, high] = transmute::<[[f32; 8]; 2], [x86::__m256; 2]>(*from);
             let low = x86::_mm256_cvtps_ph::<NEAREST>(low);
             let high = x86::_mm256_cvtps_ph::<NEAREST>(high);
-            // One store for both: of two, a load of 32 bytes would have to wait until they are in the cache.
+            // One store for both: after two stores, a load of 32 bytes would have to wait until
+            // they are in the cache.
             transmute::<x86::__m256i, [u16; 16]>(x86::_mm256_set_m128i(high, low))
         }
     }
@@ -128,7 +132,8 @@ impl Build for Wide {
                 let from = *out;
                 let low = x86::_mm256_permutevar8x32_epi32(low, from);
                 let high = x86::_mm256_permutevar8x32_epi32(high, from);
-                // The bit above the place in a half of the row goes to the top, where a blend looks at it.
+                // The bit above the place in a half of the row goes to the top, where a blend reads
+                // it.
                 let which = x86::_mm256_castsi256_ps(x86::_mm256_slli_epi32::<28>(from));
                 let (low, high) = (
                     x86::_mm256_castsi256_ps(low),
@@ -178,8 +183,8 @@ static WIDE: LazyLock<bool> = LazyLock::new(|| {
 });
 
 impl Handler {
-    /// The fastest build of `B` that this machine can run. With `RKFD_SHADER_BASELINE` in the environment the
-    /// baseline.
+    /// The fastest build of `B` that this machine can run. With `RKFD_SHADER_BASELINE` in the
+    /// environment the baseline.
     pub fn of<B: Body>() -> Handler {
         #[cfg(target_arch = "x86_64")]
         if *WIDE {
@@ -200,7 +205,8 @@ impl Handler {
     /// Executes it.
     #[inline(always)]
     pub fn call(self, inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-        // SAFETY: `of` and `tuned` took the wide build only after the machine was found to have all that it was compiled for.
+        // SAFETY: `of` and `tuned` took the wide build only after the machine was found to have all
+        // that it was compiled for.
         unsafe { (self.0)(inst, wave, env) }
     }
 }
@@ -227,7 +233,7 @@ mod tests {
             let float = |n: usize| f32::from_bits(first.wrapping_add(999 * n as u32));
             check(std::array::from_fn(float));
         }
-        // Around what halves have, and half way between.
+        // The neighbourhood of all halves, and the points half way between.
         for half in 0..=u16::MAX {
             let bits = f16::from_bits(half).to_f32().to_bits();
             check(std::array::from_fn(|n| {

@@ -42,7 +42,7 @@ pub fn decode(words: Words) -> Decoded<Inst> {
     Ok(inst)
 }
 
-/// Address of the access; buffers are their base here, and their size is not looked at.
+/// Address of the access. Buffers are their base here; their size is not checked.
 fn address(inst: &Inst, wave: &Wave) -> u64 {
     let mut base = wave.scalar64(inst.src[0]);
     if matches!(inst.op, 8..=12 | 24..=26) {
@@ -54,13 +54,13 @@ fn address(inst: &Inst, wave: &Wave) -> u64 {
         & !3
 }
 
-/// Whether `bytes` at `at` can be accessed now.
+/// Returns whether `bytes` at `at` can be accessed now.
 #[cold]
 fn is_ready(env: &Env<'_>, at: u64, bytes: u64, need: Need) -> bool {
     const PAGE: u64 = 4096;
     let here = bytes.min(PAGE - at % PAGE);
     let ready = env.host.is_ready(at, here, need);
-    // All is asked for, whatever the first page lacks.
+    // Checks all of it, whatever the first page lacks.
     ready & (here == bytes || env.host.is_ready(at.wrapping_add(here), bytes - here, need))
 }
 

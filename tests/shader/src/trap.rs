@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How a wave gets into the trap handler and out of it.
+//! The ways of a wave into the trap handler and out of it.
 
 use crate::env::Host;
 use crate::hwreg::{status, DEBUG_EN, EXCP_EN, WATCH_EN};
@@ -7,7 +7,7 @@ use crate::wave::{sgpr, trapsts, State, Wave};
 
 /// Bytes of s_barrier.
 const BARRIER: u64 = 4;
-/// From the handler's start to where waves are brought back.
+/// Distance from the handler's start to the restore entry.
 const RESTORE: u64 = 4;
 
 /// Sign-extends an address of 48 bits.
@@ -15,13 +15,13 @@ pub fn extend(address: u64) -> u64 {
     ((address << 16) as i64 >> 16) as u64
 }
 
-/// Where waves are brought back, in the handler at `handler`.
+/// The restore entry of the handler at `handler`.
 pub fn restore_entry(handler: u64) -> u64 {
     handler.wrapping_add(RESTORE)
 }
 
 impl Wave {
-    /// STATUS.PRIV: it executes the trap handler.
+    /// Returns STATUS.PRIV: it executes the trap handler.
     #[inline(always)]
     pub fn is_privileged(&self) -> bool {
         self.status & status::PRIV != 0
@@ -32,7 +32,7 @@ impl Wave {
         self.status & status::TRAP_EN != 0
     }
 
-    /// Something of the wave has to be looked at before its next instruction.
+    /// Returns whether a part of its state has to be checked before its next instruction.
     #[inline(always)]
     pub(crate) fn has_alert(&self) -> bool {
         const TRAPS: u32 = trapsts::EXCP
@@ -43,7 +43,7 @@ impl Wave {
         self.trapsts & TRAPS | self.status & status::HALT | self.mode & DEBUG_EN != 0
     }
 
-    /// Enters the trap handler if there is a reason to. False: the wave is halted.
+    /// Enters the trap handler if there is a reason to. Returns false if the wave is halted.
     pub(crate) fn attend(&mut self, host: &dyn Host) -> bool {
         if !self.has_alert() || self.is_privileged() {
             return true;
@@ -57,7 +57,7 @@ impl Wave {
         !halted
     }
 
-    /// Whether there is a reason other than a save.
+    /// Returns whether there is a reason other than a save.
     fn is_excepted(&mut self) -> bool {
         let always = trapsts::MEM_VIOL | trapsts::ILLEGAL_INST;
         let enabled = (self.mode & EXCP_EN) >> 12 & self.trapsts & trapsts::EXCP;
@@ -66,7 +66,7 @@ impl Wave {
         self.trapsts & always | enabled != 0 || watched || stepped
     }
 
-    /// On with the trap handler, from the PC as it is.
+    /// Continues with the trap handler, from the present PC.
     pub(crate) fn enter_handler(&mut self, host: &dyn Host, trap: u8) {
         self.sgpr[sgpr::TTMP] = self.pc as u32;
         self.sgpr[sgpr::TTMP + 1] = (self.pc >> 32) as u32 & 0xffff | u32::from(trap) << 16;
@@ -82,7 +82,8 @@ impl Wave {
         self.restoring = false;
     }
 
-    /// The instruction at the PC cannot be fetched. True: the handler is entered, halted.
+    /// Handles code at the PC that cannot be fetched. Returns true if the handler is entered,
+    /// halted.
     pub(crate) fn misses_code(&mut self, host: &dyn Host) -> bool {
         if self.is_privileged() || !self.has_handler() {
             return false;
@@ -92,7 +93,8 @@ impl Wave {
         true
     }
 
-    /// The instruction at the PC does not exist. True: the handler is entered.
+    /// Handles an instruction at the PC that does not exist. Returns true if the handler is
+    /// entered.
     pub(crate) fn is_illegal(&mut self, host: &dyn Host) -> bool {
         self.trapsts |= trapsts::ILLEGAL_INST;
         if self.is_privileged() || !self.has_handler() {
@@ -103,7 +105,7 @@ impl Wave {
         true
     }
 
-    /// Asks it to save itself. One that waits at a barrier has not come there yet.
+    /// Asks it to save itself. A wave that waits at a barrier has not arrived there yet.
     pub(crate) fn save(&mut self) {
         self.trapsts |= trapsts::SAVECTX;
         if self.state == State::Barrier && !self.is_privileged() && self.has_handler() {

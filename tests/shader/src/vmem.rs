@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Vector memory: FLAT, GLOBAL and SCRATCH, and what [MUBUF](crate::vmem_buffer) has in common with them.
+//! Vector memory: FLAT, GLOBAL and SCRATCH, and the common part of [MUBUF](crate::vmem_buffer).
 
 use crate::atomic::Operation;
 use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Words};
@@ -11,7 +11,8 @@ use crate::vmem_buffer::Room;
 use crate::vmem_words;
 use crate::wave::{sgpr, Flow, Reason, Row, Wave, LANES, TEMPS};
 
-/// What a memory instruction moves for each lane. The opcodes are the same in FLAT and MUBUF.
+/// The data that a memory instruction moves for each lane. The opcodes are the same in FLAT and
+/// MUBUF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// Bytes; signed; which half of the register, or all of it.
@@ -34,7 +35,7 @@ pub enum Half {
 }
 
 impl Shape {
-    /// Of FLAT or MUBUF opcode `op`.
+    /// Decodes opcode `op` of FLAT or MUBUF.
     pub fn of(op: u32) -> Option<Shape> {
         use Half::*;
         Some(match op {
@@ -63,7 +64,7 @@ impl Shape {
         })
     }
 
-    /// Bytes of memory that a lane's access is about.
+    /// Bytes of memory in a lane's access.
     pub fn bytes(self) -> u64 {
         match self {
             Shape::Load(bytes, ..) | Shape::Store(bytes, _) => bytes as u64,
@@ -71,7 +72,7 @@ impl Shape {
         }
     }
 
-    /// How many registers it takes from memory and gives to it.
+    /// The number of registers that it loads and stores.
     pub fn registers(self) -> (u32, u32) {
         match self {
             Shape::Load(bytes, ..) => (bytes.div_ceil(4) as u32, 0),
@@ -85,7 +86,7 @@ impl Shape {
     }
 }
 
-/// The data registers: what is loaded or returned, and what is stored.
+/// The data registers: of loaded or returned data, and of stored data.
 pub(crate) fn data(inst: &mut Inst, shape: Shape, (dst, src): (u32, u32), acc: bool) {
     let (taken, given) = shape.registers();
     let taken = if matches!(shape, Shape::Atomic(..)) && inst.flags & flag::GLC == 0 {
@@ -223,7 +224,7 @@ pub(crate) fn flat_places(inst: &Inst, wave: &Wave) -> [u64; LANES] {
     at
 }
 
-/// Looks at each lane's address for apertures.
+/// Checks each lane's address for apertures.
 #[inline(always)]
 fn generic(at: [u64; LANES], wave: &Wave) -> Addresses {
     let shared = u64::from(wave.apertures.shared);
@@ -272,7 +273,8 @@ fn scratch_addresses(inst: &Inst, wave: &mut Wave) -> Addresses {
     }
 }
 
-/// Whether all that the instruction is about to access can be accessed now, of each lane as far as there is `room`.
+/// Returns whether the instruction's next access can be done now, of each lane as far as there is
+/// `room`.
 #[cold]
 pub(crate) fn is_ready(
     inst: &Inst,
@@ -337,7 +339,7 @@ pub(crate) fn finish(
     }
 }
 
-/// Sign-extends what is signed.
+/// Sign-extends signed values.
 #[inline(always)]
 pub(crate) fn extend(mut row: Row, bytes: usize, signed: bool) -> Row {
     if signed {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Atomics of FLAT, GLOBAL and MUBUF: on memory for all lanes at once if the host can do that, else lane by lane, as on private memory and LDS.
+//! Atomics of FLAT, GLOBAL and MUBUF: on memory for all lanes at once if the host can do that, else
+//! lane by lane, as on private memory and LDS.
 
 use crate::atomic::{self, Operation};
 use crate::env::Env;
 use crate::lanes::Addresses;
 use crate::wave::{Active, Reason, Row, Wave, LANES};
 
-/// An atomic of each active lane, in lane order. Operands are in the rows from `src` on: the new value, then for a
-/// compare and swap the one that is expected. The old values go to the rows from `dst` on, if there is one.
+/// An atomic of each active lane, in lane order. Operands are in the rows from `src` on: the new
+/// value, then for a compare and swap the expected one. The old values go to the rows from `dst`
+/// on, if there is one.
 pub fn atomic(
     wave: &mut Wave,
     env: &mut Env<'_>,
@@ -79,7 +81,7 @@ fn operands64(wave: &Wave, operation: Operation, src: usize, lane: usize) -> (u6
     }
 }
 
-/// Has the host do it for all lanes; gives those that are left.
+/// Lets the host do it for all lanes. Returns those that are left.
 fn at_once32(
     wave: &Wave,
     env: &Env<'_>,

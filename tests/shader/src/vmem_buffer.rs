@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! MUBUF: vector memory by way of a buffer resource.
+//! MUBUF: vector memory through a buffer resource.
 
 use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Words};
 use crate::env::Env;
@@ -73,16 +73,18 @@ impl Body for Buffer {
     }
 }
 
-/// Bytes from each lane's address to the end of its buffer, where some lane's access goes beyond that.
+/// Bytes from each lane's address to the end of its buffer, where some lane's access goes beyond
+/// that.
 pub(crate) type Room = [u64; LANES];
 
-/// The active lanes of which byte `at` of an access is in the buffer.
+/// The active lanes for which byte `at` of an access is in the buffer.
 fn within(wave: &Wave, room: &Room, at: u64) -> u64 {
     let inside = |mask, lane: usize| mask | u64::from(room[lane] > at) << lane;
     wave.active().fold(0, inside)
 }
 
-/// Moves the data of accesses that are not all in their buffer: dword by dword, loads give 0 outside, the rest does nothing.
+/// Moves the data of accesses that are not all in their buffer, dword by dword: loads give 0
+/// outside, other accesses do nothing.
 fn finish_within(
     inst: &Inst,
     wave: &mut Wave,
@@ -182,7 +184,7 @@ fn to_lds(
     Flow::Next
 }
 
-/// A buffer resource: what of its four dwords is used.
+/// A buffer resource: the used parts of its four dwords.
 pub(crate) struct Resource {
     pub base: u64,
     stride: u64,
@@ -205,9 +207,9 @@ impl Resource {
     }
 }
 
-/// Private memory is a swizzled buffer with an index stride of 64 and elements of four bytes, whose index is the
-/// lane; others are linear. Of these NUM_RECORDS is checked: with IDXEN it counts indices, otherwise bytes, of which
-/// the scalar offset takes some.
+/// Private memory is a swizzled buffer with an index stride of 64 and elements of four bytes, whose
+/// index is the lane; others are linear. Of these NUM_RECORDS is checked: with IDXEN it counts
+/// indices, otherwise bytes, of which the scalar offset takes some.
 fn buffer_addresses(inst: &Inst, wave: &mut Wave) -> Result<(Addresses, Option<Room>), Reason> {
     let resource = Resource::of(wave, inst.sdst);
     let scalar = u64::from(wave.scalar32(inst.src[2]));

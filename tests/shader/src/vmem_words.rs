@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Loads and stores by all lanes that lie in order, as most do: one access of the host's. Any others go the way of [`crate::vmem`].
+//! Loads and stores by all lanes that lie in order, as most do: one access of the host's. Others
+//! use [`crate::vmem`].
 
 use crate::decode::{flag, Inst, Src};
 use crate::env::Env;
@@ -9,7 +10,7 @@ use crate::vmem_buffer::{Buffer, Resource};
 use crate::wave::{sgpr, Flow, Reason, Row, Wave, LANES};
 use crate::words::{are_same, in_order, Words};
 
-/// The handler of a number of dwords.
+/// Selects the handler for a number of dwords.
 macro_rules! by_dwords {
     ($body:ident, $bytes:expr) => {
         match $bytes {
@@ -22,7 +23,7 @@ macro_rules! by_dwords {
     };
 }
 
-/// What executes a FLAT, GLOBAL or SCRATCH instruction that loads or stores.
+/// The handler of a FLAT, GLOBAL or SCRATCH instruction that loads or stores.
 pub fn flat(shape: Shape) -> Option<Handler> {
     Some(match shape {
         Shape::Load(1, ..) => Handler::of::<FlatLoadPart<1>>(),
@@ -44,7 +45,7 @@ pub fn buffer(shape: Shape) -> Option<Handler> {
     })
 }
 
-/// How the lanes' dwords are in memory, from an address on.
+/// The layout of the lanes' dwords in memory, from an address on.
 enum Order {
     /// A lane's behind those of the lane before.
     Lanes(u64),
@@ -62,13 +63,13 @@ impl<const N: usize> Body for FlatLoad<N> {
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         match flat_order(inst, wave, env, 4 * N) {
             Some(order) => load::<N>(inst, wave, env, order),
-            // A function of its own: the frame that it needs would cost the usual way time.
+            // A function of its own: its frame would cost the usual path time.
             None => Handler::of::<FlatLoadApart<N>>().call(inst, wave, env),
         }
     }
 }
 
-/// Of lanes that are not in order.
+/// For lanes that are not in order.
 struct FlatLoadApart<const N: usize>;
 
 impl<const N: usize> Body for FlatLoadApart<N> {
@@ -184,13 +185,13 @@ impl<const N: usize> Body for BufferStore<N> {
     }
 }
 
-/// Whether all lanes are active, and what they do need not be tried again.
+/// Returns whether all lanes are active, and their accesses need no retry.
 #[inline(always)]
 fn is_plain(wave: &Wave, env: &Env<'_>) -> bool {
     wave.exec() == !0 && !env.host.retries()
 }
 
-/// Where the lanes' `size` bytes are.
+/// The layout of the lanes' `size` bytes.
 #[inline(always)]
 fn flat_order(inst: &Inst, wave: &Wave, env: &Env<'_>, size: usize) -> Option<Order> {
     if !is_plain(wave, env) {
@@ -202,7 +203,8 @@ fn flat_order(inst: &Inst, wave: &Wave, env: &Env<'_>, size: usize) -> Option<Or
     linear(inst, wave, size).map(Order::Lanes)
 }
 
-/// Where the first lane's `size` bytes are, of less than a dword: in private memory those of the lanes are apart.
+/// The place of the first lane's `size` bytes, of less than a dword: in private memory those of the
+/// lanes are apart.
 #[inline(always)]
 fn part_order(inst: &Inst, wave: &Wave, env: &Env<'_>, size: usize) -> Option<u64> {
     if !is_plain(wave, env) || inst.flags & flag::SCRATCH != 0 {
@@ -211,7 +213,7 @@ fn part_order(inst: &Inst, wave: &Wave, env: &Env<'_>, size: usize) -> Option<u6
     linear(inst, wave, size)
 }
 
-/// Where the first lane's `size` bytes are, if those of the next one follow them.
+/// The place of the first lane's `size` bytes, if those of the next one follow them.
 #[inline(always)]
 fn linear(inst: &Inst, wave: &Wave, size: usize) -> Option<u64> {
     let Src::V(row) = inst.src[0] else {
@@ -242,7 +244,7 @@ fn linear(inst: &Inst, wave: &Wave, size: usize) -> Option<u64> {
     Some(first)
 }
 
-/// The offset that all lanes have in common.
+/// The common offset of all lanes.
 #[inline(always)]
 fn scratch_offset(inst: &Inst, wave: &Wave) -> Option<u64> {
     let base = if inst.flags & flag::SCALAR != 0 {
@@ -253,7 +255,7 @@ fn scratch_offset(inst: &Inst, wave: &Wave) -> Option<u64> {
     Some(base.wrapping_add_signed(inst.imm).into())
 }
 
-/// The value that all lanes have in common in a register.
+/// The common value of all lanes in a register.
 #[inline(always)]
 fn common(wave: &Wave, src: Src) -> Option<u32> {
     let Src::V(row) = src else {
@@ -266,7 +268,7 @@ fn common(wave: &Wave, src: Src) -> Option<u32> {
 /// Private memory from an offset on that is a dword's.
 #[inline(always)]
 fn private(offset: u64, base: u64) -> Option<Order> {
-    // With room for what follows without being around at 0 again.
+    // With room for the next ones without a wrap to 0.
     let is_plain = offset % 4 == 0 && offset < 1 << 31;
     is_plain.then(|| Order::Registers(base.wrapping_add(offset / 4 * ROW as u64)))
 }
@@ -292,7 +294,7 @@ fn buffer_order(inst: &Inst, wave: &Wave, env: &Env<'_>) -> Option<Order> {
     private(offset, resource.base.wrapping_add(scalar))
 }
 
-/// Reads a stretch of memory; where not all of it can be read, in parts of `part` bytes.
+/// Reads a stretch of memory; if not all of it can be read, in parts of `part` bytes.
 #[inline(always)]
 fn read(wave: &mut Wave, env: &Env<'_>, at: u64, out: &mut [u8], part: usize) {
     if env.host.load(at, out).is_err() {
@@ -350,7 +352,7 @@ fn load<const N: usize>(inst: &Inst, wave: &mut Wave, env: &Env<'_>, order: Orde
     Flow::Next
 }
 
-/// Whether the host is to be given the addresses of all lanes, as these are rather anywhere.
+/// Returns whether the host should get the addresses of all lanes, as these are scattered.
 #[inline(always)]
 fn are_apart(inst: &Inst, wave: &Wave, env: &Env<'_>, size: usize) -> bool {
     let special = inst.flags & (flag::SCRATCH | flag::GENERIC) != 0;
@@ -364,7 +366,7 @@ fn are_apart(inst: &Inst, wave: &Wave, env: &Env<'_>, size: usize) -> bool {
     wave.exec() != 0 && !near
 }
 
-/// Reads what lanes that are anywhere load, `size` bytes each; false: not all of it.
+/// Reads the data of scattered lanes, `size` bytes each. Returns false if not all of it was read.
 #[inline(always)]
 fn read_apart(inst: &Inst, wave: &Wave, env: &Env<'_>, out: &mut [u8], size: usize) -> bool {
     are_apart(inst, wave, env, size) && {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A wave: 64 lanes with their registers, and what the next instruction needs to know.
+//! A wave: 64 lanes with their registers, and the state for the next instruction.
 
 use crate::counts::{Class, Counts};
 use crate::decode::Src;
@@ -10,13 +10,13 @@ use crate::lds::Outside;
 pub const LANES: usize = 64;
 /// Rows in front of v0 that instructions keep intermediate values in.
 pub const TEMPS: usize = 24;
-/// Where the copies of scalar operands of sources 0, 1, 2 go, two rows each.
+/// Rows of the copies of scalar operands of sources 0, 1, 2, two rows each.
 pub const SPLAT: usize = 0;
-/// Where sources with modifiers go, two rows each.
+/// Rows of sources with modifiers, two rows each.
 pub const MODIFIED: usize = 6;
-/// Where results go that are changed before they are stored, two rows.
+/// Rows of results that are changed before they are stored, two rows.
 pub const RESULT: usize = 12;
-/// Where sources of a packed instruction go that have their halves elsewhere or with other signs.
+/// Rows of a packed instruction's sources whose halves are elsewhere or have other signs.
 pub const HALVES: usize = 14;
 
 /// SGPR numbers of the scalar registers that have names.
@@ -43,16 +43,16 @@ impl Row {
     pub const ZERO: Row = Row([0; LANES]);
 }
 
-/// How an instruction left its wave.
+/// Result of an instruction for its wave.
 #[derive(Debug)]
 pub enum Flow {
-    /// On with the instruction at the PC.
+    /// Continues with the instruction at the PC.
     Next,
     /// It waits for the other waves of its group.
     Barrier,
-    /// It has nothing to do for a while.
+    /// It sleeps for a while.
     Yield,
-    /// Nothing was done: its memory is not there yet. It is to be executed anew.
+    /// Nothing was done: its memory is not there yet. The instruction is to be executed anew.
     Replay,
     /// Code may have changed.
     Refetch,
@@ -64,10 +64,10 @@ pub enum Flow {
     Stop(Box<Reason>),
 }
 
-/// Why a wave cannot go on.
+/// The reason why a wave cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// The encoding is not one that is known here.
+    /// The encoding is not supported.
     #[error("the instruction is not known")]
     Unknown,
     /// An instruction, or a use of one, that is known and not supported.
@@ -88,7 +88,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Whether code that a user may write on purpose gets there, and is told by the device.
+    /// Returns whether code that a user may write on purpose gets there; then the device reports
+    /// it.
     pub fn is_the_users(&self) -> bool {
         matches!(self, Reason::Unknown | Reason::Fetch(_))
     }
@@ -122,7 +123,7 @@ pub mod trapsts {
     pub const XNACK_ERROR: u32 = 1 << 28;
 }
 
-/// Where a wave stands.
+/// State of a wave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It has instructions to execute.
@@ -131,21 +132,21 @@ pub enum State {
     Barrier,
     /// It has ended.
     Ended,
-    /// It has left, and is in memory.
+    /// It is saved in memory.
     Saved,
 }
 
 impl State {
-    /// Whether it is still there.
+    /// Returns whether it is still there.
     pub fn lives(self) -> bool {
         matches!(self, State::Running | State::Barrier)
     }
 }
 
-/// How far its way to memory is.
+/// Progress of a save.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Saving {
-    /// Nobody has asked.
+    /// No save was requested.
     No,
     /// The handler has sent MSG_SAVEWAVE.
     Asked,
@@ -170,9 +171,9 @@ pub struct Wave {
     pub sgpr: [u32; 128],
     /// Intermediate rows, then arch VGPRs, then accumulation VGPRs.
     pub rows: Vec<Row>,
-    /// How many arch VGPRs there are.
+    /// Number of arch VGPRs.
     pub arch: u16,
-    /// How many accumulation VGPRs there are.
+    /// Number of accumulation VGPRs.
     pub acc: u16,
     /// Byte address of the next instruction.
     pub pc: u64,
@@ -188,7 +189,7 @@ pub struct Wave {
     pub gpr_alloc: u32,
     /// LDS_ALLOC.
     pub lds_alloc: u32,
-    /// STATUS but SCC, EXECZ and VCCZ, which are put in when it is read.
+    /// STATUS except SCC, EXECZ and VCCZ, which are added when it is read.
     pub status: u32,
     /// IB_STS.
     pub ib_sts: u32,
@@ -196,21 +197,21 @@ pub struct Wave {
     pub scoreboard: u32,
     /// It has such a slot.
     pub has_scratch: bool,
-    /// How far its way to memory is.
+    /// Progress of its save.
     pub saving: Saving,
-    /// The handler is bringing it back.
+    /// The handler is restoring it.
     pub restoring: bool,
     /// MODE.DEBUG_EN: it has executed an instruction since it left the handler.
     pub(crate) stepped: bool,
     /// SH_MEM_BASES of its address space.
     pub apertures: Apertures,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// The first access that faulted.
     pub fault: Option<Fault>,
-    /// What it executed.
+    /// Counts of its instructions.
     pub counts: Counts,
-    /// How many lanes are active, if EXEC is what follows.
+    /// Number of active lanes, if EXEC is the next field.
     active: u32,
     active_of: u64,
     /// All ones in the active lanes, if `mask_of` is EXEC.
@@ -219,7 +220,7 @@ pub struct Wave {
 }
 
 impl Wave {
-    /// A wave with `arch` and `acc` VGPRs, all zero, at `pc`.
+    /// Creates a wave with `arch` and `acc` VGPRs, all zero, at `pc`.
     pub fn new(arch: u16, acc: u16, pc: u64) -> Wave {
         let mut wave = Wave {
             sgpr: [0; 128],
@@ -313,7 +314,7 @@ impl Wave {
         self.sgpr[(n + 1) & 127] = (value >> 32) as u32;
     }
 
-    /// A scalar operand of 32 bits. A vector register's is that of lane 0.
+    /// A scalar operand of 32 bits. For a vector register it is that of lane 0.
     #[inline(always)]
     pub fn scalar32(&self, src: Src) -> u32 {
         match src {
@@ -338,7 +339,8 @@ impl Wave {
         }
     }
 
-    /// Operand codes that are neither registers nor constants. The apertures are in the high dword of 64 bits.
+    /// Operand codes that are neither registers nor constants. The apertures are in the high dword
+    /// of 64 bits.
     fn special(&self, code: u8) -> u64 {
         match code {
             235 => u64::from(self.apertures.shared) << 48,
@@ -377,7 +379,8 @@ impl Wave {
         }
     }
 
-    /// The row of a vector source's low dword; a scalar is copied to all lanes of the source's own row first.
+    /// The row of a vector source's low dword; a scalar is copied to all lanes of the source's own
+    /// row first.
     #[inline(always)]
     pub fn narrow(&mut self, src: Src, slot: usize) -> usize {
         match src {
@@ -390,7 +393,7 @@ impl Wave {
         }
     }
 
-    /// As [`Wave::narrow`] for a source of two rows: where the first is.
+    /// As [`Wave::narrow`] for a source of two rows. Returns the first one.
     #[inline(always)]
     pub fn wide(&mut self, src: Src, slot: usize) -> usize {
         match src {
@@ -424,7 +427,7 @@ impl Wave {
         }
     }
 
-    /// Takes back what [`Wave::count`] has counted last, of an instruction that was not executed.
+    /// Undoes the last [`Wave::count`], for an instruction that was not executed.
     pub fn uncount(&mut self, class: Class) {
         self.counts.classes[class as usize] -= 1;
         if class.has_lanes() {
@@ -441,7 +444,7 @@ impl Wave {
         }
     }
 
-    /// Whether f32 denormals are flushed, as sources and as results.
+    /// Returns whether f32 denormals are kept, as sources and as results.
     #[inline(always)]
     pub fn keeps_f32_denormals(&self) -> bool {
         self.mode >> 4 & 3 == 3

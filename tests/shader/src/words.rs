@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whole dwords of all lanes: from the order that they have in memory, lane by lane, to that of registers, and back.
+//! Whole dwords of all lanes: conversion from memory's order, lane by lane, to that of registers,
+//! and back.
 
 use zerocopy::IntoBytes;
 
@@ -14,7 +15,7 @@ impl<const N: usize> Words<N> {
     /// Zeros.
     pub const ZERO: Words<N> = Words([[0; LANES]; N]);
 
-    /// As memory has them.
+    /// The bytes in memory's order.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         self.0.as_flattened().as_bytes()
@@ -66,7 +67,8 @@ impl<const N: usize> Words<N> {
     }
 }
 
-/// Whether each lane's number is `step` more than that of the lane before, and none too large.
+/// Returns whether each lane's number is `step` more than that of the previous lane, and none is
+/// too large.
 #[inline(always)]
 pub fn in_order<const N: usize>(numbers: &[u32; N], step: u32) -> bool {
     let first = numbers[0];
@@ -77,7 +79,7 @@ pub fn in_order<const N: usize>(numbers: &[u32; N], step: u32) -> bool {
     differs == 0 && first <= numbers[N - 1]
 }
 
-/// Whether all lanes have the same number.
+/// Returns whether all lanes have the same number.
 #[inline(always)]
 pub fn are_same<const N: usize>(numbers: &[u32; N]) -> bool {
     let mut differs = 0;
@@ -111,7 +113,7 @@ mod tests {
         assert!(in_order(&from(100), 4));
         assert!(!in_order(&from(100), 8));
         assert!(in_order(&from(4u32.wrapping_neg() - 4 * 63), 4));
-        // Beyond the last number there is.
+        // Beyond the last number.
         assert!(!in_order(&from(4u32.wrapping_neg() - 4 * 62), 4));
         let mut one = from(100);
         one[63] = 0;

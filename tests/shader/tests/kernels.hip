@@ -254,7 +254,7 @@ GLOBAL void matrix_f64(const double *a, const double *b, double *c)
 
 typedef u32 u2 __attribute__((ext_vector_type(2)));
 
-/* By a buffer resource in s40 to s43: at -O0 the compiler has none of its own in scalar registers. */
+/* A buffer resource in s40 to s43: at -O0 the compiler has none of its own in scalar registers. */
 #define BUFFER(instruction, result, operand, base, stride, records)				\
 	asm volatile("v_readfirstlane_b32 s40, %2\n\tv_readfirstlane_b32 s41, %3\n\t"		\
 		     "v_readfirstlane_b32 s42, %4\n\ts_mov_b32 s43, 0x27000\n\ts_nop 4\n\t"	\
@@ -264,7 +264,7 @@ typedef u32 u2 __attribute__((ext_vector_type(2)));
 		       "v"((u32)((u64)(base) >> 32) & 0xffff | (stride) << 16), "v"(records)	\
 		     : "memory", "s40", "s41", "s42", "s43")
 
-/* Buffers of 100 bytes, and of 50 indices: what is outside is 0, or is not done. */
+/* Buffers of 100 bytes, and of 50 indices: loads outside give 0, stores are not done. */
 GLOBAL void buffers(const u32 *a, u32 *b, u32 *out)
 {
 	u32 t = item(), index = 1, old = 7, value = 1000 + t;

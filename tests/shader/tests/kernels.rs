@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Compiled kernels give what the same computation gives on the host, for each code object version and at -O0, -O2
-//! and -O3.
+//! Compiled kernels have the same results as the same computation on the host, for each code object
+//! version and at -O0, -O2 and -O3.
 
 mod common;
 #[path = "common/compile.rs"]
@@ -13,7 +13,7 @@ const N: usize = 1000;
 const GRID: [u32; 3] = [1000, 1, 1];
 const GROUP: [u32; 3] = [256, 1, 1];
 
-/// Numbers that look random and are always the same.
+/// Pseudo-random numbers that are always the same.
 struct Numbers(u64);
 
 impl Numbers {
@@ -368,7 +368,7 @@ fn lanes(object: &CodeObject) {
     for t in 0..64usize {
         let square = |n: usize| (n * n) as u32;
         assert_eq!(out[t], square(63 - t));
-        // From the lane before, within a row of 16.
+        // From the previous lane, within a row of 16.
         assert_eq!(out[64 + t], if t % 16 == 0 { 9 } else { square(t - 1) });
         assert_eq!(out[128 + t], square(t ^ 1));
         assert_eq!(out[192 + t], square(17));
@@ -404,7 +404,7 @@ fn matrices(object: &CodeObject) {
     );
 }
 
-/// What is outside of a buffer resource.
+/// Accesses outside of a buffer resource.
 fn buffers(object: &CodeObject) {
     let a: Vec<u32> = (1..=256).collect();
     let b = [5u32; 256];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Every opcode that compilers and ROCm's own shaders were seen to use is known.
+//! Every opcode that compilers and ROCm's own shaders were seen to use is supported.
 
 use rkfd_shader::decode::{decode, Words};
 
@@ -93,11 +93,12 @@ fn memory() {
     });
 }
 
-/// What is reserved is not taken for something else.
+/// Reserved encodings are not taken for others.
 #[test]
 fn reserved() {
     for (first, second) in [
-        // SOP2 60, SOPP 100, VOP1 100, VOP2 62, VOPC 1, VOP3 800, an operand code, DS 200, FLAT 50, EXP.
+        // SOP2 60, SOPP 100, VOP1 100, VOP2 62, VOPC 1, VOP3 800, an operand code, DS 200, FLAT 50,
+        // EXP.
         (2 << 30 | 60 << 23, 0),
         (0x17f << 23 | 100 << 16, 0),
         (0x3f << 25 | 100 << 9 | 256, 0),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Single instructions on parts of registers and on what other lanes have, against what is worked out here lane by lane.
+//! Single instructions on parts of registers and on other lanes' data, against results that are
+//! computed here lane by lane.
 
 #[path = "common/single.rs"]
 mod single;
@@ -105,10 +106,10 @@ fn fixed(half: u16) -> i128 {
     }
 }
 
-/// The half nearest so many 2^-48, the even one of two, by bisection; a zero has the sign of `sign`.
+/// The half nearest so many 2^-48, ties to even, by bisection; a zero has the sign of `sign`.
 fn rounded(exact: i128, sign: u16) -> u16 {
     let magnitude = exact.abs();
-    // Halves are in the order of their bits; 0x7c00 is where the next one would be, and infinity.
+    // Halves are in the order of their bits; 0x7c00 is both the next one and infinity.
     let (mut above, mut end) = (0u16, 0x7c00);
     while above < end {
         let middle = (above + end) / 2;
@@ -150,12 +151,12 @@ fn sign_of_sum(a: u16, b: u16) -> u16 {
     a & b
 }
 
-/// Whether one is less; -0 is less than +0.
+/// Returns whether one is less; -0 is less than +0.
 fn less(a: u16, b: u16) -> bool {
     (fixed(a), b >> 15) < (fixed(b), a >> 15)
 }
 
-/// Has finite halves in all registers.
+/// Makes all registers finite halves.
 fn make_finite(wave: &mut Wave) {
     for n in 0..VGPRS.into() {
         for word in wave.v_mut(n) {
@@ -167,7 +168,7 @@ fn make_finite(wave: &mut Wave) {
     }
 }
 
-/// Where DPP has `lane` read, and whether there is such a lane.
+/// The lane that `lane` reads by DPP, and whether it exists.
 fn dpp_source(control: u32, lane: usize) -> Option<usize> {
     let (row, n) = (lane / 16 * 16, lane % 16);
     let count = (control % 16) as usize;
@@ -204,7 +205,7 @@ fn dpp_control() -> impl Strategy<Value = u32> {
     ]
 }
 
-/// What SDWA selects.
+/// The part that SDWA selects.
 fn selected(word: u32, select: u32, signed: bool) -> u32 {
     let bytes = word.to_le_bytes();
     match (select, signed) {
@@ -220,10 +221,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn packed(rule in 0..PACKED.len(), choice: u32, signs: u32, seed: u64, exec in exec(), dst in 0..VGPRS) {
+    fn packed(
+        rule in 0..PACKED.len(),
+        choice: u32,
+        signs: u32,
+        seed: u64,
+        exec in exec(),
+        dst in 0..VGPRS,
+    ) {
         let (name, op, is_float, rule) = PACKED[rule];
         let (low, high) = (choice & 7, choice >> 3 & 7);
-        // Half of the time the parts are where the result's are.
+        // Half of the time the parts are at the places of the result's.
         let (low, high) = if choice >> 6 & 1 == 1 { (0, 7) } else { (low, high) };
         let signs = if is_float { signs & 0x3f } else { 0 };
         let (neg_low, neg_high) = (signs & 7, signs >> 3);
@@ -237,7 +245,8 @@ proptest! {
         let mask = if third { 7 } else { 3 };
         let sources = [1, 2, 3u32];
         run(&mut after, [
-            0x1a7 << 23 | op << 16 | (high >> 2) << 14 | low << 11 | (neg_high & mask) << 8 | u32::from(dst),
+            0x1a7 << 23 | op << 16 | (high >> 2) << 14 | low << 11 | (neg_high & mask) << 8
+                | u32::from(dst),
             256 + sources[0] | (256 + sources[1]) << 9 | (256 + sources[2]) << 18
                 | (high & 3) << 27 | (neg_low & mask) << 29,
         ]);
@@ -245,11 +254,13 @@ proptest! {
             let part = |high: u32, negative: u32| {
                 let part = |n: usize| {
                     let word = before.v(sources[n] as usize)[lane];
-                    (word >> (16 * (high >> n & 1))) as u16 ^ ((negative & mask) >> n & 1) as u16 * 0x8000
+                    (word >> (16 * (high >> n & 1))) as u16
+                        ^ ((negative & mask) >> n & 1) as u16 * 0x8000
                 };
                 rule(part(0), part(1), part(2))
             };
-            let mut expected = u32::from(part(low, neg_low)) | u32::from(part(high, neg_high)) << 16;
+            let (below, above) = (part(low, neg_low), part(high, neg_high));
+            let mut expected = u32::from(below) | u32::from(above) << 16;
             if exec >> lane & 1 == 0 {
                 expected = before.v(dst.into())[lane];
             }
@@ -259,7 +270,8 @@ proptest! {
 
     #[test]
     fn dpp(
-        control in dpp_control(), rows in 0..16u32, banks in 0..16u32, masked: bool, zero: bool, negative: bool,
+        control in dpp_control(), rows in 0..16u32, banks in 0..16u32, masked: bool, zero: bool,
+        negative: bool,
         seed: u64, exec in exec(), dst in 0..VGPRS,
     ) {
         let (rows, banks) = if masked { (rows, banks) } else { (15, 15) };
@@ -270,7 +282,8 @@ proptest! {
         let second = if negative { 1 } else { 2 };
         run(&mut after, [
             op << 25 | u32::from(dst) << 17 | second << 9 | 250,
-            1 | control << 8 | u32::from(zero) << 19 | u32::from(negative) << 20 | banks << 24 | rows << 28,
+            1 | control << 8 | u32::from(zero) << 19 | u32::from(negative) << 20 | banks << 24
+                | rows << 28,
         ]);
         for lane in 0..64 {
             let source = dpp_source(control, lane).filter(|from| exec >> from & 1 == 1);
@@ -299,14 +312,16 @@ proptest! {
 
     #[test]
     fn sdwa(
-        select in [0..7u32, 0..7u32], signed: [bool; 2], to in 0..7u32, unused in 0..3u32, seed: u64,
+        select in [0..7u32, 0..7u32], signed: [bool; 2], to in 0..7u32, unused in 0..3u32,
+        seed: u64,
         exec in exec(), dst in 0..VGPRS,
     ) {
         let before = wave(seed, exec);
         let mut after = wave(seed, exec);
         run(&mut after, [
             52 << 25 | u32::from(dst) << 17 | 2 << 9 | 249,
-            1 | to << 8 | unused << 11 | select[0] << 16 | u32::from(signed[0]) << 19 | select[1] << 24
+            1 | to << 8 | unused << 11 | select[0] << 16 | u32::from(signed[0]) << 19
+                | select[1] << 24
                 | u32::from(signed[1]) << 27,
         ]);
         for lane in 0..64 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Single loads, stores and atomics, of lanes in order, in one place and anywhere, against what is worked out here lane by lane and byte by byte.
+//! Single loads, stores and atomics, of lanes in order, in one place and anywhere, against results
+//! that are computed here lane by lane and byte by byte.
 
 #[path = "common/single.rs"]
 mod single;
@@ -10,12 +11,13 @@ use rkfd_shader::wave::Wave;
 use single::memory::DATA;
 use single::{exec, run_with, wave};
 
-/// Bytes of memory or LDS. What lanes access begins before it ends, or where none is for miles.
+/// Bytes of memory or LDS. Lanes' accesses begin before its end, or far away from any.
 const SIZE: usize = 4096;
 /// Bytes beyond the lanes' addresses.
 const OFFSET: usize = 3;
 
-/// The low dwords of lanes' addresses: in order, in one place, anywhere, each in a place of its own; `size` bytes each or a factor of that apart.
+/// The low dwords of lanes' addresses: in order, in one place, anywhere, each in a place of its
+/// own; `size` bytes each or a factor of that apart.
 fn places(size: u32) -> impl Strategy<Value = Vec<u32>> {
     prop_oneof![
         (0..64u32).prop_map(move |first| (0..64).map(|lane| (first + lane) * size).collect()),
@@ -34,11 +36,11 @@ fn sized(bytes: impl Strategy<Value = usize>) -> impl Strategy<Value = (usize, V
     bytes.prop_flat_map(|bytes| (Just(bytes), places(bytes as u32)))
 }
 
-/// What becomes of some lanes' addresses.
+/// Change of some lanes' addresses.
 #[derive(Debug, Clone, Copy)]
 enum Stray {
     Nobody,
-    /// Inactive lanes have addresses of nothing.
+    /// Inactive lanes have unmapped addresses.
     Inactive,
     /// So have those of a mask.
     Some(u64),
@@ -72,7 +74,7 @@ fn addressing(seed: u64, exec: u64, places: &[u32], stray: Stray) -> Wave {
     wave
 }
 
-/// Memory or LDS with something in it.
+/// Memory or LDS with random content.
 fn noise(seed: u64) -> Vec<u8> {
     let spread = |n: u64| n.wrapping_mul(seed | 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (1..=SIZE as u64).map(|n| (spread(n) >> 56) as u8).collect()
@@ -90,7 +92,7 @@ fn qword(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// What becomes of an old value with two operands.
+/// The new value for an old value and two operands.
 type Rule = fn(u64, u64, u64) -> u64;
 
 /// An atomic's opcode on dwords of LDS without return, and that on dwords of memory.
@@ -108,7 +110,8 @@ const ATOMICS: &[Atomic] = &[
     (16, 65, |old, a, b| if old == a { b } else { old }),
 ];
 
-/// Does an atomic to `data` for each active lane, with operands in v2 and v4, or one behind the other from v2 on; gives what v6 and v7 have then.
+/// Does an atomic to `data` for each active lane, with operands in v2 and v4, or one behind the
+/// other from v2 on. Returns the values of v6 and v7 after that.
 fn expect_atomics(
     before: &Wave,
     data: &mut [u8],
@@ -139,13 +142,13 @@ fn expect_atomics(
         .collect()
 }
 
-/// What v6 and v7 have.
+/// The values of v6 and v7.
 fn results(after: &Wave) -> Vec<[u32; 2]> {
     let pair = |lane: usize| [after.v(6)[lane], after.v(7)[lane]];
     (0..64).map(pair).collect()
 }
 
-/// Whether one of the active lanes has an address of nothing.
+/// Returns whether one of the active lanes has an unmapped address.
 fn has_fault(wave: &Wave) -> bool {
     (0..64).any(|lane| wave.exec() >> lane & 1 == 1 && wave.v(1)[lane] as usize >= SIZE)
 }
@@ -155,7 +158,8 @@ proptest! {
 
     #[test]
     fn lds_atomics(
-        rule in 0..ATOMICS.len(), (bytes, places) in sized(prop_oneof![Just(4), Just(8)]), returns: bool,
+        rule in 0..ATOMICS.len(), (bytes, places) in sized(prop_oneof![Just(4), Just(8)]),
+        returns: bool,
         equal: bool, inactive: bool, offset in 0..3usize, seed: u64, exec in exec(),
     ) {
         let (op, _, rule) = ATOMICS[rule];
@@ -179,7 +183,8 @@ proptest! {
 
     #[test]
     fn atomics(
-        rule in 0..ATOMICS.len(), (bytes, places) in sized(prop_oneof![Just(4), Just(8)]), returns: bool,
+        rule in 0..ATOMICS.len(), (bytes, places) in sized(prop_oneof![Just(4), Just(8)]),
+        returns: bool,
         equal: bool, stray in stray(), seed: u64, exec in exec(),
     ) {
         let (_, op, rule) = ATOMICS[rule];
@@ -192,7 +197,10 @@ proptest! {
         let operands = if op % 32 == 1 { [2 + bytes / 4, 2] } else { [2, 2] };
         run_with(
             &mut after,
-            [0x37 << 26 | op << 18 | u32::from(returns) << 16 | 2 << 14, 1 | 2 << 8 | 8 << 16 | 6 << 24],
+            [
+                0x37 << 26 | op << 18 | u32::from(returns) << 16 | 2 << 14,
+                1 | 2 << 8 | 8 << 16 | 6 << 24,
+            ],
             &mut data,
             &mut Lds::new(0),
         );
@@ -204,7 +212,8 @@ proptest! {
 
     #[test]
     fn loads(
-        (bytes, places) in sized(prop::sample::select(vec![1, 2, 4, 8, 12, 16])), signed: bool, stray in stray(),
+        (bytes, places) in sized(prop::sample::select(vec![1, 2, 4, 8, 12, 16])), signed: bool,
+        stray in stray(),
         seed: u64, exec in exec(),
     ) {
         let op = match bytes {
@@ -227,7 +236,8 @@ proptest! {
             if exec >> lane & 1 == 1 {
                 let at = before.v(1)[lane] as usize + OFFSET;
                 let loaded = data.get(at..at + bytes).map_or(vec![0; bytes], <[u8]>::to_vec);
-                let sign = if signed && bytes < 4 && loaded[bytes - 1] >> 7 == 1 { 0xff } else { 0 };
+                let negative = signed && bytes < 4 && loaded[bytes - 1] >> 7 == 1;
+                let sign = if negative { 0xff } else { 0 };
                 expected[..4].fill(sign);
                 expected[..bytes].copy_from_slice(&loaded);
             }
@@ -238,7 +248,8 @@ proptest! {
 
     #[test]
     fn stores(
-        (bytes, places) in sized(prop::sample::select(vec![1, 2, 4, 8, 12, 16])), high: bool, stray in stray(),
+        (bytes, places) in sized(prop::sample::select(vec![1, 2, 4, 8, 12, 16])), high: bool,
+        stray in stray(),
         seed: u64, exec in exec(),
     ) {
         let high = high && bytes < 4;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Single vector instructions with random operands, EXEC masks and registers, against an evaluator that shares
-//! nothing with the core: it knows the encodings from here and computes with wide integers.
+//! Single vector instructions with random operands, EXEC masks and registers, against an evaluator
+//! that shares nothing with the core: it takes the encodings from here and computes with wide
+//! integers.
 
 #[path = "common/single.rs"]
 mod single;
@@ -13,7 +14,7 @@ use rkfd_shader::wave::{sgpr, Wave};
 use single::memory::Memory;
 use single::{exec, run, wave, VGPRS};
 
-/// What a lane's result is of up to three dwords. i128 holds every intermediate exactly.
+/// A lane's result for up to three dwords. i128 holds every intermediate exactly.
 type Rule = fn(i128, i128, i128) -> i128;
 
 /// Name, VOP3 opcode, sources, rule.
@@ -100,7 +101,7 @@ const RULES: &[(&str, u32, usize, Rule)] = &[
     ("v_or3_b32", 0x202, 3, |a, b, c| a | b | c),
 ];
 
-/// Whether a compare holds.
+/// The condition of a compare.
 type Condition = fn(i128, i128) -> bool;
 
 /// A compare's name, VOP3 opcode and rule.
@@ -166,7 +167,8 @@ proptest! {
 
     #[test]
     fn integers(
-        rule in 0..RULES.len(), sources in [operand(), operand(), operand()], dst in 0..VGPRS, seed: u64,
+        rule in 0..RULES.len(), sources in [operand(), operand(), operand()], dst in 0..VGPRS,
+        seed: u64,
         exec in exec(),
     ) {
         let (name, op, count, rule) = RULES[rule];
@@ -182,7 +184,16 @@ proptest! {
             } else {
                 before.v(dst.into())[lane]
             };
-            prop_assert_eq!(after.v(dst.into())[lane], expected, "{} lane {}: {:x} {:x} {:x}", name, lane, a, b, c);
+            prop_assert_eq!(
+                after.v(dst.into())[lane],
+                expected,
+                "{} lane {}: {:x} {:x} {:x}",
+                name,
+                lane,
+                a,
+                b,
+                c,
+            );
         }
         // Nothing else changed.
         for n in (0..VGPRS).filter(|&n| n != dst) {
@@ -192,7 +203,12 @@ proptest! {
     }
 
     #[test]
-    fn compares(rule in 0..COMPARES.len(), sources in [operand(), operand()], seed: u64, exec in exec()) {
+    fn compares(
+        rule in 0..COMPARES.len(),
+        sources in [operand(), operand()],
+        seed: u64,
+        exec in exec(),
+    ) {
         let (name, op, rule) = COMPARES[rule];
         let before = wave(seed, exec);
         let mut after = wave(seed, exec);
@@ -215,7 +231,9 @@ proptest! {
         high.set_pair(20, low.pair(20));
         run(&mut high, [0x34 << 26 | 0x11c << 16 | 22 << 8 | 9, 257 | 259 << 9 | 20 << 18]);
         for lane in (0..64).filter(|lane| exec >> lane & 1 == 1) {
-            let wide = |n: usize| u64::from(before.v(n)[lane]) | u64::from(before.v(n + 1)[lane]) << 32;
+            let wide = |n: usize| {
+                u64::from(before.v(n)[lane]) | u64::from(before.v(n + 1)[lane]) << 32
+            };
             let (sum, carry) = wide(0).overflowing_add(wide(2));
             prop_assert_eq!(low.v(8)[lane], sum as u32);
             prop_assert_eq!(high.v(9)[lane], (sum >> 32) as u32);
@@ -225,11 +243,12 @@ proptest! {
         prop_assert_eq!(high.pair(sgpr::EXEC), exec);
     }
 
-    /// Whatever the words are: an instruction, or an error, never a panic.
+    /// Any words are an instruction, or an error, never a panic.
     #[test]
     fn any_words(words: [u32; 3], seed: u64, exec in exec()) {
         let mut wave = wave(seed, exec);
-        let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).cycle().take(4096).collect();
+        let code = words.iter().flat_map(|word| word.to_le_bytes());
+        let code: Vec<u8> = code.cycle().take(4096).collect();
         let memory = Memory::new(code, 4096, 4096);
         let mut lds = Lds::new(1024);
         let mut env = Env {

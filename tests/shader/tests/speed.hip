@@ -34,7 +34,7 @@ typedef unsigned u4 __attribute__((ext_vector_type(4)));
 		data[8192 + item] = d + d2.x + d4.x + (u32)shared[item].x;				\
 	}
 
-/* What most of a kernel is, of all lanes and of every other one. */
+/* The instructions of typical kernels, with all lanes and with every other one. */
 #define MIXED							\
 	"v_add_u32 %[d], %[d], %[a]\n\t"			\
 	"v_fma_f32 %[d], %[d], %[a], %[a]\n\t"			\

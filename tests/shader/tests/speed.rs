@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How long a wave instruction takes: of two kernels, and of single instructions with all lanes active. A measurement:
-//! scripts/cargo test --release -p rkfd-shader --test speed -- --ignored --nocapture
+//! The duration of a wave instruction: in two kernels, and of single instructions with all lanes
+//! active. A measurement: scripts/cargo test --release -p rkfd-shader --test speed -- --ignored
+//! --nocapture
 
 mod common;
 #[path = "common/compile.rs"]
@@ -9,7 +10,7 @@ mod compile;
 use common::{bytes, Ran};
 use compile::compile;
 
-/// Tells of the fastest of some runs: others on the machine only make them slower.
+/// Prints the fastest of some runs: other processes only make them slower.
 fn tell(name: &str, run: impl Fn() -> Ran) {
     let ran = (0..5).map(|_| run()).min_by_key(|ran| ran.time).unwrap();
     let each = ran.time.as_nanos() as f64 / ran.executed as f64;

@@ -13,7 +13,7 @@ struct Job {
     run: Option<(u64, u64)>, // when, and its number
 }
 
-/// What the name of a scheduler's ring says: `sdma1`, or `sdma1.PID.QUEUE`.
+/// The parts of the name of a scheduler's ring: `sdma1`, or `sdma1.PID.QUEUE`.
 #[derive(Clone)]
 struct Ring {
     name: String,
@@ -47,7 +47,7 @@ impl Ring {
     }
 }
 
-/// What is known after some of the events.
+/// State after some of the events.
 #[derive(Default)]
 pub(crate) struct Builder {
     tracks: BTreeMap<(Group, String), Vec<Slice>>,
@@ -68,7 +68,7 @@ impl Builder {
             .push(slice);
     }
 
-    /// An event by the process's first thread tells its name: of what others do to it, theirs is there.
+    /// An event by the process's first thread has its name: events that others cause have theirs.
     fn name(&mut self, record: &Record, pid: u32) {
         if record.tid == pid && record.comm != "<...>" {
             self.processes
@@ -257,7 +257,7 @@ impl Builder {
                 let slice = self.evicted.remove(&(*pid, *gpu)).ok_or_else(|| {
                     Error::Order("queues come back that are there", format!("{record:?}"))
                 })?;
-                // For another reason than they went, if there were several.
+                // The reason to come back differs from that to go, if there were several.
                 let slice = slice.with("back for", reason).until(us);
                 self.push(Group::Process(*pid), "queues evicted", slice);
             }
@@ -364,7 +364,7 @@ impl Builder {
         }
     }
 
-    /// What has not ended lasts to the end of the recording.
+    /// Slices without an end last to the end of the recording.
     pub(crate) fn finish(mut self, records: &[Record]) -> Timeline {
         let begin = records.first().map_or(0, |record| record.us);
         let end = records.last().map_or(0, |record| record.us);
@@ -400,7 +400,7 @@ impl Builder {
     }
 }
 
-/// Who raised an interrupt of the GPU, by `client_id` and `source_id` of its vector (SOC15's numbers).
+/// The source of a GPU interrupt, by `client_id` and `source_id` of its vector (SOC15's numbers).
 fn source_name(client: u32, source: u32) -> String {
     let who = match client {
         0x08 => "SDMA0".into(),

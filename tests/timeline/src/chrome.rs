@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The timeline as JSON of the Trace Event Format, which Perfetto's viewer and chrome://tracing open.
+//! The timeline as JSON of the Trace Event Format, which Perfetto's viewer and chrome://tracing
+//! open.
 
 use crate::timeline::{Group, Slice, Timeline};
 use serde_json::{json, Map, Value};
 
-/// Groups that are no processes get numbers above all that Linux gives to processes (PID_MAX_LIMIT).
+/// Groups that are no processes get numbers above all that Linux gives to processes
+/// (PID_MAX_LIMIT).
 const NO_PROCESS: u32 = 4 << 20;
 
 fn pid(group: Group) -> u32 {
@@ -16,7 +18,8 @@ fn pid(group: Group) -> u32 {
     }
 }
 
-/// The whole document. Each group is a process of it and each track a thread, or several where its slices overlap.
+/// The whole document. Each group is a process of it and each track a thread, or several where its
+/// slices overlap.
 pub fn document(timeline: &Timeline) -> Value {
     let mut events = Vec::new();
     let mut named: Vec<Group> = Vec::new();
@@ -75,10 +78,12 @@ fn event(slice: &Slice, pid: u32, tid: u32) -> Value {
     let (name, kind, begin) = (&slice.name, slice.kind.name(), slice.begin);
     match slice.end {
         Some(end) => json!({
-            "ph": "X", "name": name, "cat": kind, "ts": begin, "dur": end - begin, "pid": pid, "tid": tid, "args": args
+            "ph": "X", "name": name, "cat": kind, "ts": begin, "dur": end - begin,
+            "pid": pid, "tid": tid, "args": args
         }),
         None => json!({
-            "ph": "i", "s": "t", "name": name, "cat": kind, "ts": begin, "pid": pid, "tid": tid, "args": args
+            "ph": "i", "s": "t", "name": name, "cat": kind, "ts": begin,
+            "pid": pid, "tid": tid, "args": args
         }),
     }
 }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Lines of tracefs's `trace`: rkfd's own events, those of the GPU scheduler, and of the interrupt's handler.
+//! Lines of tracefs's `trace`: rkfd's own events, those of the GPU scheduler, and of the
+//! interrupt's handler.
 //!
-//! Every event of the groups `rkfd` and `gpu_scheduler` must be known here with all of its fields, in their order:
-//! one that is not is an error, so that a picture never leaves out what the driver told.
+//! Every event of the groups `rkfd` and `gpu_scheduler` must be known here with all of its fields,
+//! in their order: another one is an error, so that a picture never leaves out an event of the
+//! driver.
 
 use thiserror::Error;
 
-/// Why a recording cannot be read.
+/// The reason why a recording cannot be read.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Error {
-    /// A line that has not the form `task-tid [cpu] flags seconds: event: fields`.
+    /// A line that does not have the form `task-tid [cpu] flags seconds: event: fields`.
     #[error("no line of a trace: {0}")]
     Form(String),
     /// The kernel's buffer was full.
@@ -26,7 +28,8 @@ pub enum Error {
     Order(&'static str, String),
 }
 
-/// What happened. Fields are those of `include/rkfd_trace.h`, `include/rkfd_drm_run_job.h` and the kernel's own events.
+/// An event. Fields are those of `include/rkfd_trace.h`, `include/rkfd_drm_run_job.h` and the
+/// kernel's own events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Event {
@@ -155,7 +158,7 @@ pub enum Event {
 /// A job's fence: context and number.
 pub type Fence = (u64, u64);
 
-/// An event, when it was and who was running.
+/// An event, its time and the running thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Microseconds of the trace's clock.
@@ -166,7 +169,7 @@ pub struct Record {
     pub tid: u32,
     /// The processor.
     pub cpu: u32,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 

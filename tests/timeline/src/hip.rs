@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What HIP tells of itself with `AMD_LOG_LEVEL=4`: its calls, the packets that it puts into compute queues, and when the GPU
-//! began and ended those whose times were asked for. Doorbells of compute queues and what the CP does are between the process and
-//! the hardware: the kernel sees neither.
+//! HIP's log with `AMD_LOG_LEVEL=4`: its calls, the packets that it puts into compute queues, and
+//! the GPU's times of those for which they were requested. Doorbells of compute queues and the CP's
+//! work are between the process and the hardware: the kernel sees neither.
 //!
-//! The log is for people, and of other lines it has many: what is not known is left out.
+//! The log is meant for humans, and has many other lines: unknown ones are left out.
 
 use std::collections::BTreeMap;
 
-/// Something that HIP told; times are microseconds of CLOCK_MONOTONIC.
+/// An entry of HIP's log; times are microseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The process.
     pub pid: u32,
-    /// What it is of.
+    /// Its origin.
     pub of: Of,
     /// A call, a packet, or a kernel.
     pub name: String,
-    /// When it began, or was.
+    /// The time of its begin, or its only time.
     pub begin: u64,
-    /// When it ended, for what takes time.
+    /// The time of its end, if it has a duration.
     pub end: Option<u64>,
 }
 
-/// What HIP tells of.
+/// The origins of entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Of {
     /// A call by a thread, by HIP's name of that.
     Call(String),
     /// A packet that was put into a compute queue, by HIP's number of it.
     Packet(u32),
-    /// The GPU's times of what a packet in that queue asked for.
+    /// The GPU's times for a packet in that queue.
     Execution(u32),
 }
 
-/// A packet whose signal is to tell its times.
+/// A packet whose signal will have its times.
 struct Pending {
     queue: u32,
     name: String,
 }
 
-/// Reads the log of a program, and what else that printed.
+/// Reads the log of a program, with the program's other output.
 pub fn read(text: &str) -> Vec<Told> {
     let mut told = Vec::new();
     let mut calls: BTreeMap<(u32, String), (String, u64)> = BTreeMap::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Makes a timeline out of what the kernel traced of a run: a trace that Perfetto shows, and a picture.
+//! Makes a timeline from the kernel's trace of a run: a trace for Perfetto, and a picture.
 
 mod builder;
 pub mod chrome;

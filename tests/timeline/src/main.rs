@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `rkfd-timeline --trace FILE [--hip FILE]... --json FILE --svg FILE [--title TEXT] --window MILLISECONDS...`: the
-//! trace that Perfetto shows, and a picture of the busiest windows, of a recording. It fails when an event cannot be read, or a kind of track is missing.
+//! `rkfd-timeline --trace FILE [--hip FILE]... --json FILE --svg FILE [--title TEXT] --window
+//! MILLISECONDS...`: a trace for Perfetto, and a picture of the busiest windows, from a recording.
+//! It fails when an event cannot be read, or a kind of track is missing.
 
 use lexopt::Arg::Long;
 use lexopt::ValueExt;
@@ -42,7 +43,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let records = event::read(&fs::read_to_string(&settings.trace)?)?;
     let mut told = Vec::new();
     for log in &settings.hip {
-        // Programs print what they like beside it.
+        // Programs print any output beside it.
         told.extend(hip::read(&String::from_utf8_lossy(&fs::read(log)?)));
     }
     let timeline = Timeline::new(&records, &told)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The timeline as a picture (SVG), of parts of the run in which most tracks have something.
+//! The timeline as a picture (SVG), of the parts of the run in which most tracks have events.
 
 use crate::timeline::{Group, Kind, Slice, Timeline, Track};
 use plotters::coord::Shift;
@@ -14,7 +14,7 @@ const ROW: i32 = 17;
 const TEXT: i32 = 12;
 const HEAD: i32 = 60;
 const GAP: i32 = 30;
-/// Width of what happens at once.
+/// Width of events without duration.
 const MARK: i32 = 2;
 const LEFT: Pos = Pos {
     h_pos: HPos::Left,
@@ -38,7 +38,7 @@ impl Window {
         slice.begin <= self.end && slice.end.unwrap_or(slice.begin) >= self.begin
     }
 
-    /// Something in it begins or ends: not only lasts through it.
+    /// Returns whether it begins or ends inside, and does not only last through it.
     fn sees(&self, slice: &Slice) -> bool {
         let within = |us| (self.begin..=self.end).contains(&us);
         within(slice.begin) || slice.end.is_some_and(within)
@@ -51,7 +51,8 @@ impl Window {
     }
 }
 
-/// Of the windows of `us` microseconds, the first in which most tracks have something that begins or ends.
+/// Of the windows of `us` microseconds, the first in which most tracks have an event that begins or
+/// ends.
 pub fn busiest(timeline: &Timeline, us: u64) -> Window {
     let starts = timeline.tracks.iter().flat_map(|track| &track.slices);
     let mut starts: Vec<u64> = starts.map(|slice| slice.begin).collect();
@@ -89,7 +90,7 @@ fn colour(kind: Kind) -> RGBColor {
     }
 }
 
-/// Tracks with something in the window, under the names of their groups.
+/// Tracks with events in the window, under the names of their groups.
 fn rows<'a>(timeline: &'a Timeline, window: &Window) -> Vec<(Option<Group>, Option<&'a Track>)> {
     let mut rows = Vec::new();
     let mut last = None;
@@ -106,7 +107,7 @@ fn rows<'a>(timeline: &'a Timeline, window: &Window) -> Vec<(Option<Group>, Opti
     rows
 }
 
-/// The picture of `timeline`: of each of `windows` a panel. `title` says of what it is.
+/// Draws `timeline`: a panel for each of `windows`. `title` describes the run.
 pub fn draw(timeline: &Timeline, windows: &[Window], title: &str) -> Result<String> {
     let panels = windows
         .iter()
@@ -205,7 +206,8 @@ fn panel(
     Ok(())
 }
 
-/// The slices of a track. Those that fall upon the same pixels are one stroke: a picture has no room for each of thousands.
+/// The slices of a track. Those that fall upon the same pixels are one stroke: a picture has no
+/// room for each of thousands.
 fn fill(area: &Area<'_>, window: &Window, track: &Track, y: i32) -> Result {
     let mut strokes: Vec<(i32, i32, Kind, Option<&str>)> = Vec::new();
     for slice in track.slices.iter().filter(|slice| window.has(slice)) {
@@ -213,7 +215,7 @@ fn fill(area: &Area<'_>, window: &Window, track: &Track, y: i32) -> Result {
         let to = window.x(slice.end.unwrap_or(slice.begin)).max(from + MARK);
         match strokes.last_mut() {
             Some(last) if from <= last.1 && last.2 == slice.kind => {
-                // Of what lies upon another, nobody could read the names.
+                // Names of overlapping slices would be unreadable.
                 last.1 = last.1.max(to);
                 last.3 = None;
             }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Tracks of what happened, made of a recording: one for each engine, ring of the scheduler, kind of interrupt, process,
-//! queue, doorbell and eviction.
+//! Tracks of events, made from a recording: one for each engine, ring of the scheduler, kind of
+//! interrupt, process, queue, doorbell and eviction.
 
 use crate::builder::Builder;
 use crate::event::{Error, Record};
 use crate::hip::Told;
 use std::collections::BTreeMap;
 
-/// What tracks are gathered under, in the order in which they are shown.
+/// Groups of tracks, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// The GPU's engines: what is given to them and not done.
+    /// The GPU's engines: their jobs that are not done.
     Engines,
     /// `drm_run_job`, by the ring of the scheduler.
     Jobs,
     /// Interrupts: the CPU's, and the GPU's by source.
     Interrupts,
-    /// All that one process does, by its process id.
+    /// All events of one process, by its process id.
     Process(u32),
 }
 
-/// Of which kind a slice is: its category, and its colour.
+/// The kind of a slice: its category, and its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A job that the hardware has.
@@ -60,18 +60,18 @@ impl Kind {
     }
 }
 
-/// Something that takes time, or happens at once.
+/// An event with or without duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// What.
+    /// Its name.
     pub name: String,
-    /// Of which kind.
+    /// Its kind.
     pub kind: Kind,
     /// Microseconds of the trace's clock.
     pub begin: u64,
-    /// The same, of its end; `None` for what happens at once.
+    /// The same, of its end; `None` for an event without duration.
     pub end: Option<u64>,
-    /// More about it: names and values.
+    /// Details: names and values.
     pub args: Vec<(&'static str, String)>,
 }
 
@@ -100,16 +100,16 @@ impl Slice {
 /// A line of the timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
-    /// Where it stands.
+    /// Its group.
     pub group: Group,
-    /// What it is of.
+    /// Its name.
     pub name: String,
-    /// By their beginnings.
+    /// In the order of their beginnings.
     pub slices: Vec<Slice>,
 }
 
 impl Track {
-    /// The slices, in as many lines as it takes for none to lie upon another.
+    /// The slices, in as many lines as needed so that none overlap.
     pub fn lanes(&self) -> Vec<Vec<&Slice>> {
         let mut lanes: Vec<(u64, Vec<&Slice>)> = vec![(0, Vec::new())];
         for slice in &self.slices {
@@ -143,7 +143,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Of a recording, in its order, and what HIP told of the same time. Errors for what does not fit together.
+    /// Creates it from a recording, in its order, and HIP's log of the same time. Errors for events
+    /// that do not fit together.
     pub fn new(records: &[Record], told: &[Told]) -> Result<Self, Error> {
         let mut builder = Builder::default();
         for record in records {
@@ -155,7 +156,8 @@ impl Timeline {
         Ok(builder.finish(records))
     }
 
-    /// The first of what a run of copies, kernels and evictions must have, and this has not.
+    /// The first kind of track that a run of copies, kernels and evictions must have, and this one
+    /// lacks.
     pub fn missing(&self) -> Option<&'static str> {
         let has = |group: &dyn Fn(&Group) -> bool, kind| {
             let mut tracks = self.tracks.iter().filter(|track| group(&track.group));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A recorded snippet becomes the tracks that it should; what cannot be read is an error.
+//! A recorded snippet becomes the right tracks; unreadable lines are an error.
 
 use rkfd_timeline::event::{self, Error, Event};
 use rkfd_timeline::timeline::{Group, Kind, Timeline, Track};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Of a run of `make timeline`: lines of its trace, and of the log of one of its processes.
+/// From a run of `make timeline`: lines of its trace, and of the log of one of its processes.
 const TRACE: &str = include_str!("recording.trace");
 const HIP: &str = include_str!("recording.log");
 const HEADER: &str = include_str!("../../../include/rkfd_trace.h");
@@ -72,9 +72,13 @@ fn what_does_not_follow_is_an_error() {
         &["rkfd_queue_destroy: pid=7 queue=2"][..],
         &["rkfd_queue_restore: pid=7 pasid=1 gpu=9 reason=eviction"],
         &["drm_sched_job_done: fence=3:1 signaled"],
-        &["drm_run_job: entity=00000000a, id=1, fence=00000000b, ring=sdma0, job count:0, hw job count:1"],
+        &[
+            "drm_run_job: entity=00000000a, id=1, fence=00000000b, ring=sdma0, \
+           job count:0, hw job count:1",
+        ],
         &["rkfd_queue_evict: pid=7 pasid=1 gpu=9 reason=eviction"; 2],
-        &["drm_sched_job_queue: dev=0, fence=3:1, ring=a.b.c, job count:0, hw job count:0, client_id:0"],
+        &["drm_sched_job_queue: dev=0, fence=3:1, ring=a.b.c, \
+           job count:0, hw job count:0, client_id:0"],
     ] {
         let text: String = events.iter().map(|event| line(event) + "\n").collect();
         let records = event::read(&text).unwrap();
@@ -265,11 +269,11 @@ fn the_document_has_each_slice_once_and_none_upon_another() {
     assert_eq!(named, 4);
 }
 
-/// What the Trace Event Format says of the three kinds of events that there are, and of the whole: Perfetto drops an event that is
-/// not so, without a word.
+/// Rules of the Trace Event Format for the three kinds of events that there are, and for the whole:
+/// Perfetto silently drops an event that breaks them.
 #[test]
 fn the_document_is_in_the_trace_event_format() {
-    // As it is read, not as it was made.
+    // In its read form, not in its original one.
     let text = chrome::document(&timeline()).to_string();
     let document: Value = serde_json::from_str(&text).unwrap();
     let keys = |value: &Value| -> Vec<String> {
@@ -330,7 +334,7 @@ fn the_document_is_in_the_trace_event_format() {
             }
         }
     }
-    // Every track that has something has a name, and so has its process.
+    // Every track with events has a name, and so has its process.
     for (pid, tid) in used {
         assert!(named.contains(&(pid, tid)) && named.contains(&(pid, 0)));
     }
@@ -340,11 +344,15 @@ fn the_document_is_in_the_trace_event_format() {
 fn slices_that_overlap_get_lanes() {
     let events = [
         "rkfd_queue_create: pid=7 queue=0 engine=0 ring=0x1000 size=4096",
-        "drm_sched_job_queue: dev=0, fence=3:1, ring=sdma0, job count:0, hw job count:0, client_id:0",
+        "drm_sched_job_queue: dev=0, fence=3:1, ring=sdma0, \
+         job count:0, hw job count:0, client_id:0",
         "drm_sched_job_run: dev=0, fence=3:1, ring=sdma0, job count:0, hw job count:0, client_id:0",
-        "drm_run_job: entity=1, id=1, fence=1, ring=sdma0, job count:0, hw job count:1",
-        "drm_sched_job_queue: dev=0, fence=4:1, ring=sdma0.7.0, job count:0, hw job count:0, client_id:0",
-        "drm_sched_job_run: dev=0, fence=4:1, ring=sdma0.7.0, job count:0, hw job count:0, client_id:0",
+        "drm_run_job: entity=1, id=1, fence=1, ring=sdma0, \
+           job count:0, hw job count:1",
+        "drm_sched_job_queue: dev=0, fence=4:1, ring=sdma0.7.0, \
+         job count:0, hw job count:0, client_id:0",
+        "drm_sched_job_run: dev=0, fence=4:1, ring=sdma0.7.0, \
+         job count:0, hw job count:0, client_id:0",
         "drm_run_job: entity=1, id=2, fence=1, ring=sdma0.7.0, job count:0, hw job count:1",
         "drm_sched_job_done: fence=3:1 signaled",
     ];
@@ -354,7 +362,7 @@ fn slices_that_overlap_get_lanes() {
     }
     let timeline = Timeline::new(&event::read(&text).unwrap(), &[]).unwrap();
     assert_eq!(track(&timeline, Group::Engines, "sdma0").lanes().len(), 2);
-    // What has not ended lasts to the end.
+    // Slices without an end last to the end.
     assert_eq!(
         track(&timeline, Group::Jobs, "sdma0.7.0").slices[0].end,
         Some(timeline.end)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Mappings of buffer objects for the CPU: made without pages, which come by faults, and what debuggers do there.
+//! CPU mappings of buffer objects. A mapping starts without pages; faults add them. Also the
+//! accesses of debuggers.
 
 use kernel::{
     page::{PAGE_SHIFT, PAGE_SIZE},
@@ -10,13 +11,14 @@ use kernel::{
 use super::{FaultPage, GemDriverObject, GemObject};
 use crate::{ffi, kern::drm::share};
 
-/// Pages beside the one that faulted that are mapped with it, if the mapping covers them: a fault costs
-/// far more than a page table entry.
+/// The most pages that one fault maps, if the mapping covers them: a fault costs far more than a
+/// page table entry.
 const FAULT_AROUND: usize = 64;
 
 impl<T: GemDriverObject> GemObject<T> {
     pub(super) const VM_OPS: ffi::vm_operations_struct = ffi::vm_operations_struct {
-        // These count references, so a child after fork and each half of a split mapping hold the object.
+        // These count references, so a child after fork and each half of a split mapping hold the
+        // object.
         open: Some(ffi::drm_gem_vm_open),
         close: Some(ffi::drm_gem_vm_close),
         fault: Some(Self::fault_callback),
@@ -24,26 +26,26 @@ impl<T: GemDriverObject> GemObject<T> {
         ..pin_init::zeroed()
     };
 
-    /// `drm_gem_object_funcs::mmap`: the mapping's flags. Its pages come by faults.
+    /// `drm_gem_object_funcs::mmap`: sets the flags of the mapping. Faults add its pages.
     ///
     /// # Safety
     ///
-    /// `vma` must be a mapping that is being made, the caller's alone.
+    /// `vma` must be a mapping that is being made, and belong to the caller alone.
     pub(super) unsafe extern "C" fn mmap_callback(
         obj: *mut ffi::drm_gem_object,
         vma: *mut ffi::vm_area_struct,
     ) -> c_int {
-        // SAFETY: The object is one of this type, valid meanwhile.
+        // SAFETY: The object is one of this type, and valid during the call.
         if !unsafe { (*obj).import_attach }.is_null() {
-            // SAFETY: It is imported, as was just seen, and `vma` is a mapping of it.
+            // SAFETY: It is imported, as the condition shows, and `vma` is a mapping of it.
             let done = unsafe { share::mmap_imported(obj, vma) };
             return done.map_or_else(|error| error.to_errno(), |()| 0);
         }
-        // SAFETY: The mapping is being made and is the caller's alone.
+        // SAFETY: The mapping is being made and belongs to the caller alone.
         let flags = unsafe { ffi::rkfd_vma_flags(vma) };
         if flags & (ffi::VM_SHARED | ffi::VM_MAYWRITE) == ffi::VM_MAYWRITE {
-            // A private copy of device memory makes no sense. libhsakmt reserves with private mappings that
-            // nobody can touch, which is harmless once it cannot become writable.
+            // A private copy of device memory makes no sense. libhsakmt reserves with private
+            // mappings without access rights. They are harmless once they cannot become writable.
             if flags & (ffi::VM_READ | ffi::VM_WRITE | ffi::VM_EXEC) != 0 {
                 return EINVAL.to_errno();
             }
@@ -62,19 +64,21 @@ impl<T: GemDriverObject> GemObject<T> {
     ///
     /// `vmf` must be a fault, being handled, of a mapping that holds an object of this type.
     unsafe extern "C" fn fault_callback(vmf: *mut ffi::vm_fault) -> ffi::vm_fault_t {
-        // SAFETY: The kernel gives a valid fault, whose mapping holds the object in `vm_private_data`.
+        // SAFETY: The kernel passes a valid fault, whose mapping holds the object in
+        // `vm_private_data`.
         let (vma, address, pgoff, obj) = unsafe {
             let info = &(*vmf).__bindgen_anon_1;
             let obj = (*info.vma).vm_private_data.cast();
             (info.vma, info.address, info.pgoff, obj)
         };
-        // SAFETY: Only mappings of objects of this type have this callback, and they hold a reference.
+        // SAFETY: Only mappings of objects of this type have this callback, and they hold a
+        // reference.
         let this = unsafe { &*Self::container(obj) };
 
         // SAFETY: As above.
         if T::is_moving(this) && unsafe { ffi::rkfd_fault_may_be_left(vmf) } {
-            // Not with the mapping's lock: other threads want to map and fault meanwhile. The mapping may go then, and
-            // with it its reference.
+            // Wait without the mapping's lock: other threads want to map and fault during that
+            // time. The mapping may go away then, and with it its reference.
             let this: ARef<Self> = this.into();
             // SAFETY: The fault's lock is held, and nothing of the fault is used after this.
             unsafe { ffi::rkfd_release_fault_lock(vmf) };
@@ -85,17 +89,18 @@ impl<T: GemDriverObject> GemObject<T> {
             // SAFETY: The mapping was made through the node, and the lock that guards it is held.
             unsafe { this.insert(vma, address, pgoff, true) }
         });
-        // What is in system memory stays with who has mapped it.
-        // SAFETY: As above.
+        // After an unplug, pages in system memory can still be mapped. SAFETY: As above.
         plugged.unwrap_or_else(|| unsafe { this.insert(vma, address, pgoff, false) })
     }
 
-    /// `vm_operations_struct::access`: a debugger's access, which is no fault. It may write where the process could make the
-    /// mapping writable: libhsakmt maps the VRAM that the CPU is not to touch without any permission, for debuggers alone.
+    /// `vm_operations_struct::access`: an access by a debugger, which is not a fault. It may write
+    /// if the process could make the mapping writable: libhsakmt maps VRAM that the CPU is not
+    /// meant to access without any permission, for debuggers alone.
     ///
     /// # Safety
     ///
-    /// `vma` must be a mapping, locked, that holds an object of this type and has `address`; `buffer` must have `size` bytes.
+    /// `vma` must be a locked mapping that holds an object of this type and contains `address`;
+    /// `buffer` must have `size` bytes.
     unsafe extern "C" fn access_callback(
         vma: *mut ffi::vm_area_struct,
         address: usize,
@@ -117,9 +122,10 @@ impl<T: GemDriverObject> GemObject<T> {
         if write != 0 && flags & ffi::VM_MAYWRITE == 0 {
             return EACCES.to_errno();
         }
-        // SAFETY: Only mappings of objects of this type have this callback, and they hold a reference.
+        // SAFETY: Only mappings of objects of this type have this callback, and they hold a
+        // reference.
         let this = unsafe { &*Self::container(obj) };
-        // SAFETY: The node is valid, and placed, for it was mapped.
+        // SAFETY: The node is valid, and has a place because it was mapped.
         let node = unsafe { (*this.node()).vm_node.start as usize };
         let first = pgoff.checked_sub(node).map(|pages| pages << PAGE_SHIFT);
         let offset = first.and_then(|first| first.checked_add(address.checked_sub(start)?));
@@ -140,8 +146,8 @@ impl<T: GemDriverObject> GemObject<T> {
         }
     }
 
-    /// Copies between the object, from byte `offset` on, and `buffer`; how much. `None` if there is nothing of the object for the
-    /// CPU.
+    /// Copies between the object, from byte `offset` on, and `buffer`. Returns the number of bytes,
+    /// or `None` if the CPU cannot reach them.
     ///
     /// # Safety
     ///
@@ -161,14 +167,15 @@ impl<T: GemDriverObject> GemObject<T> {
             let (page, within) = (at >> PAGE_SHIFT, at & (PAGE_SIZE - 1));
             let count = (size - done).min(PAGE_SIZE - within);
             let memory = KernelPageView::new(T::fault(self, page))?;
-            // SAFETY: The piece is in the page, and as much is left of the buffer.
+            // SAFETY: The piece is in the page, and the rest of the buffer is as large.
             unsafe { memory.copy(within, buffer.wrapping_add(done), count, write) };
             done += count;
         }
         Some(done)
     }
 
-    /// Maps the page at `address`, which has the offset `pgoff` (pages) in the file, and some after it. Without `device` only system memory.
+    /// Maps the page at `address`, which has the offset `pgoff` (pages) in the file, and some after
+    /// it. Without `device`, only pages in system memory.
     ///
     /// # Safety
     ///
@@ -180,7 +187,7 @@ impl<T: GemDriverObject> GemObject<T> {
         pgoff: usize,
         device: bool,
     ) -> ffi::vm_fault_t {
-        // SAFETY: The node is valid, and placed, for it was mapped. The mapping is locked.
+        // SAFETY: The node is valid, and has a place because it was mapped. The mapping is locked.
         let (start, end) = unsafe {
             let start = (*self.node()).vm_node.start as usize;
             (start, (*vma).__bindgen_anon_1.__bindgen_anon_1.vm_end)
@@ -202,21 +209,22 @@ impl<T: GemDriverObject> GemObject<T> {
             let (pfn, prot) = match T::fault(self, first + i) {
                 FaultPage::Io { .. } if !device => break,
                 FaultPage::Io { pfn, wc: true } => {
-                    // SAFETY: Makes a value from a value.
+                    // SAFETY: Computes a value from a value.
                     (pfn, unsafe { ffi::rkfd_pgprot_writecombine(prot) })
                 }
                 FaultPage::Io { pfn, wc: false } => {
-                    // SAFETY: Makes a value from a value.
+                    // SAFETY: Computes a value from a value.
                     (pfn, unsafe { ffi::rkfd_pgprot_noncached(prot) })
                 }
                 FaultPage::Ram { pfn } => (pfn, prot),
                 FaultPage::Sigbus => break,
             };
-            // SAFETY: The address is in the mapping, which is `VM_PFNMAP` and not a copy-on-write one. The
-            // page is the object's, which the mapping holds.
+            // SAFETY: The address is in the mapping, which is `VM_PFNMAP` and not copy-on-write.
+            // The page belongs to the object, which the mapping holds.
             let one =
                 unsafe { ffi::vmf_insert_pfn_prot(vma, address + (i << PAGE_SHIFT), pfn, prot) };
-            // The first page is the one that was asked for; those after it are a favour.
+            // The first page decides the result: it is the one that faulted. The others are
+            // optional.
             if i == 0 {
                 out = one;
             }
@@ -235,11 +243,11 @@ enum KernelPageView {
 }
 
 impl KernelPageView {
-    /// `None` if the CPU cannot reach it.
+    /// The view of `page`; `None` if the CPU cannot reach it.
     fn new(page: FaultPage) -> Option<Self> {
         match page {
             FaultPage::Io { pfn, .. } => {
-                // SAFETY: The page is of a BAR of the device, which is bound.
+                // SAFETY: The page is in a BAR of the device, which is bound.
                 let base = unsafe { ffi::ioremap_wc((pfn << PAGE_SHIFT) as u64, PAGE_SIZE) };
                 (!base.is_null()).then_some(Self::Io(base))
             }
@@ -249,11 +257,11 @@ impl KernelPageView {
         }
     }
 
-    /// Copies `count` bytes from byte `at` on to `buffer`, or from there if `write`.
+    /// Copies `count` bytes from byte `at` on to `buffer`, or in the other direction if `write`.
     ///
     /// # Safety
     ///
-    /// The bytes must be in the page, and in `buffer`, which must not overlap.
+    /// The bytes must be in the page and in `buffer`, and these must not overlap.
     unsafe fn copy(&self, at: usize, buffer: *mut u8, count: usize, write: bool) {
         // SAFETY: By this function's contract.
         unsafe {

@@ -39,7 +39,7 @@ __global__ void update(Cells *cells, uint32_t *taken)
 	}
 }
 
-/* Whoever comes last finds all parts there. */
+/* The last item finds all parts there. */
 __global__ void last_one(uint32_t *parts, uint32_t *arrived, uint32_t *sum)
 {
 	__shared__ bool last;

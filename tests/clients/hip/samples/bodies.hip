@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* N bodies that attract each other: floating point with roots and quotients, positions shared in LDS. */
+/*
+ * N bodies that attract each other: floating point with roots and quotients, positions shared
+ * in LDS.
+ */
 #include <algorithm>
 #include <cmath>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A code object (CODE) as clang bundles it for the HIP runtime (Clang's documentation, "Clang Offload
- * Bundler"): magic, count, and for each entry its place, its size and what it is for. The first
- * entry is the host's, and empty.
+ * A code object (CODE) as clang bundles it for the HIP runtime (Clang's documentation, "Clang
+ * Offload Bundler"): magic, count, and for each entry its place, its size and what it is for.
+ * The first entry is the host's, and empty.
  */
 	.macro	entry code, end, name
 	.quad	\code - bundle, \end - \code, 2f - 1f

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Where lanes part ways: branches and loops, calls of themselves, barriers. */
+/* Divergent lanes: branches and loops, recursion, barriers. */
 #include <algorithm>
 
 #include "samples.hpp"
 
-/* It takes HIP's other headers for included. */
+/* It relies on HIP's other headers being included. */
 #include <hip/hip_cooperative_groups.h>
 
 namespace {

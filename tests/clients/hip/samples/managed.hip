@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Managed memory: hipMallocManaged, prefetches and advice, the CPU and a kernel at work on the same memory, and more of it than VRAM
- * there is. With HSA_XNACK=1 also memory of malloc's, of which the runtime has been told nothing. "--more BYTES" has two processes use so
- * much each, and nothing else.
+ * Managed memory: hipMallocManaged, prefetches and advice, the CPU and a kernel at work on the
+ * same memory, and more of it than there is VRAM. With HSA_XNACK=1 also memory from malloc,
+ * which the runtime does not know. "--more BYTES" makes two processes use that much each, and
+ * nothing else.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -61,7 +62,7 @@ uint32_t *managed(size_t bytes)
 	return static_cast<uint32_t *>(p);
 }
 
-/* Whether they are what fill() has written, and @more. */
+/* True if they are the values of fill(), plus @more. */
 bool holds_more(const uint32_t *p, uint32_t seed, uint32_t more)
 {
 	size_t i;
@@ -156,7 +157,10 @@ void advised()
 	hipMemRangeAttribute which[] = {
 		hipMemRangeAttributeReadMostly, hipMemRangeAttributePreferredLocation,
 	};
-	/* hipMemRangeGetAttributes of HIP 5.7 and 6.4 refuses a null among the first sizes[0] of them, however few there are. */
+	/*
+	 * hipMemRangeGetAttributes of HIP 5.7 and 6.4 refuses a null among the first sizes[0]
+	 * of them, however few there are.
+	 */
 	void *values[sizeof(read_mostly)] = { &read_mostly, &preferred, &preferred, &preferred };
 	size_t sizes[] = { sizeof(read_mostly), sizeof(preferred) };
 
@@ -175,7 +179,7 @@ void advised()
 	MUST(hipFree(p));
 }
 
-/* A kernel counts in every second page up; the CPU in those between, as long as that runs. */
+/* A kernel increments every second page; the CPU those between, as long as that runs. */
 void both_at_once()
 {
 	const uint32_t pages = 16, words = 1024, times = 2000;
@@ -198,7 +202,7 @@ void both_at_once()
 	MUST(hipFree(p));
 }
 
-/* Memory that nobody has told the runtime of. */
+/* Memory that the runtime has not been told of. */
 void of_malloc()
 {
 	uint32_t *p = static_cast<uint32_t *>(malloc(SIZE));
@@ -212,7 +216,7 @@ void of_malloc()
 	free(p);
 }
 
-/* Uses so many @bytes again and again; whether all of it is right. */
+/* Uses @bytes again and again; true if all of it is right. */
 bool uses(size_t bytes, uint32_t seed)
 {
 	const size_t count = bytes / 4, part = (size_t)64 << 20;
@@ -238,7 +242,7 @@ bool uses(size_t bytes, uint32_t seed)
 	return !wrong;
 }
 
-/* In a process of its own, as HIP wants it. */
+/* In a process of its own, as HIP needs it. */
 pid_t start(size_t bytes, uint32_t seed)
 {
 	const pid_t pid = fork();

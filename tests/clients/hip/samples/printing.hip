@@ -25,7 +25,7 @@ __global__ void check(const uint32_t *values, uint32_t most)
 	assert(values[threadIdx.x] <= most);
 }
 
-/* What @run prints to the descriptor @fd. */
+/* The output of @run to the descriptor @fd. */
 template <typename F> std::string printed(int fd, F run)
 {
 	const int before = dup(fd);
@@ -87,7 +87,7 @@ void printing()
 		tap_note("%zu lines, %zu wanted", lines(got).size(), lines(wanted).size());
 }
 
-/* Whether it holds for 0 to 63 that none is above @most, as a kernel says. */
+/* Checks in a kernel that no number from 0 to 63 is above @most. */
 static hipError_t none_above(uint32_t most)
 {
 	Buffer<uint32_t> values(64);
@@ -103,7 +103,7 @@ void assertions()
 {
 	result(none_above(63) == hipSuccess, "assertions that hold");
 
-	/* HIP ends a process of which one does not. */
+	/* HIP ends a process whose assertion fails. */
 	int status = 0;
 	const std::string got = printed(STDERR_FILENO, [&] {
 		const pid_t pid = fork();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What items do together: sums by LDS and by shuffles, prefix sums, a histogram. */
+/* Cooperation of items: sums by LDS and by shuffles, prefix sums, a histogram. */
 #include <numeric>
 
 #include "samples.hpp"
@@ -37,7 +37,7 @@ __global__ void shuffle_sum(const int *in, int *out)
 		out[n / warpSize] = sum;
 }
 
-/* Of one group, in LDS whose size is said at the launch: up the tree and down again. */
+/* Of one group, in LDS whose size is given at the launch: up the tree and down again. */
 __global__ void scan(const uint32_t *in, uint32_t *out, uint32_t count)
 {
 	extern __shared__ uint32_t tree[];

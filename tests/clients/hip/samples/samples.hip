@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs as people write them in HIP, compiled by clang for gfx90a, host and device
- * in one: each launches kernels and compares what they computed with the processor. Prints
- * TAP, or with --table what the launches took. With --no-hostcalls it leaves out kernels that
- * can call the host, which HIP refuses where the device's atomics do not reach its memory.
+ * Programs in the usual style of HIP, compiled by clang for gfx90a, host and device in one:
+ * each launches kernels and compares their results with the processor's. Prints TAP, or with
+ * --table the work for the launches. With --no-hostcalls it leaves out kernels that can call
+ * the host, which HIP refuses where the device's atomics do not reach its memory.
  */
 #include <cstdarg>
 #include <cstdio>
@@ -22,7 +22,7 @@ void must(hipError_t error, const char *what)
 		die("%s: %s", what, hipGetErrorName(error));
 }
 
-/* Of the launches since the result before. */
+/* Of the launches since the previous result. */
 static struct counts total;
 static struct counts before;
 static bool table, all_right = true, hostcalls = true;

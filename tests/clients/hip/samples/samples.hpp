@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Whole HIP programs in small: what each of them has in common. */
+/* Whole HIP programs in small: the parts that they have in common. */
 #ifndef RKFD_TEST_HIP_SAMPLES_H
 #define RKFD_TEST_HIP_SAMPLES_H
 
@@ -16,13 +16,19 @@ extern "C" {
 void must(hipError_t error, const char *what);
 #define MUST(call)	must(call, #call)
 
-/* Kernels are launched between these two. The second waits for them, and ends the program if they failed. */
+/*
+ * Kernels are launched between these two. The second waits for them, and ends the program if
+ * they failed.
+ */
 void begin();
 void finish(const char *kernel);
 /* One result: a line of TAP or of the table. */
 void result(bool ok, const char *name, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether kernels may call the host, as printf, assertions and calls of unknown functions do; says that @name is left out if not. */
+/*
+ * True if kernels may call the host, as printf, assertions and calls of unknown functions do;
+ * notes that @name is left out if not.
+ */
 bool has_hostcalls(const char *name);
 
 /* The same numbers each time. */
@@ -66,7 +72,7 @@ template <typename T> struct Buffer {
 	}
 };
 
-/* Counts what is not as it should be. */
+/* Counts wrong values. */
 template <typename T, typename F> size_t differing(const Buffer<T> &buffer, F wanted)
 {
 	size_t bad = 0;
@@ -87,7 +93,7 @@ void control();
 void modules();
 void printing();
 void assertions();
-/* The program of which assertions() looks how it ends; its status. */
+/* The program whose end assertions() checks; its status. */
 int failure();
 
 #endif /* RKFD_TEST_HIP_SAMPLES_H */

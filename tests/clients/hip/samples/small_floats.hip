@@ -78,7 +78,7 @@ float half_value(uint16_t bits)
 	return bits >> 15 ? -value : value;
 }
 
-/* To the nearest, of two the even one. */
+/* Rounds to nearest, ties to even. */
 uint16_t half_bits(double value)
 {
 	const uint16_t sign = std::signbit(value) << 15;
@@ -92,7 +92,10 @@ uint16_t half_bits(double value)
 	const int exponent = std::max(size > 0 ? std::ilogb(size) : -14, -14);
 	const uint32_t units = (uint32_t)std::nearbyint(std::ldexp(size, 10 - exponent));
 
-	/* A carry out of the fraction is one into the exponent; without the leading one it is a denormal. */
+	/*
+	 * A carry out of the fraction goes into the exponent; without the leading one it is a
+	 * denormal.
+	 */
 	return sign | (uint16_t)(units + ((exponent + 14) << 10));
 }
 

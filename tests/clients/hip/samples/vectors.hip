@@ -71,7 +71,7 @@ void vectors()
 	adds(64);
 	adds(65536 + 17);
 
-	/* Whole numbers, so that it does not matter where is rounded. */
+	/* Whole numbers, so that rounding does not matter. */
 	for (uint32_t n = 0; n < count; n++) {
 		x[n] = (float)(number(n) % 1000);
 		y[n] = (float)(number(~n) % 1000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! AQL packets: 64 bytes with a header that says when they are there.
+//! AQL packets: 64 bytes with a header that says when they are valid.
 
 use super::execute::{Executor, Outcome, Step, Work};
 use super::hqd_registers::AQL_DWORDS;
@@ -76,7 +76,7 @@ impl Executor<'_> {
         let header = packet.header();
         let refuse = |code, reason| Ok(Err((code, reason)));
         let outcome: Outcome = match TYPE.get(header) {
-            // Not written yet: somebody with a later packet was faster.
+            // Not written yet: the writer of a later packet was faster.
             INVALID => return Ok(Step::Blocked),
             _ if !Signal::is_aligned(packet.completion()) => refuse(
                 Exception::Unsupported,
@@ -99,10 +99,10 @@ impl Executor<'_> {
         Ok(self.eop_fault().unwrap_or(Step::Done))
     }
 
-    /// The packet at the read pointer is done: its slot is free, and who waits for it is told.
+    /// The packet at the read pointer is done: its slot is free, and the waiter is notified.
     pub(super) fn complete(&mut self) -> Result<()> {
         let Some(words) = self.fetch(AQL_DWORDS)? else {
-            // It was there when it began: taken away by its owner, whom the fault tells.
+            // It was there when it began: its owner has unmapped it, and gets the fault.
             return Ok(());
         };
         let packet = Packet(words);

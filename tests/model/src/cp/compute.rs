@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The COMPUTE_* registers of a queue: what its next dispatch starts with.
+//! The COMPUTE_* registers of a queue: the state with which its next dispatch starts.
 
 use rkfd_shader::dispatch::Launch;
 use rkfd_shader::image::LDS_UNIT;
@@ -16,7 +16,7 @@ use crate::sq::grid::{Limits, Scratch};
 use crate::sq::{by_mask_bit, CUS, ENGINES};
 use crate::vm::Vm;
 
-/// Result of looking at something that a user wrote.
+/// Result of a check of user data.
 pub type Checked<T> = std::result::Result<T, Refusal>;
 
 /// First register, and how many there are.
@@ -70,18 +70,18 @@ const PARTIAL: Field = Field::new(31, 16);
 const WAVES_PER_SH: Field = Field::new(9, 0);
 const TG_PER_CU: Field = Field::new(15, 12);
 const SIMD_DISABLE: Field = Field::new(30, 27);
-/// Bit of RELAUNCH's payload, which is the command processor's own: the packet at the read pointer is done when the
-/// waves have ended.
+/// Bit of RELAUNCH's payload, which is the command processor's own: the packet at the read pointer
+/// is done when the waves have ended.
 const OF_PACKET: Field = Field::new(0, 0);
 
 /// Greatest LDS and greatest number of items of a group.
 const MOST_LDS: u32 = 64 << 10;
 const MOST_ITEMS: u64 = 1024;
-/// VGPRs of a lane of a SIMD, and how many SIMDs a group goes round.
+/// VGPRs of a lane of a SIMD, and the number of SIMDs over which a group is distributed.
 const VGPRS: u32 = 512;
 const SIMDS: u32 = 4;
 
-/// Where RSRC3 is in the MQD: nobody says, so one of the reserved dwords.
+/// The place of RSRC3 in the MQD: it is undocumented, so one of the reserved dwords.
 const RSRC3_DWORD: u64 = 43;
 /// Dwords of the MQD that have registers.
 const DWORDS: usize = 81;
@@ -96,7 +96,7 @@ fn dword(n: usize) -> Option<u64> {
     }
 }
 
-/// Whether the driver alone decides on a register of a user's queue.
+/// Returns whether only the driver sets a register of a user's queue.
 fn is_the_drivers(n: usize) -> bool {
     n == at::VMID || CU_MASKS.contains(&n)
 }
@@ -107,11 +107,11 @@ pub struct ComputeRegisters {
     values: [u32; COUNT],
     /// RSRC2.TRAP_PRESENT in the MQD.
     trap_present: bool,
-    /// They are not what the MQD has.
+    /// They differ from the MQD.
     changed: bool,
 }
 
-/// What an AQL packet and its kernel say of a dispatch.
+/// A dispatch as described by an AQL packet and its kernel.
 pub struct Kernel {
     /// Address of the code.
     pub pc: u64,
@@ -141,12 +141,12 @@ impl ComputeRegisters {
         }
     }
 
-    /// Whether `reg` is one of them.
+    /// Returns whether `reg` is one of them.
     pub fn owns(reg: Reg) -> bool {
         (FIRST..FIRST + COUNT as u32).contains(&reg.0)
     }
 
-    /// Takes them from the MQD.
+    /// Loads them from the MQD.
     pub fn load(&mut self, gpu: &Gpu, mqd: u64) -> Result<()> {
         let mut image = [0; DWORDS * 4];
         Vm::kernel(gpu, HubId::Gfx).read(mqd, &mut image)?;
@@ -160,7 +160,7 @@ impl ComputeRegisters {
         Ok(())
     }
 
-    /// Puts those that a user can change into the MQD.
+    /// Stores those that a user can change into the MQD.
     pub fn save(&self, gpu: &Gpu, mqd: u64) -> Result<()> {
         if !self.changed {
             return Ok(());
@@ -179,7 +179,7 @@ impl ComputeRegisters {
         Ok(())
     }
 
-    /// SET_SH_REG. A user does not choose CUs and VMID, and has no say in what is the command processor's own or in
+    /// SET_SH_REG. A user cannot choose CUs and VMID, nor the command processor's own fields or
     /// STATUS.PRIV.
     pub fn write(&mut self, reg: Reg, value: u32, privileged: bool) -> Checked<()> {
         let n = (reg.0 - FIRST) as usize;
@@ -233,7 +233,7 @@ impl ComputeRegisters {
         [0, 1, 2].map(|n| self.values[first + n])
     }
 
-    /// Whether the initiator asks for waves.
+    /// Returns whether the initiator starts waves.
     pub fn is_enabled(&self) -> bool {
         initiator::SHADER_EN.is_set(self.values[at::INITIATOR])
     }
@@ -272,7 +272,7 @@ impl ComputeRegisters {
         };
         let by_thread = initiator::USE_THREAD_DIMENSIONS.is_set(initiator);
         let partial = initiator::PARTIAL_TG_EN.is_set(initiator);
-        // Dimensions count from 0, also where the first group is another one.
+        // Dimensions count from 0, even if the first group is another one.
         let ends = [0, 1, 2].map(|n| {
             if by_thread {
                 dims[n].div_ceil(size[n])
@@ -347,8 +347,8 @@ impl ComputeRegisters {
         }
     }
 
-    /// The first group of a dispatch that was not launched when its queue left, among all of `launch`, and whether
-    /// the packet at the read pointer is done with its waves.
+    /// The first group of a dispatch that was not launched when its queue left, among all of
+    /// `launch`, and whether the packet at the read pointer is done with its waves.
     pub fn restart(&self, launch: &Launch) -> (u64, bool) {
         let at = self.three(at::RESTART);
         let [x, y, z] = [0, 1, 2].map(|n| u64::from(at[n].saturating_sub(launch.start[n])));

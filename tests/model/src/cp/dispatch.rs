@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Packets that launch waves, and what comes after these. KERNEL_DISPATCH: from the packet, the kernel's descriptor
-//! and the amd_queue_t to the queue's COMPUTE_* registers.
+//! Packets that launch waves, and the work after these. KERNEL_DISPATCH: from the packet, the
+//! kernel's descriptor and the amd_queue_t to the queue's COMPUTE_* registers.
 
 use rkfd_shader::kernel::{Descriptor, UserData, DESCRIPTOR};
 
@@ -17,7 +17,7 @@ use crate::sq::grid::Rest;
 
 /// Greatest LDS of a group.
 const MOST_LDS: u32 = 64 << 10;
-/// What queue_inactive_signal is stored for: there is too little scratch, and scratch can be taken back.
+/// Value of queue_inactive_signal when there is too little scratch, and scratch can be reclaimed.
 const MORE_SCRATCH: u64 = 1;
 const SCRATCH_USED: u64 = 512;
 
@@ -75,7 +75,7 @@ impl Dispatch {
 }
 
 impl Executor<'_> {
-    /// KERNEL_DISPATCH: starts its waves, or looks whether they have ended.
+    /// KERNEL_DISPATCH: starts its waves, or checks whether they have ended.
     pub(super) fn dispatch(&mut self, packet: &Packet) -> Outcome {
         let own = self.job.grid.clone().filter(|grid| grid.origin.of_packet);
         let before = self.job.grid.clone();
@@ -94,7 +94,7 @@ impl Executor<'_> {
         Ok(Ok(Work::Done))
     }
 
-    /// Looks whether the waves of the dispatch before have ended; it is forgotten then.
+    /// Checks whether the waves of the previous dispatch have ended; it is forgotten then.
     pub(super) fn waves(&mut self) -> Work {
         let Some(grid) = &self.job.grid else {
             return Work::Done;
@@ -141,7 +141,7 @@ impl Executor<'_> {
         Ok(self.start(false)?.map(|()| Work::Done))
     }
 
-    /// Launches what the registers say.
+    /// Launches the dispatch in the registers.
     fn start(&mut self, of_packet: bool) -> Result<Checked<()>> {
         let owner = Owner {
             slot: self.job.slot,
@@ -162,7 +162,8 @@ impl Executor<'_> {
         Ok(Ok(()))
     }
 
-    /// Whether the queue may go on: where scratch is to be used once, its owner is asked to take it back, and has.
+    /// Returns whether the queue may go on: where scratch is for one use, its owner is asked to
+    /// reclaim it, and has done so.
     fn returned_scratch(&self) -> Result<bool> {
         let ring = address_space(self.gpu, self.job.vmid);
         let Some(queue) = Queue::of(self.job, &ring)? else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The EOP buffer: a ring in the queue's address space that end-of-pipe events go through.
+//! The EOP buffer: a ring in the queue's address space through which end-of-pipe events go.
 
 use crate::error::Result;
 use crate::vm::Vm;
@@ -7,7 +7,7 @@ use crate::vm::Vm;
 /// Dwords of an event.
 const EVENT: u32 = 8;
 
-/// Where the ring is, and the position in it.
+/// The ring's place, and the position in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Eop {
     /// GPU virtual address.
@@ -21,7 +21,7 @@ pub struct Eop {
 }
 
 impl Eop {
-    /// Puts an event into the ring. Nothing is in the way of its effects here, so that it leaves at once.
+    /// Puts an event into the ring. Nothing delays its effects here, so it leaves at once.
     pub fn push(&mut self, vm: &Vm<'_>, event: [u32; EVENT as usize]) -> Result<()> {
         let bytes: Vec<u8> = event.iter().flat_map(|word| word.to_le_bytes()).collect();
         let before = vm.faults();

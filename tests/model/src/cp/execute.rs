@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Executes one packet of a queue: what PM4 and AQL have in common, and PM4.
+//! Executes one packet of a queue: the common part of PM4 and AQL, and PM4.
 
 use super::compute::ComputeRegisters;
 use super::interrupt::{self, Exception};
@@ -24,7 +24,7 @@ const HEAD: u64 = 16;
 /// Dwords of INDIRECT_BUFFER.
 const INDIRECT_DWORDS: u64 = 4;
 
-/// How a packet ended.
+/// Result of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// It is done.
@@ -37,7 +37,7 @@ pub enum Step {
     Halted(u32),
 }
 
-/// How the packet's work ended.
+/// Result of the packet's work.
 pub(super) enum Work {
     Done,
     Blocked,
@@ -47,7 +47,7 @@ pub(super) enum Work {
     Chain(Ib),
 }
 
-/// What a packet's work gives: outermost the driver's errors, then the user's.
+/// Result of a packet's work: outermost the driver's errors, then the user's.
 pub(super) type Outcome = Result<std::result::Result<Work, Refusal>>;
 
 /// A queue's packet at its read pointer.
@@ -65,7 +65,7 @@ pub fn address_space(gpu: &Gpu, vmid: u8) -> Vm<'_> {
 }
 
 impl<'a> Executor<'a> {
-    /// For the queue that `job` describes.
+    /// Creates it for the queue in `job`.
     pub fn new(gpu: &'a Gpu, job: &'a mut Job) -> Executor<'a> {
         let vmid = job.ib.map_or(job.vmid, |ib| ib.vmid);
         Executor {
@@ -84,7 +84,7 @@ impl<'a> Executor<'a> {
         self.pm4()
     }
 
-    /// The write pointer is more than the ring ahead.
+    /// Refuses a write pointer that is more than the ring ahead.
     pub fn refuse_wptr(self) -> Result<Step> {
         self.refuse(
             0,
@@ -145,7 +145,7 @@ impl<'a> Executor<'a> {
         Some((name, role))
     }
 
-    /// Whether the EOP buffer could not be written.
+    /// The halt, if the EOP buffer could not be written.
     pub(super) fn eop_fault(&self) -> Option<Step> {
         let missing = self.job.eop.is_some_and(|eop| eop.is_broken);
         missing.then(|| Step::Halted(error::EOP_UTCL1_ERROR.of(1)))
@@ -234,7 +234,7 @@ impl<'a> Executor<'a> {
         ring.store32(target, (self.job.rptr % self.job.size) as u32)
     }
 
-    /// Whether the packet is the kernel's.
+    /// Returns whether the packet is the kernel's.
     pub(super) fn privileged(&self) -> bool {
         self.job.ib.map_or(self.job.vmid, |ib| ib.vmid) == 0
     }
@@ -314,7 +314,8 @@ impl<'a> Executor<'a> {
                             return Ok(Err(refusal));
                         }
                     } else if is_scratch(reg) || privileged && !is_shader(reg) {
-                        // Graphics' shader state is not there, nor are a user's other registers for us.
+                        // Graphics' shader state does not exist, nor do a user's other registers
+                        // for us.
                         self.gpu.write(reg, value)?;
                     }
                 }
@@ -415,7 +416,7 @@ impl<'a> Executor<'a> {
         }))
     }
 
-    /// INDIRECT_BUFFER: the buffer to go on with.
+    /// INDIRECT_BUFFER: the next buffer.
     pub(super) fn indirect(
         &self,
         base: u64,

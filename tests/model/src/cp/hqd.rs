@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A hardware queue descriptor: what a queue is doing.
+//! A hardware queue descriptor: the activity of a queue.
 
 mod packet;
 
@@ -23,10 +23,10 @@ use crate::sq::Grid;
 const RESET_WAVES: u32 = 2;
 const SAVE_WAVES: u32 = 3;
 
-/// What the front end does for a queue between packets.
+/// Work of the front end for a queue between packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errand {
-    /// Reads from its MQD what registers do not have.
+    /// Reads the state that registers lack from its MQD.
     Restore,
     /// Takes it off.
     Dequeue,
@@ -34,7 +34,7 @@ pub enum Errand {
     Poll,
 }
 
-/// How a queue hangs.
+/// The way in which a queue hangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hang {
     /// Its waves do not end; without them it would go on.
@@ -60,7 +60,7 @@ pub struct Hqd {
     /// Dwords, never wrapping; while active.
     rptr: u64,
     wptr: u64,
-    /// A read of what only the MQD has is due, and of the write pointer from memory.
+    /// A read of the state that only the MQD has is due, and of the write pointer from memory.
     restore: bool,
     /// See above.
     poll: bool,
@@ -76,8 +76,8 @@ pub struct Hqd {
     /// The write pointer with which the last packet was not complete.
     starved: Option<u64>,
     ib: Option<Ib>,
-    /// The dispatch that was launched last, until the queue has looked at its end: that at the read pointer, or one
-    /// that is behind it.
+    /// The dispatch that was launched last, until the queue has checked its end: that at the read
+    /// pointer, or one that is behind it.
     grid: Option<Arc<Grid>>,
     /// Packets done since it was loaded.
     packets: u64,
@@ -117,24 +117,24 @@ impl Hqd {
         };
     }
 
-    /// All registers, as the driver reads them.
+    /// All registers, with the values that the driver reads.
     pub fn registers(&self) -> Vec<(Reg, u32)> {
         hqd_registers::all()
             .map(|reg| (reg, self.read(reg)))
             .collect()
     }
 
-    /// Loaded and started.
+    /// Returns whether it is loaded and started.
     pub fn is_active(&self) -> bool {
         self.active
     }
 
-    /// It hangs.
+    /// Returns whether it hangs.
     pub fn is_hung(&self) -> bool {
         self.hung.is_some()
     }
 
-    /// It has a dispatch that is not completed, and has not left.
+    /// Returns whether it has a dispatch that is not completed, and has not left.
     pub fn has_waves(&self) -> bool {
         let ends = |grid: &Arc<Grid>| grid.origin.of_packet || !grid.is_over();
         self.grid
@@ -142,22 +142,22 @@ impl Hqd {
             .is_some_and(|grid| !grid.has_left() && ends(grid))
     }
 
-    /// It has launched a dispatch whose end it has not looked at.
+    /// Returns whether it has launched a dispatch whose end it has not checked.
     pub fn has_dispatch(&self) -> bool {
         self.grid.is_some()
     }
 
-    /// Its waves execute.
+    /// Returns whether its waves execute.
     fn runs_waves(&self) -> bool {
         self.grid.as_ref().is_some_and(|grid| !grid.is_over())
     }
 
-    /// It is to leave, and its waves keep it.
+    /// Returns whether it is to leave, and its waves prevent that.
     pub fn is_kept(&self) -> bool {
         self.dequeue && self.has_waves()
     }
 
-    /// It hangs, or its waves keep it.
+    /// Returns whether it hangs, or its waves prevent it from leaving.
     pub fn stays(&self) -> bool {
         self.is_hung() || self.is_kept()
     }
@@ -179,23 +179,23 @@ impl Hqd {
         self.packets
     }
 
-    /// Whether it is active since that load.
+    /// Returns whether it is active since that load.
     pub fn is_loaded(&self, generation: u64) -> bool {
         self.active && self.generation == generation
     }
 
-    /// Whether it has waves, or packets that do not wait.
+    /// Returns whether it has waves, or packets that do not wait.
     pub fn is_busy(&self) -> bool {
         let packets = self.has_packets() && self.wait.is_none();
         self.active && self.hung.is_none() && (self.poll || self.runs_waves() || packets)
     }
 
-    /// Whether it has waves or packets, be it that these wait or hang.
+    /// Returns whether it has waves or packets, even if these wait or hang.
     pub fn is_at_work(&self) -> bool {
         self.active && (self.is_hung() || self.runs_waves() || self.has_packets())
     }
 
-    /// Whether it listens to the doorbell at dword `index` of BAR2.
+    /// Returns whether it listens to the doorbell at dword `index` of BAR2.
     pub fn owns_doorbell(&self, index: u32) -> bool {
         let control = self.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);
         self.active && doorbell::DOORBELL_EN.is_set(control) && self.regs.doorbell() == index
@@ -212,23 +212,23 @@ impl Hqd {
 
     /// When its next packet can be tried, or None if it needs a doorbell or register write first.
     pub fn ready_at(&self, now: Instant) -> Option<Instant> {
-        // What has begun goes on to its end, also in a queue that is to leave.
+        // Work that has begun goes on to its end, also in a queue that is to leave.
         let ends = self.active && self.hung.is_none() && !self.executing && self.has_waves();
         ((self.is_free() || ends) && self.has_packets())
             .then(|| self.wait.map_or(now, |wait| wait.next))
     }
 
-    /// Nothing is in the way of doing something with it.
+    /// Returns whether nothing prevents an action for it.
     fn is_free(&self) -> bool {
         self.active && self.hung.is_none() && !self.executing && !self.dequeue
     }
 
-    /// Whether there is something left to do.
+    /// Returns whether it has work left.
     pub fn has_work(&self) -> bool {
         self.active && (self.is_hung() || self.poll || self.runs_waves() || self.has_packets())
     }
 
-    /// A scheduler wants the queue off.
+    /// Handles a scheduler's request to take the queue off.
     pub fn request_off(&mut self, now: u64) {
         self.dequeue = true;
         let state = self.regs.get(gc::CP_HQD_PERSISTENT_STATE);
@@ -243,7 +243,7 @@ impl Hqd {
         }
     }
 
-    /// What its dispatch leaves behind, if it has left.
+    /// The rest of its dispatch, if that has left.
     pub fn remains(&mut self) -> Option<Remains> {
         let grid = self.grid.as_ref().filter(|grid| grid.has_left())?;
         let remains = grid.remains();
@@ -258,7 +258,7 @@ impl Hqd {
         self.grid = Some(grid);
     }
 
-    /// What the front end can do for it now, before its next packet.
+    /// The front end's possible work for it now, before its next packet.
     pub fn errand(&self) -> Option<Errand> {
         let between = self.active && !self.executing;
         if between && self.restore {
@@ -272,7 +272,8 @@ impl Hqd {
         }
     }
 
-    /// The AQL read index in the MQD is `index`: a ring that is full looks as if it were empty in PQ_RPTR.
+    /// Sets the AQL read index, which is `index` in the MQD: by PQ_RPTR alone a full ring looks
+    /// empty.
     pub fn restored(&mut self, index: Option<u64>) {
         self.restore = false;
         if let Some(index) = index {
@@ -281,12 +282,13 @@ impl Hqd {
         }
     }
 
-    /// Has the write pointer read from memory once.
+    /// Requests one read of the write pointer from memory.
     pub fn request_poll(&mut self) {
         self.poll = true;
     }
 
-    /// The write pointer in memory is `value`, in the doorbell's unit; None: it could not be read.
+    /// Sets the write pointer from memory, `value`, in the doorbell's unit; None: it could not be
+    /// read.
     pub fn polled(&mut self, value: Option<u64>) {
         self.poll = false;
         let dwords = value.and_then(|value| value.checked_mul(self.regs.unit()));
@@ -300,14 +302,14 @@ impl Hqd {
         self.hurry(Instant::now());
     }
 
-    /// A packet that waits is tried again now. None: there is none.
+    /// Makes a waiting packet try again now. None: there is none.
     pub fn hurry(&mut self, now: Instant) -> Option<()> {
         let wait = self.wait.as_mut()?;
         wait.next = wait.next.min(now);
         Some(())
     }
 
-    /// Its doorbell rings. False if the kernel's goes down.
+    /// Its doorbell rings. Returns false if the kernel's goes down.
     pub fn ring(&mut self, value: u64) -> bool {
         let control = self.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);
         self.regs.put(
@@ -376,7 +378,7 @@ impl Hqd {
                 if kind > 3 {
                     return Err(store.refuse(reg, value, "DEQUEUE_REQ is not 0 to 3"));
                 }
-                // Waves that go to memory cannot be called back.
+                // Waves that are being saved cannot be called back.
                 let leaves = self.grid.as_ref().is_some_and(|grid| grid.is_saving());
                 self.dequeue = self.active && (kind != 0 || leaves);
                 self.saves = kind == SAVE_WAVES;
@@ -398,7 +400,7 @@ impl Hqd {
         Ok(())
     }
 
-    /// Starts the queue where its registers say.
+    /// Starts the queue from its registers.
     pub fn activate(&mut self) {
         let mask = self.regs.size() - 1;
         self.wptr = self.regs.wide(gc::CP_HQD_PQ_WPTR_LO);
@@ -427,7 +429,7 @@ impl Hqd {
         self.active = true;
     }
 
-    /// The queue is off, whatever it was doing; its state stays in the registers.
+    /// The queue is off, whatever its activity; its state stays in the registers.
     pub fn drop_off(&mut self) {
         if !self.active {
             return;
@@ -461,7 +463,7 @@ impl Hqd {
         self.rptr / self.regs.unit()
     }
 
-    /// The queue hangs with its next packet.
+    /// Makes the queue hang with its next packet.
     pub fn hang(&mut self, how: Hang) {
         self.hung = Some(how);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The registers of one HQD: their stored values, and what these say of the queue.
+//! The registers of one HQD: their stored values, and the queue's properties in these.
 
 use crate::regs::gc::{
     self, cp_hqd_aql_control as aql_control, cp_hqd_cntl_stack_offset as stack_offset,
@@ -17,7 +17,7 @@ const COUNT: usize = (gc::CP_HQD_PQ_WPTR_HI.0 - FIRST.0 + 1) as usize;
 /// Dwords of an AQL packet.
 pub const AQL_DWORDS: u64 = 16;
 
-/// What is fixed while the queue is active.
+/// Registers that are fixed while the queue is active.
 const FIXED: &[Reg] = &[
     gc::CP_MQD_BASE_ADDR,
     gc::CP_MQD_BASE_ADDR_HI,
@@ -36,12 +36,12 @@ const fn at(reg: Reg) -> usize {
     (reg.0 - FIRST.0) as usize
 }
 
-/// Whether `reg` is one of an HQD's registers.
+/// Returns whether `reg` is one of an HQD's registers.
 pub fn owns(reg: Reg) -> bool {
     (FIRST.0..FIRST.0 + COUNT as u32).contains(&reg.0)
 }
 
-/// Whether `reg` is fixed while the queue is active.
+/// Returns whether `reg` is fixed while the queue is active.
 pub fn is_fixed(reg: Reg) -> bool {
     FIXED.contains(&reg)
 }
@@ -51,7 +51,7 @@ pub fn all() -> impl Iterator<Item = Reg> {
     (0..COUNT as u32).map(|n| FIRST.nth(n, 1))
 }
 
-/// The values that are stored, without any effect.
+/// The stored values, without any effect.
 pub struct HqdRegisters([u32; COUNT]);
 
 impl HqdRegisters {
@@ -86,7 +86,7 @@ impl HqdRegisters {
         gc::cp_hqd_vmid::VMID.get(self.get(gc::CP_HQD_VMID)) as u8
     }
 
-    /// AQL packets, not PM4.
+    /// Returns whether packets are AQL, not PM4.
     pub fn is_aql(&self) -> bool {
         aql_control::CONTROL0.get(self.get(gc::CP_HQD_AQL_CONTROL)) & 1 == 1
     }
@@ -103,12 +103,12 @@ impl HqdRegisters {
         doorbell::DOORBELL_OFFSET.get(self.get(gc::CP_HQD_PQ_DOORBELL_CONTROL))
     }
 
-    /// A register's field where it stands: a number of bytes of which the lowest bits are zero.
+    /// A register's field in place: a number of bytes whose lowest bits are zero.
     fn bytes(&self, reg: Reg, field: Field) -> u64 {
         field.of(field.get(self.get(reg))).into()
     }
 
-    /// Where waves are saved, if anywhere.
+    /// The save area of waves, if there is one.
     pub fn area(&self) -> Option<Area> {
         let high = save_base_hi::ADDR_HI.get(self.get(gc::CP_HQD_CTX_SAVE_BASE_ADDR_HI));
         let area = Area {
@@ -139,7 +139,7 @@ impl HqdRegisters {
         self.wide(gc::CP_MQD_BASE_ADDR)
     }
 
-    /// Where the write pointer is in the queue's memory; 0 if nowhere.
+    /// The address of the write pointer in the queue's memory; 0 if there is none.
     pub fn wptr_address(&self) -> u64 {
         self.wide(gc::CP_HQD_PQ_WPTR_POLL_ADDR) & !7
     }
@@ -153,7 +153,7 @@ impl HqdRegisters {
         }
     }
 
-    /// What is wrong with the registers of a queue that is to start.
+    /// Checks the registers of a queue that is to start. The error is the reason.
     pub fn check(&self) -> std::result::Result<(), &'static str> {
         let control = self.get(gc::CP_HQD_PQ_CONTROL);
         let kernel = [

@@ -13,16 +13,16 @@ const CLIENT: u8 = 0x14;
 const END_OF_PIPE: u8 = 181;
 const BAD_OPCODE: u8 = 183;
 
-/// The KFD exception codes that the interrupt of a refused packet has.
+/// The KFD exception codes in the interrupt of a refused packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exception {
-    /// Sizes of a dispatch that make no sense.
+    /// Invalid sizes of a dispatch.
     Dimensions = 16,
     /// Too much LDS for a group.
     GroupSegment = 17,
-    /// A kernel that cannot be one.
+    /// An impossible kernel.
     Code = 18,
-    /// An AQL packet type that there is not, or a write pointer that there cannot be.
+    /// An unknown AQL packet type, or an impossible write pointer.
     Reserved = 19,
     /// A packet that is not executed.
     Unsupported = 20,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A queue's next packet, for who executes it.
+//! A queue's next packet, for its executor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::indirect::Ib;
 use crate::sq::image::Area;
 use crate::sq::Grid;
 
-/// What the executor needs of a queue, copied so that no lock is held.
+/// The executor's view of a queue, copied so that no lock is held.
 #[derive(Clone)]
 pub struct Job {
     /// The queue.
     pub slot: Slot,
-    /// Which load of the HQD this is of.
+    /// The number of this load of the HQD.
     pub generation: u64,
     /// Its address space.
     pub vmid: u8,
@@ -30,7 +30,7 @@ pub struct Job {
     pub rptr: u64,
     /// See above.
     pub wptr: u64,
-    /// Where the read pointer is reported to, if it is.
+    /// Where the read pointer is reported, if anywhere.
     pub report: Option<u64>,
     /// Dword index of its doorbell.
     pub doorbell: u32,
@@ -38,13 +38,13 @@ pub struct Job {
     pub eop: Option<Eop>,
     /// Its COMPUTE_* registers.
     pub compute: ComputeRegisters,
-    /// Where its waves can be saved, if they can.
+    /// The save area of its waves, if there is one.
     pub area: Option<Area>,
-    /// The dispatch that was launched last, until the queue has looked at its end.
+    /// The dispatch that was launched last, until the queue has checked its end.
     pub grid: Option<Arc<Grid>>,
     /// The executor saw that these have ended.
     pub ended: bool,
-    /// The indirect buffer that is being executed.
+    /// The current indirect buffer.
     pub ib: Option<Ib>,
     /// Tries of the packet at the read pointer, and since its first.
     pub tries: u32,

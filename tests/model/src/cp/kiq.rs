@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The schedulers' queues: the kernel's (KIQ) and the one for runlists (HIQ), and the packets that only they have.
+//! The schedulers' queues: the kernel's (KIQ) and the one for runlists (HIQ), and the packets that
+//! only they have.
 
 use super::execute::{address_space, Executor, Outcome, Work};
 use super::interrupt::{self, Exception};
@@ -24,7 +25,7 @@ pub(super) const RUN_LIST: u32 = 0xa5;
 /// RLC_CP_SCHEDULERS: a scheduler's byte is in use.
 const VALID: u32 = 0x80;
 
-/// Which scheduler a queue is.
+/// The role of a queue as a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// RLC_CP_SCHEDULERS.scheduler0.
@@ -46,7 +47,7 @@ pub fn name(opcode: u32) -> Option<&'static str> {
     })
 }
 
-/// The scheduler that RLC_CP_SCHEDULERS makes of a queue.
+/// The role of a queue according to RLC_CP_SCHEDULERS.
 pub fn role(gpu: &Gpu, slot: Slot) -> Option<Role> {
     let value = gpu.regs.get(gc::RLC_CP_SCHEDULERS);
     let byte = VALID | slot.me() << 5 | slot.pipe() << 3 | slot.queue();
@@ -127,7 +128,7 @@ impl Executor<'_> {
                     latency: Field::new(23, 16).get(words[1]),
                     queues: wide(words, 2),
                 };
-                // The KIQ's are of the kernel's own queues, which it maps to given slots.
+                // The KIQ's are about the kernel's own queues, which it maps to given slots.
                 if role == Role::Hiq {
                     self.gpu.cp.set_resources(resources);
                 }

@@ -22,7 +22,7 @@ const ME: Field = Field::new(31, 30);
 /// A doorbell's slot of eight bytes in its process' slice, from its dword index.
 const DOORBELL: Field = Field::new(10, 1);
 
-/// A queue that waves are of.
+/// A queue that owns waves.
 pub struct Owner {
     /// Its HQD.
     pub slot: Slot,
@@ -30,12 +30,12 @@ pub struct Owner {
     pub vmid: u8,
     /// Dword index of its doorbell.
     pub doorbell: u32,
-    /// Where its waves can be saved, if they can.
+    /// The save area of its waves, if there is one.
     pub area: Option<Area>,
 }
 
 impl Owner {
-    /// The dispatch that `registers` say, to begin with `rest`. None: it has no groups.
+    /// The dispatch in `registers`, which begins with `rest`. None: it has no groups.
     pub fn grid(
         &self,
         gpu: &Gpu,
@@ -81,7 +81,8 @@ impl Owner {
     }
 }
 
-/// Takes from its MQD what a queue that was just started left there: its COMPUTE_* registers, and a dispatch.
+/// Loads the state that a queue which was just started had left in its MQD: its COMPUTE_*
+/// registers, and a dispatch.
 pub fn resume(gpu: &Gpu, slot: Slot, hqd: &mut Hqd) -> Result<()> {
     hqd.compute.load(gpu, hqd.regs.mqd())?;
     let state = hqd.regs.get(gc::CP_HQD_PERSISTENT_STATE);
@@ -120,7 +121,7 @@ pub fn resume(gpu: &Gpu, slot: Slot, hqd: &mut Hqd) -> Result<()> {
     mqd::note_restore(gpu, hqd.regs.mqd(), now, gpu.clock.now())?;
     gpu.summary.cp_restores.bump();
     hqd.resume(grid.clone());
-    // It may be to leave already.
+    // It may have to leave already.
     hqd.save_waves(gpu.clock.now());
     gpu.sq.start(grid);
     Ok(())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Both MECs: their HQDs, and the thread that gives them turns. Packets are short, so one thread does for all.
+//! Both MECs: their HQDs, and the thread that schedules them. Packets are short, so one thread
+//! serves all.
 
 mod state;
 
@@ -36,21 +37,21 @@ pub(super) struct State {
     paused: bool,
     /// User queues that are to hang with their next packet.
     hang: VecDeque<Hang>,
-    /// The user queue of which a packet is being executed.
+    /// The user queue whose packet is in execution.
     executing: Option<Slot>,
-    /// Who waits for that to end. Nothing begins meanwhile.
+    /// Number of threads that wait for its end. No packet begins meanwhile.
     waiting: usize,
-    /// The HIQ that the KIQ mapped, and which load of the HQD that is.
+    /// The HIQ that the KIQ mapped, and the number of that load of the HQD.
     hiq: Option<(Slot, u64)>,
-    /// What the HIQ was given.
+    /// The HIQ's resources.
     pub(super) resources: Resources,
-    /// VMIDs of these that processes have.
+    /// VMIDs of these that belong to processes.
     pub(super) vmids_used: u16,
-    /// What it runs.
+    /// Its runlist.
     pub(super) list: Option<Runlist>,
     /// Queues of runlists that did not leave in time, each by the load of its slot.
     pub(super) abandoned: Vec<(Slot, u64)>,
-    /// A queue may want something that comes before all packets.
+    /// A queue may need work that comes before all packets.
     pub(super) errands: bool,
     /// When a packet was last begun or done.
     worked: Option<Instant>,
@@ -59,10 +60,10 @@ pub(super) struct State {
 /// The compute front end.
 pub struct Cp {
     state: Mutex<State>,
-    /// How many accesses to registers and doorbells are under way: the next packet waits for them, as the lock alone
-    /// would let the thread that executes packets have it again and again.
+    /// The number of accesses to registers and doorbells in progress: the next packet waits for
+    /// them, as otherwise the thread that executes packets would get the lock again and again.
     accesses: AtomicUsize,
-    /// Something changed that may give work.
+    /// A change that may give work.
     pub(super) work: Bell,
     /// A packet ended.
     quiet: Condvar,
@@ -77,15 +78,15 @@ impl Drop for Access<'_> {
     }
 }
 
-/// What the front end does next.
+/// The front end's next action.
 enum Choice<'a> {
-    /// A packet of this queue; false: its write pointer makes no sense.
+    /// A packet of this queue; false: its write pointer is invalid.
     Run(Box<Job>, bool),
     /// Takes the queue off.
     Dequeue(MutexGuard<'a, State>, Slot),
-    /// Takes from the queue's MQD what registers do not have.
+    /// Reads the state that registers lack from the queue's MQD.
     Restore(MutexGuard<'a, State>, Slot),
-    /// Gives other queues of the runlist a turn.
+    /// Schedules other queues of the runlist.
     Schedule(MutexGuard<'a, State>),
     /// Reads the queue's write pointer from memory.
     Poll(MutexGuard<'a, State>, Slot),
@@ -104,7 +105,7 @@ impl Errand {
 }
 
 impl Cp {
-    /// Out of reset.
+    /// The state out of reset.
     pub fn new() -> Cp {
         Cp {
             state: Mutex::new(State {
@@ -141,7 +142,8 @@ impl Cp {
         Access(&self.accesses)
     }
 
-    /// The state when no user packet of these queues is being executed. The kernel's may be what asks for this.
+    /// The state when no user packet of these queues is in execution. The caller may be a kernel
+    /// packet.
     pub(super) fn quiesce(&self, which: impl Fn(Slot) -> bool) -> MutexGuard<'_, State> {
         let mut state = self.state();
         if !state.executing.is_some_and(&which) {
@@ -183,18 +185,18 @@ impl Cp {
             .collect()
     }
 
-    /// User queues execute no packets; dequeue requests are answered.
+    /// Pauses user queues: they execute no packets; dequeue requests are answered.
     pub fn pause(&self) {
         self.state().paused = true;
     }
 
-    /// User queues go on.
+    /// Resumes user queues.
     pub fn resume(&self) {
         self.state().paused = false;
         self.work.ring();
     }
 
-    /// The next `count` user queues that have a packet to execute hang.
+    /// Makes the next `count` user queues with a packet to execute hang.
     pub fn hang_queues(&self, count: usize, how: Hang) {
         self.state().hang.extend(std::iter::repeat_n(how, count));
     }
@@ -213,7 +215,8 @@ impl Cp {
             let end = state.worked.map_or(now, |worked| worked + LOOK);
             if end > now {
                 drop(state);
-                // What came before the ring is for the turn that finds nothing at last, and keeps the lock until this thread sleeps.
+                // Rings from before are for the turn that finds nothing at last, and keeps the lock
+                // until this thread sleeps.
                 self.work
                     .comes(rings, until.map_or(end, |until| until.min(end)));
                 continue;
@@ -222,13 +225,14 @@ impl Cp {
         }
     }
 
-    /// Does one thing if there is one. For tests, without the thread.
+    /// Does one action if there is one. For tests, without the thread.
     #[cfg(test)]
     pub fn step(&self, gpu: &Gpu) -> Result<bool> {
         Ok(self.turn(gpu)?.is_none())
     }
 
-    /// Executes a packet if there is one, and has `meanwhile` happen before its outcome is known. Otherwise does one thing; false.
+    /// Executes a packet if there is one, and calls `meanwhile` before its outcome is known.
+    /// Otherwise does one action, and returns false.
     #[cfg(test)]
     pub fn step_with(&self, gpu: &Gpu, meanwhile: impl FnOnce()) -> Result<bool> {
         match self.choose(gpu, self.state()) {
@@ -241,7 +245,7 @@ impl Cp {
         }
     }
 
-    /// Does one thing, or says until when there is none.
+    /// Does one action, or returns the time until which there is none.
     fn turn(&self, gpu: &Gpu) -> Result<Option<(MutexGuard<'_, State>, Option<Instant>)>> {
         let choice = self.choose(gpu, self.state());
         self.act(gpu, choice)
@@ -343,7 +347,7 @@ impl Cp {
         Choice::Wait(state, next)
     }
 
-    /// A dispatch is over: who waits for it looks again.
+    /// A dispatch is over: the threads that wait for it check again.
     pub fn waves_ended(&self) {
         let now = Instant::now();
         let mut state = self.state();
@@ -354,7 +358,7 @@ impl Cp {
         self.work.ring();
     }
 
-    /// Which scheduler a queue is.
+    /// The queue's role as a scheduler.
     pub(super) fn role(&self, gpu: &Gpu, slot: Slot) -> Option<Role> {
         let state = self.state();
         let generation = state.hqds[slot.index()].generation();
@@ -367,7 +371,7 @@ impl Cp {
         self.state().resources = resources;
     }
 
-    /// MAP_QUEUES of the KIQ. Inside: what is wrong with it.
+    /// MAP_QUEUES of the KIQ. The inner error is the reason for a refusal.
     pub(super) fn map_queue(
         &self,
         gpu: &Gpu,
@@ -409,7 +413,7 @@ impl Cp {
         state.verdict(gpu, unmap.by, gone, waited)
     }
 
-    /// RUN_LIST: `list` in place of the one before, which may have a queue that hangs.
+    /// RUN_LIST: `list` replaces the previous one, which may have a queue that hangs.
     pub(super) fn run_list(&self, gpu: &Gpu, by: Slot, list: Runlist, waited: Duration) -> Outcome {
         let mut state = self.state();
         let before = Unmap {
@@ -417,7 +421,7 @@ impl Cp {
             reset: false,
             by,
         };
-        // A queue that was abandoned has been asked.
+        // A queue that was abandoned has got its request already.
         if !state.has_abandoned() && !state.drop_entries(gpu, &before)? {
             if let Work::Blocked = state.verdict(gpu, by, false, waited)? {
                 return Ok(Ok(Work::Blocked));
@@ -438,7 +442,7 @@ impl Cp {
         };
         let mut state = self.state();
         state.executing = None;
-        // To tell nobody is a system call.
+        // A notification without waiters costs a system call.
         if state.waiting > 0 {
             self.quiet.notify_all();
         }
@@ -471,7 +475,7 @@ impl Cp {
                 }
             }
         }
-        // It may be to leave by now, and have waves only by this packet.
+        // It may have to leave by now, and have waves only by this packet.
         state.hqds[job.slot.index()].save_waves(gpu.clock.now());
         Ok(())
     }

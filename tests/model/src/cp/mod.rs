@@ -1,83 +1,94 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The compute front end of the command processor: two MECs of four pipes of eight queues.
 //!
-//! What a driver's author has to know of it:
+//! For the author of a driver:
 //!
-//! - *Loading*: GRBM_GFX_CNTL selects ME (1 or 2), pipe and queue; HQD registers are written (in the order
-//!   of the MQD from dword 128 on, or any other), then CP_HQD_ACTIVE = 1 starts the queue. Ring, address
-//!   space and MQD address cannot be changed while it is active. VMID 0 needs PQ_CONTROL.PRIV_STATE and
-//!   KMD_QUEUE, other VMIDs must not have them; AQL needs SLOT_BASED_WPTR 2. A MEC runs when its HALT bit in
-//!   CP_MEC_CNTL is clear, which it is not out of reset.
-//! - *Pointers* are in dwords, AQL or not. PQ_RPTR and the PM4 read pointer report are offsets in the ring,
-//!   PQ_WPTR never wraps. ACTIVE takes as read pointer the greatest number not above PQ_WPTR that PQ_RPTR is
-//!   the remainder of. A bit of CP_PQ_WPTR_POLL_CNTL1 (pipe * 8 + queue, of the selected MEC; MEC1 if none
-//!   is) has the write pointer read once from WPTR_POLL_ADDR, when the queue is active or becomes so; with
-//!   CP_PQ_WPTR_POLL_CNTL.EN it is read every millisecond.
+//! - *Loading*: GRBM_GFX_CNTL selects ME (1 or 2), pipe and queue; HQD registers are written (in
+//!   the order of the MQD from dword 128 on, or any other), then CP_HQD_ACTIVE = 1 starts the
+//!   queue. Ring, address space and MQD address cannot be changed while it is active. VMID 0 needs
+//!   PQ_CONTROL.PRIV_STATE and KMD_QUEUE, other VMIDs must not have them; AQL needs SLOT_BASED_WPTR
+//!   2. A MEC runs when its HALT bit in CP_MEC_CNTL is clear, which it is not out of reset.
+//! - *Pointers* are in dwords, AQL or not. PQ_RPTR and the PM4 read pointer report are offsets in
+//!   the ring, PQ_WPTR never wraps. ACTIVE takes as read pointer the greatest number not above
+//!   PQ_WPTR that PQ_RPTR is the remainder of. A bit of CP_PQ_WPTR_POLL_CNTL1 (pipe * 8 + queue, of
+//!   the selected MEC; MEC1 if none is) makes the MEC read the write pointer once from
+//!   WPTR_POLL_ADDR, when the queue is active or becomes so; with CP_PQ_WPTR_POLL_CNTL.EN it is
+//!   read every millisecond.
 //! - *Doorbells* count while CP_PQ_STATUS.DOORBELL_ENABLE is set, for the active queue whose
-//!   DOORBELL_CONTROL has EN and the doorbell's dword index. Lower values than before are ignored (in VMID 0
-//!   an error). CP_MEC_DOORBELL_RANGE is not looked at.
-//! - *Dequeue requests* are taken after the packet at hand, or between two tries of a packet that waits; a queue
-//!   with waves leaves when these have ended (1) or are saved (3; see the shader engines), but request 2 ends them at
-//!   once; then the state goes to the MQD (dwords 1 to 80 as far as they have registers that users change and 43 for
-//!   RSRC3, 96, 97, 132, 138, 146 to 149, 168, 169, 174, 176, 179, 182, 183; of waves that were saved 44, 45 for when
-//!   their dispatch began, 98 to 101), DEQUEUE_REQUEST reads 0 and ACTIVE 0. A queue that stopped within an
-//!   indirect buffer goes on there when it is loaded with what was saved. ACTIVE = 0 takes the queue off
-//!   at once and saves nothing.
-//! - *A queue that hangs* answers neither; but one of which only the waves hang answers request 2. SPI_COMPUTE_QUEUE_RESET = 1 with the queue selected ends the hang,
-//!   and a pending dequeue request is then taken. A pipe's reset bit in CP_MEC_CNTL takes all its queues
-//!   off, and holds the pipe while it is set; SOFT_RESET_CP, CPC or GFX in GRBM_SOFT_RESET all queues.
-//! - *Interrupts* have client 0x14, ring id queue << 4 | ME << 2 | pipe, and need their bit in CPC_INT_CNTL
-//!   (of the selected pipe) or in CP_MEm_PIPEp_INT_CNTL. Source 181 (TIME_STAMP): context word 0 is the
-//!   context id of RELEASE_MEM or the event id of a completion signal, 1 the doorbell's dword index.
-//!   Source 183 (OPCODE_ERROR): word 0 has the doorbell's slot in its process' slice in [9:0] and the KFD
-//!   exception code in [25:10], 1 the first dword of the packet, 2 and 3 the read pointer in dwords.
-//! - *Refused packets* of a user VMID halt the queue with its read pointer at the packet: HQD_ERROR.SUA_ERROR
-//!   (PM4) or AQL_ERROR (AQL), and the interrupt of source 183. Exception codes: 19 reserved (AQL type, or
-//!   a write pointer more than the ring ahead), 20 unsupported (opcode, field or operand), 23 vendor
-//!   format, and for dispatches 16 dimensions, 17 LDS, 18 kernel, 21 items of a group, 22 registers. If the read pointer report lies in an amd_queue_t (dword
-//!   behind it 0x80) its queue_inactive_signal becomes 32 (256: vendor; dispatches: 2, 4, 8, 64, 128). A ring or indirect buffer that faults halts
-//!   with PQ_UTCL1_ERROR or IB_UTCL1_ERROR, an EOP buffer with EOP_UTCL1_ERROR, a wait on memory that
-//!   faults with TC_UTCL1_ERROR, and only the hub's interrupt. A halted queue answers dequeue requests; ACTIVE = 1
-//!   clears HQD_ERROR. In VMID 0 all of this is an error of the driver.
+//!   DOORBELL_CONTROL has EN and the doorbell's dword index. Lower values than before are ignored
+//!   (in VMID 0 an error). CP_MEC_DOORBELL_RANGE is not checked.
+//! - *Dequeue requests* are taken after the current packet, or between two tries of a packet that
+//!   waits. A queue with waves leaves when these have ended (1) or are saved (3; see the shader
+//!   engines), but request 2 ends them at once. Then the state goes to the MQD (dwords 1 to 80 as
+//!   far as they have registers that users change and 43 for RSRC3, 96, 97, 132, 138, 146 to 149,
+//!   168, 169, 174, 176, 179, 182, 183; of waves that were saved 44, 45 for the time their dispatch
+//!   began, 98 to 101), DEQUEUE_REQUEST reads 0 and ACTIVE 0. A queue that stopped within an
+//!   indirect buffer goes on there when it is loaded from the saved state. ACTIVE = 0 takes the
+//!   queue off at once and saves nothing.
+//! - *A queue that hangs* answers neither; but one of which only the waves hang answers request 2.
+//!   SPI_COMPUTE_QUEUE_RESET = 1 with the queue selected ends the hang, and a pending dequeue
+//!   request is then taken. A pipe's reset bit in CP_MEC_CNTL takes all its queues off, and holds
+//!   the pipe while it is set; SOFT_RESET_CP, CPC or GFX in GRBM_SOFT_RESET all queues.
+//! - *Interrupts* have client 0x14, ring id queue << 4 | ME << 2 | pipe, and need their bit in
+//!   CPC_INT_CNTL (of the selected pipe) or in CP_MEm_PIPEp_INT_CNTL. Source 181 (TIME_STAMP):
+//!   context word 0 is the context id of RELEASE_MEM or the event id of a completion signal, 1 the
+//!   doorbell's dword index. Source 183 (OPCODE_ERROR): word 0 has the doorbell's slot in its
+//!   process' slice in [9:0] and the KFD exception code in [25:10], 1 the first dword of the
+//!   packet, 2 and 3 the read pointer in dwords.
+//! - *Refused packets* of a user VMID halt the queue with its read pointer at the packet:
+//!   HQD_ERROR.SUA_ERROR (PM4) or AQL_ERROR (AQL), and the interrupt of source 183. Exception
+//!   codes: 19 reserved (AQL type, or a write pointer more than the ring ahead), 20 unsupported
+//!   (opcode, field or operand), 23 vendor format, and for dispatches 16 dimensions, 17 LDS, 18
+//!   kernel, 21 items of a group, 22 registers. If the read pointer report lies in an amd_queue_t
+//!   (dword behind it 0x80) its queue_inactive_signal becomes 32 (256: vendor; dispatches: 2, 4, 8,
+//!   64, 128). A ring or indirect buffer that faults halts with PQ_UTCL1_ERROR or IB_UTCL1_ERROR,
+//!   an EOP buffer with EOP_UTCL1_ERROR, a wait on memory that faults with TC_UTCL1_ERROR, and only
+//!   the hub's interrupt. A halted queue answers dequeue requests; ACTIVE = 1 clears HQD_ERROR. In
+//!   VMID 0 all of this is an error of the driver.
 //! - *PM4 of users*: registers other than SCRATCH_REGn are refused in WRITE_DATA, COPY_DATA and
-//!   WAIT_REG_MEM; SET_UCONFIG_REG of others has no effect. Caches do not exist, so
-//!   ACQUIRE_MEM does nothing.
-//! - *COMPUTE_\** (0x2E00 to 0x2E7F): each queue has its own, taken from the MQD whenever the queue is started (dwords
-//!   1 to 42, 65 to 80, and 43 for RSRC3) and set by SET_SH_REG, of which other registers have no effect. A user's
-//!   writes of VMID and STATIC_THREAD_MGMT have none either; RELAUNCH, WAVE_RESTORE_ADDR and RSRC1.PRIV are refused.
-//! - *DISPATCH_DIRECT and _INDIRECT* launch waves, and the queue goes on. It has one dispatch at a time: the next one,
-//!   EVENT_WRITE of type 7, RELEASE_MEM, and the end of an indirect buffer of an AQL packet wait for the waves. DIM
-//!   counts groups from 0, with USE_THREAD_DIMENSIONS items; START is the first group. What is wrong is refused, with
-//!   the exception codes of AQL dispatches.
-//! - *AQL*: a packet whose header is INVALID is waited for while the write pointer is past it. When a packet
-//!   is done its header becomes INVALID, then the read index is written (64 bits), then the completion signal
-//!   is: timestamps if amd_queue_t has the profiling property, value - 1, and with a mailbox the event id
-//!   goes there and to an interrupt.
-//! - *AQL read index*: when the queue is started it is read from the MQD's dwords 96 and 97, which a dequeue
-//!   wrote.
-//! - *KIQ and HIQ*: the KIQ is the queue that RLC_CP_SCHEDULERS.scheduler0 names, the HIQ the one in
-//!   scheduler1 or the one that the KIQ maps with engine 1. Only they have the packets of schedulers, and
-//!   must be of VMID 0. What is wrong with one of these is an error of the driver. MAP_QUEUES outside of a
-//!   runlist needs a given slot, and is not of an SDMA queue. Loading reads the MQD's dwords 128 to 183, takes
-//!   doorbell and write-pointer address from the packet, sets DOORBELL_EN and reads the write pointer once.
-//! - *RUN_LIST* takes the queues of the list before off, as UNMAP_QUEUES does, then gives VMIDs (lowest
-//!   first) and slots (across the pipes) of the HIQ's SET_RESOURCES. A VMID that a process gets has its
-//!   page-table base set in both hubs, its translations flushed, SH_MEM, TBA and TMA, PASID mappings and
-//!   LUTs set; when its last queue leaves, mappings and LUTs are 0. A dword 0 ends the list. If not all fits,
-//!   the list has to end in a chained RUN_LIST to its start, and queues take turns of the shortest quantum of
-//!   MAP_PROCESS (ms): who has had fewest packets done comes first. A turn ends early when nobody on the
-//!   hardware has packets that do not wait. Who has nothing to do waits for its doorbell.
-//! - *SDMA queues of a runlist* get the first RLC queue of their engine that is free: dwords 0 to 31 of the MQD, VMID,
-//!   doorbell and write-pointer address from the packet. They leave after the packet at hand, also within an indirect
-//!   buffer; read and write pointer, the place in the buffer and why the queue is halted go to the MQD (dwords 3 to 6,
-//!   11 to 15, 17), and are taken up from there. A list of more SDMA queues than there are RLC queues is refused.
-//! - *UNMAP_QUEUES* takes its queues out of the list too. One that hangs is waited for: after the latency of
-//!   SET_RESOURCES (50 ms at least, and always 50 ms less than it says) the dword index of its doorbell goes to dword 240 of the MQD of the
-//!   queue with the packet, and the scheduler goes on as if it had left: it has not, and is still to leave. Until it has, by itself or by
-//!   registers as above, the next RUN_LIST is an error of the driver. With action 1 (reset)
-//!   it is just taken off. Such a queue gets no turn until the next RUN_LIST.
-//! - *EOP buffer*: each RELEASE_MEM and completion puts eight dwords there and takes them out again; without
-//!   an address (0) nothing is put.
+//!   WAIT_REG_MEM; SET_UCONFIG_REG of others has no effect. Caches do not exist, so ACQUIRE_MEM
+//!   does nothing.
+//! - *COMPUTE_\** (0x2E00 to 0x2E7F): each queue has its own, taken from the MQD whenever the queue
+//!   is started (dwords 1 to 42, 65 to 80, and 43 for RSRC3) and set by SET_SH_REG, of which other
+//!   registers have no effect. A user's writes of VMID and STATIC_THREAD_MGMT have none either;
+//!   RELAUNCH, WAVE_RESTORE_ADDR and RSRC1.PRIV are refused.
+//! - *DISPATCH_DIRECT and _INDIRECT* launch waves, and the queue goes on. It has one dispatch at a
+//!   time: the next one, EVENT_WRITE of type 7, RELEASE_MEM, and the end of an indirect buffer of
+//!   an AQL packet wait for the waves. DIM counts groups from 0, with USE_THREAD_DIMENSIONS items;
+//!   START is the first group. Errors are refused, with the exception codes of AQL dispatches.
+//! - *AQL*: the queue waits at a packet whose header is INVALID while the write pointer is past it.
+//!   When a packet is done its header becomes INVALID, then the read index is written (64 bits),
+//!   then the completion signal is: timestamps if amd_queue_t has the profiling property, value -
+//!   1, and with a mailbox the event id goes there and to an interrupt.
+//! - *AQL read index*: when the queue is started it is read from the MQD's dwords 96 and 97, which
+//!   a dequeue wrote.
+//! - *KIQ and HIQ*: the KIQ is the queue that RLC_CP_SCHEDULERS.scheduler0 names, the HIQ the one
+//!   in scheduler1 or the one that the KIQ maps with engine 1. Only they have the packets of
+//!   schedulers, and must be of VMID 0. A bad packet of these is an error of the driver. MAP_QUEUES
+//!   outside of a runlist needs a given slot, and is not of an SDMA queue. Loading reads the MQD's
+//!   dwords 128 to 183, takes doorbell and write-pointer address from the packet, sets DOORBELL_EN
+//!   and reads the write pointer once.
+//! - *RUN_LIST* takes the queues of the previous list off, as UNMAP_QUEUES does, then assigns VMIDs
+//!   (lowest first) and slots (across the pipes) of the HIQ's SET_RESOURCES. For a VMID that a
+//!   process gets, the page-table base is set in both hubs, its translations are flushed, and
+//!   SH_MEM, TBA and TMA, PASID mappings and LUTs are set; when its last queue leaves, mappings and
+//!   LUTs are 0. A dword 0 ends the list. If not all fits, the list has to end in a chained
+//!   RUN_LIST to its start, and queues take turns of the shortest quantum of MAP_PROCESS (ms): the
+//!   queue with the fewest packets done comes first. A turn ends early when no queue on the
+//!   hardware has packets that do not wait. A queue without work waits for its doorbell.
+//! - *SDMA queues of a runlist* get the first RLC queue of their engine that is free: dwords 0 to
+//!   31 of the MQD, VMID, doorbell and write-pointer address from the packet. They leave after the
+//!   current packet, also within an indirect buffer; read and write pointer, the place in the
+//!   buffer and the reason why the queue is halted go to the MQD (dwords 3 to 6, 11 to 15, 17), and
+//!   are restored from there. A list of more SDMA queues than there are RLC queues is refused.
+//! - *UNMAP_QUEUES* takes its queues out of the list too. It waits for a queue that hangs: after
+//!   the latency of SET_RESOURCES (50 ms at least, and always 50 ms less than the given value) the
+//!   dword index of its doorbell goes to dword 240 of the MQD of the queue with the packet, and the
+//!   scheduler goes on as if it had left: it has not, and is still to leave. Until it has, by
+//!   itself or by registers as above, the next RUN_LIST is an error of the driver. With action 1
+//!   (reset) it is just taken off. Such a queue gets no turn until the next RUN_LIST.
+//! - *EOP buffer*: each RELEASE_MEM and completion puts eight dwords there and takes them out
+//!   again; without an address (0) nothing is put.
 
 mod aql;
 mod compute;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The memory queue descriptor: where a queue's state is while it is not on an HQD.
+//! The memory queue descriptor: a queue's state while it is not on an HQD.
 
 use super::hqd::Hqd;
 use crate::error::Result;
@@ -16,7 +16,7 @@ const READ_INDEX: u64 = 96;
 const DOORBELL_ID0: u64 = 240;
 /// Dword of the first HQD register, CP_MQD_BASE_ADDR; the others follow in their order.
 const FIRST: u64 = 128;
-/// Dwords, two each: when a save was asked for and when it was done, and the same of a restore.
+/// Dwords, two each: the times of the request and the end of a save, and the same of a restore.
 const SAVE_TIMES: u64 = 98;
 const RESTORE_TIMES: u64 = 102;
 /// Reserved dwords, two: when the first wave of a dispatch that was saved began.
@@ -75,19 +75,19 @@ fn write_times(gpu: &Gpu, mqd: u64, dword: u64, times: &[u64]) -> Result<()> {
     Vm::kernel(gpu, HubId::Gfx).write(mqd + dword * 4, &bytes)
 }
 
-/// When the first wave of the dispatch that was saved began; 0: none has.
+/// When the first wave of the saved dispatch began; 0: none has.
 pub fn started(gpu: &Gpu, mqd: u64) -> Result<u64> {
     let mut bytes = [0; 8];
     Vm::kernel(gpu, HubId::Gfx).read(mqd + STARTED * 4, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Says when a restore began and when it was done.
+/// Writes the times of the begin and the end of a restore.
 pub fn note_restore(gpu: &Gpu, mqd: u64, begin: u64, end: u64) -> Result<()> {
     write_times(gpu, mqd, RESTORE_TIMES, &[begin, end])
 }
 
-/// Writes the saved waves' words, where the registers of `hqd` are to say that they are.
+/// Writes the saved waves' words to the place that the registers of `hqd` will point to.
 pub fn save_waves(gpu: &Gpu, hqd: &mut Hqd, remains: &Remains) -> Result<()> {
     let mqd = hqd.regs.mqd();
     let state = hqd.regs.get(gc::CP_HQD_PERSISTENT_STATE);
@@ -112,12 +112,12 @@ pub fn read_index(gpu: &Gpu, hqd: &Hqd) -> Result<u64> {
     Ok(u64::from_le_bytes(index))
 }
 
-/// Says in the scheduler's MQD which queue does not leave: by its doorbell's dword index.
+/// Reports a queue that does not leave in the scheduler's MQD: by its doorbell's dword index.
 pub fn report_hang(gpu: &Gpu, scheduler: &Hqd, doorbell: u32) -> Result<()> {
     Vm::kernel(gpu, HubId::Gfx).store32(scheduler.regs.mqd() + DOORBELL_ID0 * 4, doorbell)
 }
 
-/// Writes what a queue's MQD keeps: `hqd` was just taken off, at read index `index`.
+/// Writes the state that a queue's MQD keeps: `hqd` was just taken off, at read index `index`.
 pub fn save(gpu: &Gpu, hqd: &Hqd, index: u64) -> Result<()> {
     let vm = Vm::kernel(gpu, HubId::Gfx);
     let mqd = hqd.regs.mqd();

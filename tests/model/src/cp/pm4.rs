@@ -5,7 +5,7 @@ use super::interrupt::Exception;
 use crate::condition::Condition;
 use crate::regs::Field;
 
-/// Why a packet is refused: the exception code for the interrupt, and words for the log.
+/// The reason why a packet is refused: the exception code for the interrupt, and words for the log.
 pub type Refusal = (Exception, &'static str);
 
 const TYPE: Field = Field::new(31, 30);
@@ -26,7 +26,7 @@ const ACQUIRE_MEM: u32 = 0x58;
 const SET_SH_REG: u32 = 0x76;
 const SET_UCONFIG_REG: u32 = 0x79;
 
-/// EVENT_WRITE's type: until all waves of the queue have ended.
+/// EVENT_WRITE's type: waits until all waves of the queue have ended.
 const EVENT: Field = Field::new(5, 0);
 const CS_PARTIAL_FLUSH: u32 = 7;
 /// NOP's count that means no dwords at all behind the header.
@@ -35,7 +35,7 @@ const NOP_ALONE: u32 = 0x3fff;
 const SH: (u32, u32) = (0x2c00, 0x3000);
 const UCONFIG: (u32, u32) = (0xc000, 0x1_0000);
 
-/// Where data comes from or goes to.
+/// Source or destination of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A register, by dword index.
@@ -48,10 +48,10 @@ pub enum Place {
     Clock,
 }
 
-/// A type-3 packet, its header taken apart.
+/// A decoded type-3 packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packet {
-    /// NOP, and whatever has no effect here.
+    /// NOP, and packets without effect here.
     Nop(&'static str),
     /// WRITE_DATA.
     Write {
@@ -59,14 +59,14 @@ pub enum Packet {
         to: Place,
         /// All to the same place.
         fixed: bool,
-        /// What.
+        /// The data.
         data: Vec<u32>,
     },
     /// COPY_DATA.
     Copy {
-        /// Where from.
+        /// The source.
         from: Place,
-        /// Where to.
+        /// The destination.
         to: Place,
         /// 64 bits, not 32.
         wide: bool,
@@ -77,7 +77,7 @@ pub enum Packet {
         what: Place,
         /// Until when.
         until: Condition,
-        /// A register to which the reference value goes first.
+        /// A register that the reference value is written to first.
         request: Option<u32>,
     },
     /// INDIRECT_BUFFER.
@@ -86,7 +86,7 @@ pub enum Packet {
         base: u64,
         /// Its length.
         dwords: u64,
-        /// Address space, if the kernel says so.
+        /// Address space, if the kernel chooses it.
         vmid: u8,
         /// Takes the place of the buffer that it is in.
         chain: bool,
@@ -108,9 +108,9 @@ pub enum Packet {
     Release {
         /// Memory.
         addr: u64,
-        /// What goes there.
+        /// The written data.
         data: Release,
-        /// Context id of the interrupt, if there is to be one.
+        /// Context id of the interrupt, if there is one.
         interrupt: Option<u32>,
     },
     /// DISPATCH_DIRECT and DISPATCH_INDIRECT.
@@ -133,7 +133,7 @@ pub enum Packet {
     },
 }
 
-/// Where a dispatch's dimensions are.
+/// Place of a dispatch's dimensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dims {
     /// In the packet.
@@ -142,7 +142,7 @@ pub enum Dims {
     At(u64),
 }
 
-/// What RELEASE_MEM writes.
+/// The data that RELEASE_MEM writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     /// Nothing.
@@ -252,7 +252,7 @@ pub fn indirect_buffer(words: &[u32]) -> Packet {
     }
 }
 
-/// Whether the four dwords are an INDIRECT_BUFFER packet.
+/// Returns whether the four dwords are an INDIRECT_BUFFER packet.
 pub fn is_indirect_buffer(words: &[u32]) -> bool {
     words.len() == 4 && length(words[0]) == Ok(4) && opcode(words[0]) == INDIRECT_BUFFER
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A process of a runlist, and what a VMID is set to for it.
+//! A process of a runlist, and its settings for a VMID.
 
 use crate::gpu::Gpu;
 use crate::hub::{Flush, HubId};
@@ -17,9 +17,9 @@ const DWORDS: usize = 21;
 pub struct Process {
     /// PASID.
     pub pasid: u16,
-    /// Length of a turn, ms.
+    /// Length of a time slice, ms.
     pub quantum: u32,
-    /// Page-table base, as the context's register has it.
+    /// Page-table base, in the format of the context's register.
     root: u64,
     /// SH_MEM_BASES, SH_MEM_CONFIG.
     shared: [u32; 2],
@@ -52,7 +52,7 @@ impl Process {
         })
     }
 
-    /// Makes `vmid` the process' own. What it was used for before is not in the caches any more.
+    /// Assigns `vmid` to the process. Translations of its former use are flushed from the caches.
     pub fn assign(&mut self, gpu: &Gpu, vmid: u8) {
         self.vmid = Some(vmid);
         let n = u32::from(vmid);
@@ -81,7 +81,7 @@ impl Process {
     }
 }
 
-/// Nobody has `vmid` now.
+/// Frees `vmid`.
 pub fn release(gpu: &Gpu, vmid: u8) {
     set_pasid(gpu, vmid.into(), 0, 0);
 }

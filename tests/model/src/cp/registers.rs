@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How the driver and its clients reach the front end: registers and doorbells.
+//! Access of the driver and its clients to the front end: registers and doorbells.
 
 use super::hqd::Hqd;
 use super::hqd_registers;
@@ -23,7 +23,7 @@ fn selected(regs: &Store) -> Option<Slot> {
     )
 }
 
-/// Whether the queue's MEC is halted or its pipe held in reset, by CP_MEC_CNTL.
+/// Returns whether the queue's MEC is halted or its pipe held in reset, by CP_MEC_CNTL.
 pub fn is_stopped(control: u32, slot: Slot) -> bool {
     let halted = if slot.me() == 1 {
         cp_mec_cntl::MEC_ME1_HALT.is_set(control)
@@ -33,14 +33,15 @@ pub fn is_stopped(control: u32, slot: Slot) -> bool {
     halted || is_reset(control, slot)
 }
 
-/// Whether the bit is set that resets the queue's pipe; MEC2 has bits for two pipes only.
+/// Returns whether the bit is set that resets the queue's pipe; MEC2 has bits for two pipes only.
 fn is_reset(control: u32, slot: Slot) -> bool {
     let bit = 16 + 4 * (slot.me() - 1) + slot.pipe();
     bit < 22 && Field::new(bit, bit).is_set(control)
 }
 
 impl Cp {
-    /// Whether it or its waves may access memory: a queue is loaded that is not stopped, or has waves.
+    /// Returns whether it or its waves may access memory: a queue is loaded that is not stopped, or
+    /// has waves.
     pub fn is_at_work(&self, gpu: &Gpu) -> bool {
         let control = gpu.regs.get(gc::CP_MEC_CNTL);
         let state = self.state();
@@ -50,7 +51,7 @@ impl Cp {
         })
     }
 
-    /// Reads a register of the selected HQD, or what is at work; None if it is neither.
+    /// Reads a register of the selected HQD, or of the current activity; None if it is neither.
     pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
         if reg == gc::GRBM_STATUS {
             let busy = u32::from(self.state().hqds.iter().any(Hqd::is_at_work));
@@ -64,8 +65,8 @@ impl Cp {
         Some(slot.map_or(0, |slot| self.state().hqds[slot.index()].read(reg)))
     }
 
-    /// Writes a register of the selected HQD or of the front end; false if it is neither. What takes queues
-    /// off takes effect when the packet at hand has ended.
+    /// Writes a register of the selected HQD or of the front end. Returns false if it is neither.
+    /// Writes that take queues off take effect when the current packet has ended.
     pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<bool> {
         let regs = &gpu.regs;
         let _access = self.access();
@@ -75,7 +76,7 @@ impl Cp {
                 for slot in Slot::all().filter(|&slot| is_reset(value, slot)) {
                     state.hqds[slot.index()].drop_off();
                 }
-                // Stored while nothing can begin.
+                // Stored while no packet can begin.
                 regs.set(reg, value);
             }
             gc::GRBM_SOFT_RESET => {
@@ -132,7 +133,7 @@ impl Cp {
         if hqd.is_active() && !before {
             gpu.summary.cp_loads.bump();
         }
-        // Most writes are of a load, which only the last of them starts.
+        // Most writes belong to a load, which only the last of them starts.
         if hqd.is_active() {
             state.errands = true;
             self.work.ring();
@@ -140,7 +141,8 @@ impl Cp {
         Ok(())
     }
 
-    /// A doorbell at dword `index` of BAR2; false if it is no queue's that is active or waits for its turn.
+    /// A doorbell at dword `index` of BAR2. Returns false if it belongs to no queue that is active
+    /// or waits for its turn.
     pub fn doorbell(&self, gpu: &Gpu, index: u32, value: u64) -> Result<bool> {
         if !cp_pq_status::DOORBELL_ENABLE.is_set(gpu.regs.get(gc::CP_PQ_STATUS)) {
             return Ok(false);
@@ -164,8 +166,8 @@ impl Cp {
         Ok(known)
     }
 
-    /// A doorbell at dword `index` that no SDMA queue listens to; false if none of the runlist waits for its turn
-    /// with it either.
+    /// A doorbell at dword `index` that no SDMA queue listens to. Returns false if no queue of the
+    /// runlist waits for its turn with it either.
     pub fn sdma_doorbell(&self, index: u32) -> bool {
         let _access = self.access();
         let known = self

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Runlists: processes and their queues, which take turns on the VMIDs and HQDs that there are.
+//! Runlists: processes and their queues, which take turns on the VMIDs and HQDs.
 
 use std::time::{Duration, Instant};
 
@@ -19,22 +19,23 @@ use place::Place;
 const MAP_PROCESS: u32 = 0xa1;
 const MAP_QUEUES: u32 = 0xa2;
 
-/// What queues that wait or have nothing to do get of a turn when others want one.
+/// The part of a time slice that queues without progress get when others want one.
 const SHORT_TURN: Duration = Duration::from_millis(1);
 
-/// What SET_RESOURCES gives to the HIQ.
+/// The HIQ's resources from SET_RESOURCES.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Resources {
     /// Bit n: VMID n.
     pub vmids: u16,
     /// Bit n: slot n.
     pub queues: u64,
-    /// How long a queue may take to leave before it is abandoned, in units of 100 ms.
+    /// The time that a queue may take to leave before it is abandoned, in units of 100 ms.
     pub latency: u32,
 }
 
 impl Resources {
-    /// How long a queue may take to leave. The units are ticks, and one has begun when a queue is asked: it is half of it less.
+    /// The time that a queue may take to leave. The units are ticks, and one has begun when a queue
+    /// gets the request: half a unit is subtracted.
     pub fn patience(&self) -> Duration {
         Duration::from_millis(100) * self.latency.max(1) - Duration::from_millis(50)
     }
@@ -56,11 +57,11 @@ pub enum Engine {
 pub struct MapQueue {
     /// Engine.
     pub engine: Engine,
-    /// Where, if the driver says so.
+    /// Its place, if the driver chooses it.
     pub slot: Option<Slot>,
     /// Stays when dynamic queues go.
     pub is_static: bool,
-    /// Address space, if the driver says where.
+    /// Address space, if the driver chooses the place.
     pub vmid: u8,
     /// Dword index.
     pub doorbell: u32,
@@ -70,7 +71,7 @@ pub struct MapQueue {
     pub wptr: u64,
 }
 
-/// Which queues UNMAP_QUEUES means.
+/// The queues of UNMAP_QUEUES.
 #[derive(Debug, Clone)]
 pub enum Targets {
     /// Those with these doorbells.
@@ -79,14 +80,14 @@ pub enum Targets {
     Pasid(u16),
     /// All of the runlist.
     All,
-    /// All but static ones.
+    /// All except static ones.
     Dynamic,
 }
 
 /// UNMAP_QUEUES.
 #[derive(Debug, Clone)]
 pub struct Unmap {
-    /// Which.
+    /// The queues.
     pub targets: Targets,
     /// Also those that hang.
     pub reset: bool,
@@ -98,21 +99,22 @@ pub struct Unmap {
 pub struct Entry {
     process: usize,
     map: MapQueue,
-    /// Where it is.
+    /// Its place.
     place: Option<Place>,
-    /// When it came there the last time.
+    /// When it got there the last time.
     came: Instant,
-    /// Since when it has wanted a turn.
+    /// Since when it has wanted a time slice.
     wants: Option<Instant>,
     /// The driver took it off by register.
     lost: bool,
-    /// It has a turn, or gets it as soon as a place is free.
+    /// It has a time slice, or gets one as soon as a place is free.
     turn: bool,
     /// The driver wants it off, and it has not left.
     unwanted: bool,
-    /// Its turn is over since then; it leaves when its waves have ended.
+    /// Its time slice is over since then; it leaves when its waves have ended.
     leaving: Option<Instant>,
-    /// Packets done in its turns; at least what the least served had done when it came to want one.
+    /// Packets done in its time slices; at least the number of the least served queue when it came
+    /// to want one.
     served: u64,
 }
 
@@ -120,15 +122,15 @@ pub struct Entry {
 pub struct Runlist {
     processes: Vec<Process>,
     entries: Vec<Entry>,
-    /// Ends in a jump to its start: more than fits takes turns.
+    /// Ends in a jump to its start: queues that do not fit take turns.
     repeats: bool,
     /// Processes at once; 0: as many as there are VMIDs.
     at_once: usize,
     turn_end: Option<Instant>,
     turn_begin: Option<Instant>,
-    /// The last turn was given to nobody new.
+    /// The last turn went to no new queue.
     stuck: bool,
-    /// What the least served of those who want turns has done.
+    /// The number of packets of the least served queue that wants a time slice.
     floor: u64,
 }
 
@@ -212,7 +214,8 @@ impl Runlist {
         Duration::from_millis(quantum.unwrap_or(0).max(1).into())
     }
 
-    /// A doorbell at `index` of a queue that has no turn now. False if there is none.
+    /// A doorbell at `index` of a queue that is not on the hardware now. Returns false if there is
+    /// none.
     pub fn ring(&mut self, index: u32) -> bool {
         let owner = self
             .entries
@@ -228,14 +231,14 @@ impl Runlist {
         true
     }
 
-    /// A queue has left whose turn was over before its waves had.
+    /// Returns whether a queue has left whose time slice was over before its waves ended.
     fn has_vacancy(&self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
         let gone = |place: Place| !place.is_loaded(gpu, hqds);
         let mut leaving = self.entries.iter().filter(|entry| entry.leaving.is_some());
         leaving.any(|entry| entry.place.is_some_and(gone))
     }
 
-    /// When the next turn begins, if a queue wants one.
+    /// The time of the next turn, if a queue wants one.
     pub fn due(&self, gpu: &Gpu, hqds: &[Hqd], now: Instant) -> Option<Instant> {
         if self.has_vacancy(gpu, hqds) {
             return Some(now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What AQL queues share with user space besides packets: amd_signal_t and amd_queue_t.
+//! Structures of AQL queues shared with user space besides packets: amd_signal_t and amd_queue_t.
 
 use std::sync::atomic::Ordering;
 
@@ -29,14 +29,14 @@ const PROPERTIES: u64 = 0xb4;
 const INACTIVE_SIGNAL: u64 = 0xc0;
 /// Bit of the properties: completion signals get timestamps.
 const PROFILING: Field = Field::new(3, 3);
-/// Bit of the properties: scratch is to be taken back after each dispatch.
+/// Bit of the properties: scratch is to be reclaimed after each dispatch.
 const USE_SCRATCH_ONCE: Field = Field::new(4, 4);
 
 /// A signal in user memory.
 pub struct Signal(u64);
 
 impl Signal {
-    /// Whether the handle is one that can be used, or 0.
+    /// Returns whether the handle is usable, or 0.
     pub fn is_aligned(handle: u64) -> bool {
         handle % 8 == 0
     }
@@ -64,12 +64,12 @@ impl Signal {
         })
     }
 
-    /// Sets when the packet began and ended, in ticks of the reference clock.
+    /// Sets the times of the packet's begin and end, in ticks of the reference clock.
     pub fn stamp(&self, vm: &Vm<'_>, start: u64, end: u64) -> Result<()> {
         vm.store64s(self.at(START), &[start, end])
     }
 
-    /// Tells who waits by interrupt, if the signal has a mailbox.
+    /// Notifies the waiter by interrupt, if the signal has a mailbox.
     pub fn notify(&self, gpu: &Gpu, vm: &Vm<'_>, job: &Job) -> Result<()> {
         let mailbox = vm.load64(self.at(MAILBOX))?;
         if mailbox == 0 {
@@ -85,8 +85,9 @@ impl Signal {
 pub struct Queue(u64);
 
 impl Queue {
-    /// The one around the queue's read index, if that is in one: the dword behind it says how far from the start that
-    /// is. Whoever has only a pair of pointers has not got to map what is behind.
+    /// The one around the queue's read index, if that is in one: the dword behind it has its
+    /// distance from the start. For a client with a bare pair of pointers, the memory behind may be
+    /// unmapped.
     pub fn of(job: &Job, vm: &Vm<'_>) -> Result<Option<Queue>> {
         let Some(index) = job.report.filter(|at| at % 8 == 0 && at % 4096 < 4088) else {
             return Ok(None);
@@ -102,7 +103,7 @@ impl Queue {
         vm.load32(self.0 + PROPERTIES)
     }
 
-    /// Whether scratch is to be taken back after each dispatch.
+    /// Returns whether scratch is to be reclaimed after each dispatch.
     pub fn uses_scratch_once(&self, vm: &Vm<'_>) -> Result<bool> {
         Ok(USE_SCRATCH_ONCE.is_set(self.properties(vm)?))
     }
@@ -115,7 +116,7 @@ impl Queue {
         ))
     }
 
-    /// What kernels get of it.
+    /// Fills in the parts of it that kernels get.
     pub fn fill(&self, vm: &Vm<'_>, data: &mut UserData) -> Result<()> {
         data.queue = self.0;
         for (n, word) in (0..).zip(&mut data.private_segment_buffer) {
@@ -138,7 +139,7 @@ impl Queue {
         }
     }
 
-    /// Tells the owner by queue_inactive_signal, if there is one, why the queue does not go on.
+    /// Reports by queue_inactive_signal, if there is one, the reason why the queue does not go on.
     pub fn deactivate(&self, gpu: &Gpu, job: &Job, vm: &Vm<'_>, value: u64) -> Result<()> {
         match self.signal(vm)? {
             Some(signal) => {
@@ -150,7 +151,7 @@ impl Queue {
     }
 }
 
-/// Whether the queue wants timestamps.
+/// Returns whether the queue wants timestamps.
 pub fn is_profiled(gpu: &Gpu, job: &Job) -> Result<bool> {
     let vm = address_space(gpu, job.vmid);
     match Queue::of(job, &vm)? {
@@ -159,7 +160,8 @@ pub fn is_profiled(gpu: &Gpu, job: &Job) -> Result<bool> {
     }
 }
 
-/// Tells the queue's owner by its queue_inactive_signal, if it has one, that a packet was refused.
+/// Reports to the queue's owner by its queue_inactive_signal, if it has one, that a packet was
+/// refused.
 pub fn report_error(gpu: &Gpu, job: &Job, code: Exception) -> Result<()> {
     let vm = address_space(gpu, job.vmid);
     let value = match code {

@@ -25,19 +25,20 @@ pub struct Fault {
     pub vmid: u8,
     /// First byte that faulted.
     pub va: u64,
-    /// Why.
+    /// The reason.
     pub miss: Miss,
-    /// What was tried.
+    /// The attempted access.
     pub access: Access,
     /// The hub's number of the client (FAULT_STATUS.CID).
     pub cid: u32,
-    /// The access is tried again until there is a translation, or one that says no.
+    /// The access is retried until there is a translation, or one that forbids retries.
     pub retry: bool,
 }
 
 impl Hub {
-    /// Whether an access that misses so is tried again, and not given up: it reads zero or writes nothing then, and the client
-    /// goes on. Waves give up, whatever the context says, where SH_MEM_CONFIG.RETRY_DISABLE is set for the VMID.
+    /// Returns whether an access with that miss is retried, or given up: then it reads zero or
+    /// writes nothing, and the client goes on. Waves give up, whatever the context says, where
+    /// SH_MEM_CONFIG.RETRY_DISABLE is set for the VMID.
     pub fn retries(&self, gpu: &Gpu, vmid: u8, miss: Miss) -> bool {
         let context = gc::VM_CONTEXT0_CNTL.nth(u32::from(vmid), 1);
         let control = gpu.regs.get(self.id.reg(context));
@@ -82,8 +83,8 @@ impl Hub {
             Miss::Directory(level) => 2 + u32::from(level),
             Miss::Invalid | Miss::NoRetry | Miss::Permission => 0,
         };
-        // PERMISSION_FAULTS: bit 0 not valid, 1 read, 2 write, 3 execute; the ring id of the IV has the
-        // same three from bit 3 on.
+        // PERMISSION_FAULTS: bit 0 not valid, 1 read, 2 write, 3 execute; the ring id of the IV has
+        // the same three from bit 3 on.
         let invalid = u32::from(fault.miss != Miss::Permission);
         let permission = invalid | 1 << if execute { 3 } else { 1 + u32::from(write) };
         let regs = &gpu.regs;
@@ -134,7 +135,8 @@ impl Hub {
         )
     }
 
-    /// Whether faults of client `cid` that are not retried interrupt: the first sixteen have a bit each, the others one.
+    /// Returns whether faults of client `cid` that are not retried interrupt: the first sixteen
+    /// have a bit each, the others one.
     fn tells_of(&self, regs: &Store, cid: u32) -> bool {
         let control = regs.get(self.id.reg(gc::VM_L2_PROTECTION_FAULT_CNTL));
         match 1u32.checked_shl(cid).filter(|_| cid < OWN_BITS) {

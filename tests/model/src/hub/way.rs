@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The kernel's way to memory: the registers by which VMID 0 is translated. Hardware goes on with whatever they say. Who is at work while they
-//! change has addresses of before, which lead to somebody else's memory from then on: that ends the run.
+//! The kernel's path to memory: the registers for the translation of VMID 0. Hardware uses any
+//! values. An engine at work during a change has older addresses, which lead to memory of another
+//! owner from then on: that ends the run.
 
 use super::HubId;
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, mc_vm_mx_l1_tlb_cntl as l1, vm_context0_cntl as context};
 use crate::regs::{Field, Reg};
 
-/// Registers of which every bit is of the way.
+/// Registers that belong to the path with every bit.
 const WHOLE: &[Reg] = &[
     gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32,
     gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_HI32,
@@ -24,7 +25,7 @@ const WHOLE: &[Reg] = &[
     gc::MC_VM_SYSTEM_APERTURE_HIGH_ADDR,
 ];
 
-/// And those of which some are: which of them.
+/// Registers that belong to it with some bits, and these bits.
 fn fields(plain: Reg) -> &'static [Field] {
     match plain {
         gc::VM_CONTEXT0_CNTL => &[
@@ -37,7 +38,7 @@ fn fields(plain: Reg) -> &'static [Field] {
     }
 }
 
-/// Who has work, of those that reach memory by this hub.
+/// The first engine at work, of those that access memory through this hub.
 fn at_work(gpu: &Gpu, hub: HubId) -> Option<String> {
     match hub {
         HubId::Gfx => gpu.cp.is_at_work(gpu).then(|| "the CP".into()),
@@ -49,7 +50,8 @@ fn at_work(gpu: &Gpu, hub: HubId) -> Option<String> {
     }
 }
 
-/// What is wrong with `value` for `plain`, GFXHUB's name of a register of this hub in which there is `before`.
+/// The reason to refuse `value` for `plain`, GFXHUB's name of a register of this hub whose value
+/// was `before`.
 pub(super) fn refusal(
     gpu: &Gpu,
     hub: HubId,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The PSP's bootloader (C2PMSG_35 and _36), which takes the parts of the secure OS one after the other, and that OS's
-//! sign of life (C2PMSG_81).
+//! The PSP's bootloader (C2PMSG_35 and _36), which takes the parts of the secure OS one after the
+//! other, and that OS's sign of life (C2PMSG_81).
 
 use std::time::{Duration, Instant};
 
@@ -12,26 +12,27 @@ use crate::hub::HubId;
 use crate::regs::mp0;
 use crate::vm::Vm;
 
-/// C2PMSG_35, all 32 bits of it: waits for a command. With others below it the last one was refused.
+/// C2PMSG_35, all 32 bits of it: waits for a command. With further bits set the last one was
+/// refused.
 pub const READY: u32 = 1 << 31;
-/// What the buffer with the image is aligned to, and the most it can have: C2PMSG_36 counts in these.
+/// Alignment of the buffer with the image, and its maximum size: C2PMSG_36 counts in these.
 const UNIT: u64 = 1 << 20;
-/// How long it takes for a part.
+/// The time that it takes for a part.
 pub(super) const LOADING: Duration = Duration::from_millis(2);
-/// How long it takes the secure OS to say that it lives. amdgpu looks once after 20 ms and then waits for another value
-/// than it found, so that one which lives by then looks dead to it.
+/// The time until the secure OS reports life. amdgpu looks once after 20 ms and then waits for a
+/// value different from that one, so an OS that lives by then looks dead to it.
 const COMING: Duration = Duration::from_millis(25);
 /// C2PMSG_81 of a secure OS that lives.
 const ALIVE: u32 = 1;
 
-/// Codes of refused parts, which no document has: the low bytes of what the secure OS would say.
+/// Codes of refused parts, which are undocumented: the low bytes of the secure OS's statuses.
 const REFUSED_IMAGE: u32 = 0x0f;
 const REFUSED_ORDER: u32 = 0x07;
 
 /// A part that it loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Keys for what follows.
+    /// Keys for the next parts.
     KeyDatabase,
     /// The driver of the PSP itself.
     SysDriver,
@@ -47,7 +48,7 @@ const PARTS: [(u32, &str, Part, Kind); 3] = [
 ];
 
 impl Part {
-    /// By the name that faults have.
+    /// The part with the name that faults use.
     pub fn named(name: &str) -> Option<Part> {
         PARTS.iter().find(|row| row.1 == name).map(|row| row.2)
     }
@@ -61,14 +62,14 @@ impl Part {
     }
 }
 
-/// What the bootloader is at.
+/// State of the bootloader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bootloader {
     /// Takes nothing: it has not come up, has failed, or its work is done.
     Closed,
-    /// Waits for a command; so many parts are in.
+    /// Waits for a command; the number of loaded parts.
     Ready(usize),
-    /// Loads a part, with so many in.
+    /// Loads a part; the number of loaded parts.
     Busy(usize),
 }
 
@@ -76,8 +77,8 @@ pub(super) enum Bootloader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecureOs {
     Off,
-    /// Started, not seen to live. The first look after that finds it dead in any case: on an emulated processor 20 ms
-    /// of the driver's can be any time of ours.
+    /// Started, not seen to live. The first look after that finds it dead in any case: on an
+    /// emulated processor the driver's 20 ms can be any time of ours.
     Coming {
         since: Instant,
         looked: bool,
@@ -87,7 +88,7 @@ pub(super) enum SecureOs {
 }
 
 impl SecureOs {
-    /// C2PMSG_81 is read; whether it has come to life by that, and with which version.
+    /// C2PMSG_81 is read. If the OS comes to life by that, returns its version.
     pub(super) fn look(&mut self) -> Option<u32> {
         let SecureOs::Coming {
             since,
@@ -107,7 +108,7 @@ impl SecureOs {
 }
 
 impl Psp {
-    /// C2PMSG_35 is written.
+    /// Handles a write of C2PMSG_35.
     pub(super) fn bootloader_command(
         &self,
         gpu: &Gpu,
@@ -124,7 +125,7 @@ impl Psp {
         Ok(part)
     }
 
-    /// The part at C2PMSG_36 is loaded, or refused.
+    /// Loads or refuses the part at C2PMSG_36.
     pub(super) fn load_part(&self, gpu: &Gpu, state: &mut State, part: Part) -> Result<()> {
         let Bootloader::Busy(parts) = state.bootloader else {
             return Ok(());
@@ -173,7 +174,7 @@ impl Psp {
         Ok(())
     }
 
-    /// C2PMSG_81 is read.
+    /// Handles a read of C2PMSG_81.
     pub(super) fn look_for_os(&self, gpu: &Gpu, state: &mut State) -> u32 {
         if let Some(version) = state.os.look() {
             for (reg, value) in [
@@ -188,7 +189,8 @@ impl Psp {
     }
 }
 
-/// The image at a GPU address of VMID 0: as long as its header says, a header's length if that says nothing.
+/// Reads the image at a GPU address of VMID 0. Its length is in the header; a bad header gives the
+/// header alone.
 fn fetch(gpu: &Gpu, address: u64) -> Result<Vec<u8>> {
     gpu.check_bar0()?;
     let vm = Vm::kernel(gpu, HubId::Mm);

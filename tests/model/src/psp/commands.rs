@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The commands that the secure OS takes by its ring: a page of 1024 bytes, of which the last 160 are for the answer.
+//! The commands that the secure OS takes by its ring: a page of 1024 bytes, of which the last 160
+//! are for the answer.
 
 use super::engines::Firmware;
 use super::image::{self, Kind};
@@ -14,7 +15,7 @@ use crate::vm::Vm;
 
 const PAGE: usize = 1024;
 const DWORDS: usize = PAGE / 4;
-/// Dword index of the command, of what only user rings use, of the arguments, of the answer.
+/// Dword index of the command, of the fields for user rings, of the arguments, of the answer.
 const COMMAND: usize = 2;
 const USER: std::ops::Range<usize> = 3..7;
 const ARGUMENTS: usize = 7;
@@ -31,16 +32,18 @@ const PHYSICAL: u32 = 1 << 1;
 
 /// Status: no such command.
 pub const UNKNOWN_COMMAND: u32 = 0x100;
-/// Status: what was asked for is so already.
+/// Status: the requested state is the present one.
 pub const CANCEL: u32 = 0xffff_0002;
-/// Status. From here on they are GlobalPlatform's numbers, and which of them a command gives nobody has written down.
+/// Status. From here on they are GlobalPlatform's numbers; it is not documented which commands
+/// return which.
 pub const BAD_PARAMETERS: u32 = 0xffff_0006;
 /// Status: not now.
 pub const BAD_STATE: u32 = 0xffff_0007;
 /// Status: no image that it may load.
 pub const SECURITY: u32 = 0xffff_000f;
 
-/// LOAD_IP_FW's types: number, kind of image, what it is for, register that holds its version.
+/// LOAD_IP_FW's types: number, kind of image, the engine's firmware, register that holds its
+/// version.
 const TYPES: &[(u32, Kind, Firmware)] = &[
     (4, Kind::MEC, Firmware::Mec),
     (5, Kind::MEC_JUMP_TABLE, Firmware::MecJumpTable),
@@ -65,7 +68,7 @@ const MOST: u32 = 1 << 20;
 #[derive(Default)]
 struct Answer {
     status: u32,
-    /// Where an image went.
+    /// Where an image was placed.
     address: u64,
     tmr_size: u32,
 }
@@ -180,7 +183,7 @@ impl Psp {
 
     fn set_up_tmr(&self, gpu: &Gpu, state: &mut State, page: &Page) -> Result<u32> {
         let (address, size, flags) = (page.wide(0), page.argument(2), page.argument(3));
-        // A driver that has made its ring anew does not know what was there before.
+        // A driver that has made its ring anew does not know about an earlier region.
         if state.tmr.is_some() && !state.fresh {
             return Ok(BAD_STATE);
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which engines have firmware, and what starts them: without it, that ends the run.
+//! Engines that have firmware, and the switches that start them: a start without firmware ends the
+//! run.
 
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -18,11 +19,11 @@ pub enum Firmware {
     MecJumpTable,
     /// The RLC's code.
     Rlc,
-    /// What nothing here asks for: the SMU's, lists of registers, video.
+    /// Firmware that is not needed here: the SMU's, lists of registers, video.
     Other,
 }
 
-/// What was loaded.
+/// The loaded firmware.
 #[derive(Debug, Clone, Default)]
 pub struct Engines {
     sdma: [bool; SDMA_ENGINES],
@@ -48,7 +49,7 @@ fn sdma_with(own: Reg, reg: Reg) -> Option<usize> {
 }
 
 impl Engine {
-    /// By the name that it has in the trace.
+    /// The engine with that name in the trace.
     pub fn named(name: &str) -> Option<Engine> {
         Engine::all().find(|engine| engine.name() == name)
     }
@@ -59,12 +60,12 @@ impl Engine {
         sdma.chain([Engine::Mec, Engine::Rlc])
     }
 
-    /// Whether it is switched on.
+    /// Returns whether it is switched on.
     pub fn is_on(self, gpu: &Gpu) -> bool {
         self.runs(gpu.regs.get(self.register()))
     }
 
-    /// The one that `reg` switches.
+    /// The engine that `reg` switches.
     fn of(reg: Reg) -> Option<Engine> {
         match reg {
             gc::CP_MEC_CNTL => Some(Engine::Mec),
@@ -73,7 +74,8 @@ impl Engine {
         }
     }
 
-    /// Whether it runs with `value` in its register: of the two compute micro engines either.
+    /// Returns whether it runs with `value` in its register: either of the two compute micro
+    /// engines.
     fn runs(self, value: u32) -> bool {
         match self {
             Engine::Sdma(_) => !f32_cntl::HALT.is_set(value),
@@ -113,13 +115,15 @@ impl Engines {
         }
     }
 
-    /// Whether the graphics block's clock counts and its queues are worked on, for which the RLC has to run.
+    /// Returns whether the graphics block's clock counts and its queues make progress, for which
+    /// the RLC has to run.
     pub fn go_on(gpu: &Gpu) -> bool {
         Engine::Rlc.runs(gpu.regs.get(gc::RLC_CNTL))
     }
 
-    /// One gets its firmware, or a part of it, and which. It must not be running the old one, except for the RLC, which amdgpu leaves on when
-    /// it goes.
+    /// Loads an engine's firmware, or a part of it. Returns the engine, if it is one of these. It
+    /// must not be running the old firmware, except the RLC, which amdgpu leaves on when it is
+    /// unloaded.
     pub fn load(&mut self, gpu: &Gpu, firmware: Firmware) -> Result<Option<Engine>> {
         let (engine, loaded) = match firmware {
             Firmware::Sdma(n) => (Engine::Sdma(n), &mut self.sdma[n]),
@@ -147,7 +151,7 @@ impl Engines {
         }
     }
 
-    /// `reg` is about to be written: the line for the trace if that starts or stops an engine.
+    /// Handles a coming write of `reg`: the line for the trace if that starts or stops an engine.
     pub fn switch(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<Option<String>> {
         let Some(engine) = Engine::of(reg) else {
             return Ok(None);
@@ -174,12 +178,12 @@ impl Engines {
         Ok(Some(format!("engine {} {verb}", engine.name())))
     }
 
-    /// Whether `reg` switches an engine or loads one.
+    /// Returns whether `reg` switches an engine or loads one.
     pub fn concerns(reg: Reg) -> bool {
         Engine::of(reg).is_some() || Engines::by_register(reg).is_some()
     }
 
-    /// The firmware that a write to a UCODE_DATA register is a piece of.
+    /// The firmware to which a write of a UCODE_DATA register adds a piece.
     pub fn by_register(reg: Reg) -> Option<Firmware> {
         match reg {
             gc::CP_MEC_ME1_UCODE_DATA => Some(Firmware::Mec),

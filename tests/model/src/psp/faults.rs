@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a test wants the PSP to get wrong.
+//! Faults of the PSP that tests request.
 
 use super::bootloader::Part;
 use super::engines::Engine;
 use crate::smu::Faults as SmuFaults;
 
-/// Faults, each of which stays until it is taken back.
+/// Faults, each of which stays until it is cleared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
     /// C2PMSG_33 never says that the flash firmware is ready.
@@ -16,13 +16,13 @@ pub struct Faults {
     pub no_secure_os: bool,
     /// The board does not post itself after a reset by the SMU.
     pub no_post: bool,
-    /// What the bootloader answers to a part, in place of looking at it.
+    /// The bootloader's answer to a part, in place of checking it.
     pub bootloader: Option<(Part, u32)>,
     /// The part over which the bootloader hangs.
     pub bootloader_hangs: Option<Part>,
-    /// What making a ring is answered with.
+    /// The answer to the making of a ring.
     pub ring: Option<u32>,
-    /// The secure OS hangs over what C2PMSG_64 tells it.
+    /// The secure OS hangs over a command in C2PMSG_64.
     pub ring_hangs: bool,
     /// The command of the ring, counted from 1 since the ring was made, and its status.
     pub status: Option<(u64, u32)>,
@@ -30,11 +30,11 @@ pub struct Faults {
     pub no_fence: Option<u64>,
     /// An engine that does nothing, whatever is loaded.
     pub dead: Option<Engine>,
-    /// What the SMU gets wrong.
+    /// Faults of the SMU.
     pub smu: SmuFaults,
 }
 
-/// A number of a command, in decimal or with 0x.
+/// Parses a number of a command, in decimal or with 0x.
 pub(crate) fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let value = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -46,9 +46,10 @@ pub(crate) fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 }
 
 impl Faults {
-    /// Adds one: `no-flash`, `no-bootloader`, `no-secure-os`, `no-post`, `bootloader=PART:CODE`, `bootloader-hangs=PART`, `ring=CODE`,
-    /// `ring-hangs`, `status=N:CODE`, `no-fence=N`, `dead=ENGINE`, `smu-off`, `smu=MESSAGE:ANSWER`, `smu-hangs=MESSAGE`, `smu-late=MESSAGE:MS`;
-    /// `none` takes all back.
+    /// Adds one: `no-flash`, `no-bootloader`, `no-secure-os`, `no-post`, `bootloader=PART:CODE`,
+    /// `bootloader-hangs=PART`, `ring=CODE`, `ring-hangs`, `status=N:CODE`, `no-fence=N`,
+    /// `dead=ENGINE`, `smu-off`, `smu=MESSAGE:ANSWER`, `smu-hangs=MESSAGE`, `smu-late=MESSAGE:MS`;
+    /// `none` clears all.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
         let two = || {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A signed firmware image: a header of 256 bytes that begins each part of each firmware file, a body, a signature.
+//! A signed firmware image: a header of 256 bytes that begins each part of each firmware file, a
+//! body, a signature.
 //!
-//! The header is laid out as in the vendor's own files. Their signatures nobody can make; here it is a digest of what
-//! goes before it, so that an image with any byte changed is refused as the hardware would refuse it.
+//! The header is laid out as in the vendor's own files. Their signatures cannot be made here; a
+//! digest of the data before it takes the place of a signature, so that an image with any changed
+//! byte is refused, as the hardware would refuse it.
 
 /// Bytes of the header.
 pub const HEADER: usize = 0x100;
@@ -14,12 +16,12 @@ const AT_SIGNATURE: usize = 0x34;
 const AT_KIND: usize = 0x58;
 const AT_VERSION: usize = 0x60;
 const AT_TOTAL: usize = 0x6c;
-/// What stands at 0x34 if the signature is a long one, and bytes of either.
+/// The value at 0x34 for a long signature, and bytes of either kind.
 const LONG: u32 = 2;
 const SIGNATURE_LONG: usize = 0x200;
 const SIGNATURE_SHORT: usize = 0x100;
 
-/// What an image is of: the low byte at 0x58.
+/// The kind of an image: the low byte at 0x58.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind(pub u8);
 
@@ -40,7 +42,7 @@ impl Kind {
     pub const KEY_DATABASE: Kind = Kind(0x4f);
 }
 
-/// What a header says.
+/// Contents of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// See [`Kind`].
@@ -51,18 +53,18 @@ pub struct Header {
     pub total: usize,
 }
 
-/// Why an image is refused.
+/// The reason why an image is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {
     /// It does not begin with a header.
     Magic,
-    /// Its sizes do not agree with one another, or with what was handed over.
+    /// Its sizes do not agree with one another, or with the size of the data.
     Size,
-    /// It is not what was signed.
+    /// Its content does not match the signature.
     Signature,
 }
 
-/// Which signatures count.
+/// Which signatures are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Signatures {
     /// Those of [`make`].
@@ -72,7 +74,7 @@ pub enum Signatures {
     Any,
 }
 
-/// FNV-1a, 64 bits: what images are told apart by in traces, and the signature here.
+/// FNV-1a, 64 bits: it identifies images in traces, and is the signature here.
 pub fn digest(data: &[u8]) -> u64 {
     data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
@@ -83,7 +85,7 @@ fn dword(data: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([0, 1, 2, 3].map(|n| data[at + n]))
 }
 
-/// Bytes of the whole image that the header at the start of `data` says it has.
+/// Bytes of the whole image, according to the header at the start of `data`.
 pub fn total(data: &[u8]) -> Result<usize, Bad> {
     if data.len() < HEADER || &data[AT_MAGIC..AT_MAGIC + 4] != MAGIC {
         return Err(Bad::Magic);
@@ -91,7 +93,7 @@ pub fn total(data: &[u8]) -> Result<usize, Bad> {
     Ok(dword(data, AT_TOTAL) as usize)
 }
 
-/// Looks at the image that `data` is.
+/// Checks the image `data`.
 pub fn check(data: &[u8], signatures: Signatures) -> Result<Header, Bad> {
     let total = total(data)?;
     let signature = match dword(data, AT_SIGNATURE) {
@@ -116,7 +118,8 @@ pub fn check(data: &[u8], signatures: Signatures) -> Result<Header, Bad> {
     })
 }
 
-/// An image of `total` bytes (a multiple of four), whose body is counted dwords; with a `long` signature or a short one.
+/// Makes an image of `total` bytes (a multiple of four), whose body is counted dwords; with a
+/// `long` signature or a short one.
 pub fn make(kind: Kind, version: u32, total: usize, long: bool) -> Vec<u8> {
     let signature = if long {
         SIGNATURE_LONG

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a driver that crashed has left at work: a GART in both hubs, and by it a ring of each SDMA engine and a compute queue, which look at
-//! a word of memory until it changes, which it never does. All of that is in VRAM, where a next driver puts something else.
+//! Engines that a crashed driver has left at work: a GART in both hubs, and in it a ring of each
+//! SDMA engine and a compute queue, which poll a word of memory that never changes. All of that is
+//! in VRAM, where the next driver puts other data.
 
 use super::{LEFT_TMR, RUNNING};
 use crate::error::Result;
@@ -15,10 +16,11 @@ use crate::regs::sdma::{self, gfx_rb_cntl as rb_cntl};
 use crate::regs::{hdp, mmhub, osssys, Reg, SDMA_BASE, SDMA_ENGINES};
 use crate::walk::PAGE_SHIFT;
 
-/// Where it is in VRAM, behind the TMR: the GART's table, and the pages that it leads to, from GPU address 0 on.
+/// Its places in VRAM, behind the TMR: the GART's table, and the pages that it maps, from GPU
+/// address 0 on.
 const TABLE: u64 = LEFT_TMR + tmr::LEAST;
 const PAGES: u64 = TABLE + (1 << PAGE_SHIFT);
-/// Which page is what.
+/// The pages' uses.
 const WORD: u64 = 0;
 const SDMA_RINGS: u64 = 1;
 const COMPUTE_RING: u64 = SDMA_RINGS + SDMA_ENGINES as u64;
@@ -26,10 +28,10 @@ const MQD: u64 = COMPUTE_RING + 1;
 const COUNT: u64 = MQD + 1;
 /// Log2 of the dwords of a ring, which is a page.
 const RING_ORDER: u32 = 10;
-/// A page that is there, and may be read and written.
+/// An entry of a page that is present, readable and writable.
 const ENTRY: u64 = 1 | 1 << 5 | 1 << 6;
 
-/// POLL_REGMEM, for ever, of memory that is to be 1.
+/// POLL_REGMEM, for ever, of memory that would have to be 1.
 const SDMA_WAIT: [u32; 6] = [8 | 3 << 28 | 1 << 31, address(WORD), 0, 1, !0, 0xfff << 16];
 /// WAIT_REG_MEM, of the same.
 const CP_WAIT: [u32; 7] = [0xc005_3c00, 3 | 1 << 4, address(WORD), 0, 1, !0, 4];
@@ -50,7 +52,7 @@ fn page(gpu: &Gpu, number: u64, words: &[u32]) -> Result<()> {
     put(gpu, PAGES + (number << PAGE_SHIFT), &whole)
 }
 
-/// Has it all run.
+/// Makes all of it run.
 pub fn run(gpu: &Gpu) -> Result<()> {
     gart(gpu)?;
     page(gpu, WORD, &[])?;

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The PSP: the security processor by which firmware gets into the GPU.
+//! The PSP: the security processor that loads firmware into the GPU.
 //!
-//! From power-up its bootloader takes three parts (C2PMSG_35, [`bootloader`]), the last of which is a secure OS. That OS
-//! has a ring (C2PMSG_64 and others, [`ring`]), by which it takes [`commands`]: where its memory is ([`tmr`]), and the firmware
-//! of each engine, which does nothing before ([`engines`]). Each [`image`] is signed.
+//! From power-up its bootloader takes three parts (C2PMSG_35, [`bootloader`]), the last of which is
+//! a secure OS. That OS has a ring (C2PMSG_64 and others, [`ring`]), by which it takes
+//! [`commands`]: the place of its memory ([`tmr`]), and the firmware of each engine, which does
+//! nothing before ([`engines`]). Each [`image`] is signed.
 //!
-//! Addresses are those of VMID 0 in MMHUB, which has to be set up. What the specification leaves open, here:
+//! Addresses are those of VMID 0 in MMHUB, which has to be set up. Where the specification leaves
+//! something open, this was chosen:
 //!
-//! - *Order.* A part of the bootloader out of its turn is refused, and the bootloader is done for. Firmware of engines
-//!   before SETUP_TMR is refused, except for the SMU's.
-//! - *A ring* cannot be made beside another. A second SETUP_TMR is refused in the life of a ring; with a new ring it
-//!   replaces the region that a driver which is gone has left.
-//! - *Trusted applications* are not there: their commands are unknown.
-//! - *Reset of the function* brings back what the board began with.
-//! - *A refused part or command* is a status; a driver that breaks the protocol (a command while another is at work, a
-//!   pointer in the middle of a frame, an engine without firmware) ends the run.
+//! - *Order.* A part of the bootloader out of order is refused, and the bootloader takes nothing
+//!   more. Firmware of engines before SETUP_TMR is refused, except for the SMU's.
+//! - *A ring* cannot be made beside another. A second SETUP_TMR is refused in the life of a ring;
+//!   with a new ring it replaces the region of a previous driver.
+//! - *Trusted applications* do not exist: their commands are unknown.
+//! - *Reset of the function* restores the board's initial state.
+//! - *A refused part or command* is a status; a driver that breaks the protocol (a command while
+//!   another is in progress, a pointer in the middle of a frame, an engine without firmware) ends
+//!   the run.
 
 pub mod bootloader;
 pub mod commands;
@@ -47,8 +50,8 @@ use start::Start;
 use tmr::Tmr;
 use trace::Trace;
 
-/// Versions of the firmware that is in when the driver comes. Those of engines are in their registers, as if somebody had loaded it by them: the
-/// PSP leaves none there.
+/// Versions of the firmware that is loaded when the driver comes. Those of engines are in their
+/// registers, as after a load by these: the PSP leaves none there.
 const SECURE_OS_VERSION: u32 = 0x0027_0085;
 const MEC_VERSION: u32 = 0x44;
 const SDMA_VERSION: u32 = 8;
@@ -58,21 +61,21 @@ const POSTED: u32 = 1 << 9;
 const STUCK: u32 = READY | 0x0b;
 /// F32_CNTL of an SDMA engine, and CP_MEC_CNTL, when nothing is halted.
 const RUNNING: u32 = 0;
-/// Where amdgpu has its TMR on a real board.
+/// The place of amdgpu's TMR on a real board.
 const LEFT_TMR: u64 = 16 << 20;
 
-/// What the PSP does after a while.
+/// Delayed work of the PSP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Job {
     /// The bootloader loads.
     Load(Part),
     /// The secure OS answers C2PMSG_64.
     Control(u32),
-    /// And looks at its ring.
+    /// The secure OS looks at its ring.
     Frames,
 }
 
-/// What is not in registers.
+/// State outside of registers.
 struct State {
     start: Start,
     faults: Faults,
@@ -109,7 +112,7 @@ impl State {
     }
 }
 
-/// An engine as a number, of which none is 0.
+/// An engine's number, never 0.
 fn code(engine: Option<Engine>) -> u32 {
     match engine {
         None => 0,
@@ -123,7 +126,8 @@ fn code(engine: Option<Engine>) -> u32 {
 pub struct Psp {
     state: Mutex<State>,
     work: Condvar,
-    /// The engine that a fault has taken, see [`Psp::is_dead`]: engines ask often, and with locks of their own.
+    /// The engine that a fault has stopped, see [`Psp::is_dead`]: engines ask often, and with locks
+    /// of their own.
     dead: AtomicU32,
     /// Engines whose firmware has crashed, a bit each.
     crashed: AtomicU32,
@@ -132,7 +136,7 @@ pub struct Psp {
 }
 
 impl Psp {
-    /// As the board has it.
+    /// The PSP of a board.
     pub fn new(start: Start, signatures: Signatures, faults: Faults) -> Psp {
         Psp {
             dead: AtomicU32::new(code(faults.dead)),
@@ -164,18 +168,19 @@ impl Psp {
         Ok(())
     }
 
-    /// Whether `engine` does nothing, though it has firmware and was started: as a fault has it, or as that has crashed.
+    /// Returns whether `engine` does nothing, though it has firmware and was started: because of a
+    /// fault, or because it has crashed.
     pub fn is_dead(&self, engine: Engine) -> bool {
         self.dead.load(Ordering::Acquire) == code(Some(engine)) || self.has_crashed(engine)
     }
 
-    /// The firmware of `engine` stops where it is, for good: until it is loaded again, or the GPU is reset.
+    /// Stops the firmware of `engine` for good: until it is loaded again, or the GPU is reset.
     pub fn crash(&self, engine: Engine) {
         self.crashed
             .fetch_or(1 << code(Some(engine)), Ordering::AcqRel);
     }
 
-    /// Whether it has.
+    /// Returns whether it has crashed.
     pub fn has_crashed(&self, engine: Engine) -> bool {
         self.crashed.load(Ordering::Acquire) & 1 << code(Some(engine)) != 0
     }
@@ -185,12 +190,12 @@ impl Psp {
             .fetch_and(!(1 << code(Some(engine))), Ordering::AcqRel);
     }
 
-    /// The next reset finds the board so.
+    /// Sets the board's state after the next reset.
     pub fn set_start(&self, start: Start) {
         self.state().start = start;
     }
 
-    /// Everything as the board began, with its registers, which are zero.
+    /// Restores the board's initial state, with its registers, which are zero.
     pub fn reset(&self, gpu: &Gpu) {
         let mut state = self.state();
         *state = State::new(state.start, state.faults.clone());
@@ -249,12 +254,12 @@ impl Psp {
         }
     }
 
-    /// Reads what time changes.
+    /// Reads registers that change with time.
     pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
         (reg == mp0::MP0_SMN_C2PMSG_81).then(|| self.look_for_os(gpu, &mut self.state()))
     }
 
-    /// Writes a mailbox; false if it is none.
+    /// Writes a mailbox. Returns false if it is none.
     pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<bool> {
         let mut state = self.state();
         let (delay, job) = match reg {
@@ -288,7 +293,8 @@ impl Psp {
         self.work.notify_all();
     }
 
-    /// A register is about to be written that may start an engine, be a piece of its firmware, or be of the trace.
+    /// Handles a coming write of a register that may start an engine, be a piece of its firmware,
+    /// or belong to the trace.
     pub fn watch(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<()> {
         if !Trace::has(reg) && !Engines::concerns(reg) {
             return Ok(());
@@ -326,7 +332,7 @@ impl Psp {
         }
     }
 
-    /// The PSP's thread: does what is due until that is a model error.
+    /// The PSP's thread: does due work until that is a model error.
     pub fn run(&self, gpu: &Gpu) -> Result<()> {
         let mut state = self.state();
         loop {
@@ -340,7 +346,8 @@ impl Psp {
         }
     }
 
-    /// Does the next thing, due or not; false if there is none. For tests, without the thread.
+    /// Does the next work, due or not. Returns false if there is none. For tests, without the
+    /// thread.
     #[cfg(test)]
     pub fn step(&self, gpu: &Gpu) -> Result<bool> {
         let mut state = self.state();
@@ -350,7 +357,7 @@ impl Psp {
         }
     }
 
-    /// Whether the clock of the graphics block counts.
+    /// Returns whether the clock of the graphics block counts.
     pub fn clock_counts(&self, gpu: &Gpu) -> bool {
         Engines::go_on(gpu) && !self.is_dead(Engine::Rlc)
     }
@@ -365,7 +372,7 @@ impl Psp {
         self.trace.add(line);
     }
 
-    /// How far the board comes by itself when it is reset.
+    /// The firmware's progress after a reset.
     pub fn after_reset(&self) -> Start {
         if self.state().faults.no_post {
             Start::Unposted
@@ -374,7 +381,7 @@ impl Psp {
         }
     }
 
-    /// What was made of it so far: the state that it began in, and the trace.
+    /// Its history as JSON: the initial state, and the trace.
     pub fn json(&self) -> Value {
         json!({
             "start": self.state().start.name(),

@@ -20,7 +20,7 @@ const STATUS_EXISTS: u32 = 0x7;
 const FRAME: u64 = 64;
 const FRAME_DWORDS: u32 = 16;
 const PAGE: u64 = 4096;
-/// How long the secure OS takes to answer C2PMSG_64, and to look at the ring.
+/// The time that the secure OS takes to answer C2PMSG_64, and to look at the ring.
 pub(super) const CONTROL: Duration = Duration::from_millis(1);
 pub(super) const FETCH: Duration = Duration::from_micros(50);
 
@@ -34,7 +34,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// What a driver that is gone has left.
+    /// The ring of a previous driver.
     pub(super) fn left() -> Ring {
         Ring {
             base: 0,
@@ -60,7 +60,7 @@ impl Frame {
             fence: wide(3),
             value: dword(5),
         };
-        // The command's size is not given by amdgpu. What follows the fence is for other rings.
+        // amdgpu does not set the command's size. The fields behind the fence are for other rings.
         if (6..16).any(|n| dword(n) != 0) {
             return Err(error("a frame has something behind its fence"));
         }
@@ -76,7 +76,7 @@ fn error(what: &str) -> ModelError {
 }
 
 impl Psp {
-    /// C2PMSG_64 is written.
+    /// Handles a write of C2PMSG_64.
     pub(super) fn ring_command(&self, gpu: &Gpu, state: &State, value: u32) -> Result<()> {
         let reg = mp0::MP0_SMN_C2PMSG_64;
         if state.os != SecureOs::Alive {
@@ -92,7 +92,7 @@ impl Psp {
         Ok(())
     }
 
-    /// The command in C2PMSG_64 is executed.
+    /// Executes the command in C2PMSG_64.
     pub(super) fn control(&self, gpu: &Gpu, state: &mut State, command: u32) -> Result<()> {
         if state.faults.ring_hangs {
             return Ok(());
@@ -118,7 +118,7 @@ impl Psp {
             return Err(error(&format!("{size:#x} bytes at {base:#x}")));
         }
         gpu.check_bar0()?;
-        // It has to be reachable as a whole.
+        // The ring has to be accessible as a whole.
         Vm::kernel(gpu, HubId::Mm).read(base, &mut vec![0; size as usize])?;
         let status = match (state.faults.ring, state.ring) {
             (Some(status), _) => status,
@@ -139,7 +139,7 @@ impl Psp {
         Ok(status)
     }
 
-    /// C2PMSG_67 is written.
+    /// Handles a write of C2PMSG_67.
     pub(super) fn ring_pointer(&self, gpu: &Gpu, state: &State, value: u32) -> Result<()> {
         let reg = mp0::MP0_SMN_C2PMSG_67;
         let refuse = |reason: &str| Err(gpu.regs.refuse(reg, value, reason));
@@ -155,7 +155,7 @@ impl Psp {
         }
     }
 
-    /// Executes what is in the ring.
+    /// Executes the frames in the ring.
     pub(super) fn frames(&self, gpu: &Gpu, state: &mut State) -> Result<()> {
         let vm = Vm::kernel(gpu, HubId::Mm);
         while let Some(ring) = state.ring {

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How far a board's firmware has come when the driver finds it.
+//! Progress of a board's firmware at the time that the driver finds it.
 
 use std::str::FromStr;
 
-/// What went before: which is a matter of the board and of who had the GPU last, not of the driver at hand.
+/// The history of the board: it depends on the board and on the previous user of the GPU, not on
+/// the present driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
-    /// Somebody has started the secure OS, loaded all engines and let them stop.
+    /// Another party has started the secure OS, loaded all engines and halted them.
     #[default]
     Warm,
     /// Fresh from power-up: posted by its own flash, the bootloader waits, no engine has firmware.
     Cold,
-    /// A driver went without a word: the secure OS has its ring and its TMR, and all engines run.
+    /// A driver has crashed: the secure OS has its ring and its TMR, and all engines run.
     Dirty,
     /// The flash has not posted the board.
     Unposted,
     /// The bootloader has failed before the driver came.
     Stuck,
-    /// As cold, on a board whose engines take firmware by their UCODE registers too: what sold boards refuse.
+    /// As cold, on a board whose engines also take firmware by their UCODE registers, which sold
+    /// boards refuse.
     Open,
 }
 
@@ -32,17 +34,17 @@ const NAMES: [(&str, Start); 6] = [
 ];
 
 impl Start {
-    /// BIOS_SCRATCH_7 says so.
+    /// Returns whether BIOS_SCRATCH_7 says that the board is posted.
     pub fn is_posted(self) -> bool {
         self != Start::Unposted
     }
 
-    /// The secure OS runs, and engines have what it loaded.
+    /// Returns whether the secure OS runs, and engines have the firmware that it loaded.
     pub fn has_secure_os(self) -> bool {
         matches!(self, Start::Warm | Start::Dirty)
     }
 
-    /// The bootloader takes commands.
+    /// Returns whether the bootloader takes commands.
     pub fn takes_commands(self) -> bool {
         matches!(self, Start::Cold | Start::Open)
     }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The trusted memory region: a piece of VRAM that the driver gives the PSP for good, where the engines' firmware lies.
+//! The trusted memory region: a piece of VRAM that the driver gives the PSP for good, where the
+//! engines' firmware lies.
 //!
-//! Nobody else may access it from then on. What comes through the device (engines, page walks, the windows, BAR0 where it
-//! is not mapped) is refused at once. What a CPU stores by a mapping of BAR0 nobody sees happen, so the region is full of
-//! a pattern, which is looked at with each command; what it reads there is lost on us.
+//! Only the PSP may access it from then on. Accesses by the device (engines, page walks, the
+//! windows, BAR0 where it is not mapped) are refused at once. Stores of a CPU through a mapping of
+//! BAR0 cannot be seen, so the region is filled with a pattern, which each command checks; reads
+//! there go unnoticed.
 
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::regs::mmhub;
 
-/// The least that this generation wants.
+/// The minimum size for this generation.
 pub const LEAST: u64 = 0x80_0000;
 const PAGE: u64 = 4096;
-/// Any value that nobody clears or fills memory with.
+/// A value that no program clears or fills memory with.
 const PATTERN: u64 = 0x5b50_5350_9e37_79b9;
 const BLOCK: usize = 1 << 16;
 
@@ -23,14 +25,14 @@ pub struct Tmr {
     pub offset: u64,
     /// Bytes.
     pub size: u64,
-    /// Where the next image goes, from its start.
+    /// Offset of the next image from its start.
     next: u64,
     /// It was filled.
     filled: bool,
 }
 
 impl Tmr {
-    /// What a driver that is gone has left, in which there is anything.
+    /// The region of a previous driver, which has content.
     pub fn left(gpu: &Gpu, offset: u64) -> Tmr {
         let tmr = Tmr {
             offset,
@@ -42,7 +44,8 @@ impl Tmr {
         tmr
     }
 
-    /// From SETUP_TMR's arguments: GPU address, bytes, physical address; None if these make none.
+    /// Creates it from SETUP_TMR's arguments: GPU address, bytes, physical address; None if these
+    /// are not valid.
     pub fn set_up(gpu: &Gpu, address: u64, size: u64, physical: u64) -> Result<Option<Tmr>> {
         let field = |reg| u64::from(gpu.regs.get(reg)) << 24;
         let start = field(mmhub::MC_VM_FB_LOCATION_BASE);
@@ -78,7 +81,7 @@ impl Tmr {
         }
     }
 
-    /// Fails if somebody has written to it.
+    /// Checks the pattern. Fails if the region has been written to.
     pub fn look(&self, gpu: &Gpu) -> Result<()> {
         if !self.filled {
             return Ok(());
@@ -105,7 +108,8 @@ impl Tmr {
         }
     }
 
-    /// Where an image of `len` bytes goes, as offset in VRAM. When the region is full it begins anew: nothing is there.
+    /// The place of an image of `len` bytes, as offset in VRAM. A full region begins anew: there is
+    /// no content.
     pub fn place(&mut self, len: usize) -> u64 {
         let len = (len as u64).next_multiple_of(PAGE);
         if self.next + len > self.size {
@@ -116,7 +120,7 @@ impl Tmr {
         at
     }
 
-    /// It is memory as any other again.
+    /// Makes it ordinary memory again.
     pub fn give_back(self, gpu: &Gpu) {
         gpu.bus.trust(0, 0);
     }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a driver has the firmware do, in order: what two drivers are compared by.
+//! The commands of a driver to the firmware, in order, for the comparison of two drivers.
 //!
-//! One line each: `bl COMMAND BYTES HASH CODE`, `ring make SIZE CODE`, `ring gone`, `psp COMMAND [TYPE BYTES HASH] STATUS`,
-//! `tmr BYTES ALIGNED-TO`, `engine NAME start`, `engine NAME stop`, `reg NAME OLD->NEW`. No line has an address of the
-//! driver's choice.
+//! One line each: `bl COMMAND BYTES HASH CODE`, `ring make SIZE CODE`, `ring gone`, `psp COMMAND
+//! [TYPE BYTES HASH] STATUS`, `tmr BYTES ALIGNED-TO`, `engine NAME start`, `engine NAME stop`, `reg
+//! NAME OLD->NEW`. No line has an address of the driver's choice.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::regs::{gc, hdp, osssys, Reg};
 
-/// A driver that does not stop loading fills no memory.
+/// A driver that loads without end must not fill memory.
 const MOST: usize = 4096;
 
-/// Registers whose changes are lines: what is set around the load, and the engines' own switches.
+/// Registers whose changes are lines: those written around the load, and the engines' own switches.
 const REGISTERS: &[Reg] = &[
     hdp::HDP_MISC_CNTL,
     hdp::HDP_NONSURFACE_BASE,
@@ -41,7 +41,7 @@ const REGISTERS: &[Reg] = &[
 #[derive(Default)]
 pub struct Trace {
     lines: Mutex<Vec<String>>,
-    /// How the line begins that is waited for.
+    /// Beginning of the awaited line.
     awaited: Mutex<Option<String>>,
     /// Such a line has come.
     came: AtomicBool,
@@ -64,24 +64,24 @@ impl Trace {
         }
     }
 
-    /// All of them.
+    /// All lines.
     pub fn lines(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.clone()
     }
 
-    /// From now on a line is waited for that begins with `start`.
+    /// Begins to wait for a line that begins with `start`.
     pub fn wait_for(&self, start: String) {
         self.came.store(false, Ordering::Release);
         *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
     }
 
-    /// Whether it has come. Says so once.
+    /// Returns whether it has come. True only once.
     pub fn has_come(&self) -> bool {
         self.came.load(Ordering::Relaxed) && self.came.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether changes of `reg` are lines.
+    /// Returns whether changes of `reg` are lines.
     pub fn has(reg: Reg) -> bool {
         REGISTERS.contains(&reg)
     }

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use crate::mapping::Span;
 
-/// Bit that says 64-bit operands.
+/// Bit for 64-bit operands.
 const WIDE: u32 = 0x20;
-/// Bit that says no return value, of which the engine makes no use anyway.
+/// Bit for no return value, which the engine does not use anyway.
 const NO_RETURN: u32 = 0x40;
 
 /// The operation without width and return bits.
@@ -20,8 +20,8 @@ pub fn size(op: u32) -> Option<u64> {
     matches!(kind(op), 0x07 | 0x08 | 0x0f..=0x19).then_some(if op & WIDE != 0 { 8 } else { 4 })
 }
 
-/// Applies `op` to the aligned word that `span` begins with. False if it was a compare-and-swap that did
-/// not swap.
+/// Applies `op` to the aligned word at the beginning of `span`. Returns false if it was a
+/// compare-and-swap that did not swap.
 pub fn apply(op: u32, span: Span<'_>, operand: u64, compare: u64) -> bool {
     if op & WIDE != 0 {
         let Some(word) = span.atomic64() else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! An engine: its registers, its queues and the thread that gives them turns.
+//! An engine: its registers, its queues and the thread that schedules them.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use crate::vm::Client;
 const QUEUES: usize = 1 + SDMA_RLC_QUEUES as usize;
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(200);
-/// How often a packet that stands in a halted engine looks whether that goes on.
+/// Interval at which a packet that is stopped in a halted engine checks whether to go on.
 const HALTED_LOOK: Duration = Duration::from_millis(1);
 
 pub(super) struct State {
@@ -29,9 +29,9 @@ pub(super) struct State {
     current: usize,
     slice_end: Option<Instant>,
     paused: bool,
-    /// How many wait for the end of the packet at hand.
+    /// Number of threads that wait for the end of the current packet.
     waiting: usize,
-    /// How long queues take to say that they are idle once they are disabled.
+    /// Delay until queues report that they are idle once they are disabled.
     leave: Duration,
 }
 
@@ -44,9 +44,9 @@ pub struct Engine {
     /// A packet ended.
     quiet: Condvar,
     fail_copy: AtomicBool,
-    /// The engine was halted or reset since the packet at hand began.
+    /// The engine was halted or reset since the current packet began.
     disturbed: AtomicBool,
-    /// How often it was reset.
+    /// Number of its resets.
     resets: AtomicU64,
     /// Added to the reference clock by TIMESTAMP SET.
     time_offset: AtomicU64,
@@ -115,23 +115,23 @@ impl Engine {
         self.fail_copy.store(true, Ordering::Release);
     }
 
-    /// Whether the copy at hand is one that a test wants refused.
+    /// Returns whether a test wants the current copy refused.
     pub fn take_failure(&self, gpu: &Gpu) -> bool {
         self.fail_copy.swap(false, Ordering::AcqRel) || gpu.take_failure()
     }
 
-    /// How often it was reset.
+    /// The number of its resets.
     pub fn resets(&self) -> u64 {
         self.resets.load(Ordering::Acquire)
     }
 
-    /// The packet at hand is lost, if it is a long one.
+    /// Drops the current packet, if it is a long one.
     fn lose_packet(&self) {
         self.resets.fetch_add(1, Ordering::AcqRel);
         self.disturbed.store(true, Ordering::Relaxed);
     }
 
-    /// Stops after the packet at hand, which is waited for.
+    /// Stops after the current packet, and waits for that.
     pub fn pause(&self) {
         let mut state = self.state();
         state.paused = true;
@@ -151,12 +151,12 @@ impl Engine {
         self.work.notify_all();
     }
 
-    /// Queues that are disabled say that they are idle only after `time`.
+    /// Makes disabled queues report that they are idle only after `time`.
     pub fn linger(&self, time: Duration) {
         self.state().leave = time;
     }
 
-    /// Back to the state out of reset; the packet at hand is lost.
+    /// Back to the state out of reset; the current packet is lost.
     pub fn reset(&self) {
         self.lose_packet();
         self.pause();
@@ -193,7 +193,7 @@ impl Engine {
             let state = self.state();
             let value = state.queues[queue].read(index);
             let leaving = state.queues[queue].is_leaving(state.leave);
-            // Nobody is there any more who would say that a queue is idle.
+            // No firmware is left that would report a queue as idle.
             let busy = Queue::is_status(index) && (leaving || self.has_crashed(gpu));
             return if busy { Queue::busy(value) } else { value };
         }
@@ -236,7 +236,7 @@ impl Engine {
         Ok(())
     }
 
-    /// F32_CNTL was written.
+    /// Handles a write of F32_CNTL.
     fn control(&self, value: u32) {
         if f32_cntl::RESET.is_set(value) {
             let mut state = self.state();
@@ -247,7 +247,7 @@ impl Engine {
         }
     }
 
-    /// A doorbell at dword `index` of BAR2; false if it is no queue's.
+    /// A doorbell at dword `index` of BAR2. Returns false if it is no queue's.
     pub fn doorbell(&self, index: u32, value: u64) -> Result<bool> {
         let mut state = self.state();
         let owner = state
@@ -313,7 +313,8 @@ impl Engine {
         }
     }
 
-    /// Whether it may access memory: it has rings and is not halted, or is in the middle of a packet.
+    /// Returns whether it may access memory: it has rings and is not halted, or is in the middle of
+    /// a packet.
     pub fn is_at_work(&self, gpu: &Gpu) -> bool {
         let halted = self.is_halted(gpu);
         let state = self.state();
@@ -321,7 +322,7 @@ impl Engine {
         state.queues.iter().any(works)
     }
 
-    /// Whether its firmware stands, for whatever reason.
+    /// Returns whether its firmware is stopped, for any reason.
     fn is_halted(&self, gpu: &Gpu) -> bool {
         let control = self.register(gpu, sdma::F32_CNTL);
         f32_cntl::HALT.is_set(control)
@@ -384,7 +385,7 @@ impl Engine {
             Step::Lost => queue.lose(),
             Step::Halted(exception) => queue.halt(exception),
         }
-        // To tell nobody is a system call.
+        // A notification without waiters costs a system call.
         if state.waiting > 0 {
             self.quiet.notify_all();
         }
@@ -393,7 +394,7 @@ impl Engine {
 }
 
 impl Client for Engine {
-    /// Whether the packet at hand goes on: stands as long as the engine is halted.
+    /// Returns whether the current packet goes on; waits as long as the engine is halted.
     fn goes_on(&self, gpu: &Gpu, resets: u64) -> bool {
         if !self.disturbed.load(Ordering::Relaxed) {
             return true;
@@ -408,17 +409,17 @@ impl Client for Engine {
     }
 }
 
-/// What the engine does next.
+/// The engine's next action.
 enum Choice<'a> {
     /// A packet of this queue.
     Run(Job),
     /// Nothing until then, or until something changes.
     Wait(MutexGuard<'a, State>, Option<Instant>),
-    /// Queue and VMID whose write pointer makes no sense.
+    /// Queue and VMID with an invalid write pointer.
     Doorbell(usize, u8),
 }
 
-/// The queue that a register belongs to, and its number among the queue's registers.
+/// The queue of a register, and the register's number within the queue.
 fn queue_register(offset: u32) -> Option<(usize, usize)> {
     let stride = SDMA_QUEUE_STRIDE;
     if (SDMA_GFX..SDMA_GFX + stride).contains(&offset) {

@@ -25,10 +25,10 @@ const CID_SDMA0: u32 = 256;
 /// Dwords of INDIRECT.
 const INDIRECT_DWORDS: u64 = 6;
 
-/// Bytes of a long packet between two looks at whether the engine is halted or reset.
+/// Bytes of a long packet between two checks for a halt or reset of the engine.
 const PIECE: u64 = 16 << 20;
 
-/// How a packet ended.
+/// Result of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// It is done.
@@ -43,7 +43,7 @@ pub enum Step {
     Halted(Exception),
 }
 
-/// How the packet's work ended.
+/// Result of the packet's work.
 pub(super) enum Work {
     Done,
     Blocked,
@@ -58,23 +58,23 @@ pub struct Executor<'a> {
     engine: &'a Engine,
     pub(super) job: &'a mut Job,
     pub(super) vm: Vm<'a>,
-    /// How often the engine had been reset when it began.
+    /// Number of the engine's resets when it began.
     resets: u64,
 }
 
-/// An address space as the engine uses it.
+/// An address space of the engine.
 pub(super) fn address_space<'a>(gpu: &'a Gpu, engine: &Engine, vmid: u8) -> Vm<'a> {
     Vm::new(gpu, HubId::Mm, vmid, CID_SDMA0 + engine.number() as u32)
 }
 
-/// The same for what packets access, after `resets` resets: what is to be retried keeps the engine until it is done, or until
-/// the next reset.
+/// The same for the accesses of packets, after `resets` resets: retried ones occupy the engine
+/// until they are done, or until the next reset.
 fn retrying<'a>(gpu: &'a Gpu, engine: &'a Engine, vmid: u8, resets: u64) -> Vm<'a> {
     address_space(gpu, engine, vmid).retrying(engine, resets)
 }
 
 impl<'a> Executor<'a> {
-    /// For the queue that `job` describes.
+    /// Creates it for the queue in `job`.
     pub fn new(gpu: &'a Gpu, engine: &'a Engine, job: &'a mut Job) -> Executor<'a> {
         let vmid = job.ib.map_or(job.vmid, |ib| ib.vmid);
         let resets = engine.resets();
@@ -200,7 +200,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Whether the packet is the kernel's.
+    /// Returns whether the packet is the kernel's.
     pub(super) fn privileged(&self) -> bool {
         self.job.ib.map_or(self.job.vmid, |ib| ib.vmid) == 0
     }
@@ -380,7 +380,8 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Gives `step` offsets and lengths that make up `len`, unless a reset of the engine ends the packet; true if none does.
+    /// Calls `step` with offsets and lengths that make up `len`, unless a reset of the engine ends
+    /// the packet. Returns true if none does.
     fn pieces(&self, len: u64, mut step: impl FnMut(u64, u64) -> Result<()>) -> Result<bool> {
         let mut done = 0;
         while done < len {

@@ -8,7 +8,8 @@ use crate::error::{ModelError, Result};
 use crate::indirect::Ib;
 use crate::regs::{nbio, Field, Reg, DWORDS};
 
-/// Where in a group of eight dwords INDIRECT has to begin, so that it ends with the group.
+/// The place in a group of eight dwords at which INDIRECT has to begin, so that it ends with the
+/// group.
 const INDIRECT_PHASE: u64 = 2;
 
 impl Executor<'_> {
@@ -57,7 +58,7 @@ impl Executor<'_> {
         }))
     }
 
-    /// INDIRECT: the buffer to go on with.
+    /// INDIRECT: the next buffer.
     pub(super) fn indirect(
         &self,
         vmid: u8,

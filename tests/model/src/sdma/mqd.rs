@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! SDMA queues of a runlist: the scheduler's firmware loads their MQDs into free RLC queues, and saves them again.
+//! SDMA queues of a runlist: the scheduler's firmware loads their MQDs into free RLC queues, and
+//! saves them again.
 
 use super::engine::Engine;
 use super::execute::address_space;
@@ -8,10 +9,10 @@ use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::vm::Vm;
 
-/// Dwords of an MQD that the hardware's registers are in.
+/// Dwords of an MQD with the hardware's registers.
 pub const DWORDS: usize = 32;
 
-/// Dwords of the MQD, named as the registers of the GFX ring are.
+/// Dwords of the MQD, with the names of the GFX ring's registers.
 pub mod dword {
     pub const RB_CNTL: usize = 0;
     pub const RB_BASE: usize = 1;
@@ -27,14 +28,14 @@ pub mod dword {
     pub const RB_AQL_CNTL: usize = 30;
 }
 
-/// An RLC queue of an engine, and which load of it that is.
+/// An RLC queue of an engine, and the number of its load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     queue: usize,
     load: u64,
 }
 
-/// What MAP_QUEUES says of a queue.
+/// A queue in MAP_QUEUES.
 #[derive(Debug, Clone, Copy)]
 pub struct Mapping {
     /// Address of the MQD.
@@ -48,7 +49,7 @@ pub struct Mapping {
 }
 
 impl Engine {
-    /// RLC queues that nothing is on.
+    /// The number of free RLC queues.
     pub fn free_queues(&self) -> usize {
         let state = self.state();
         state.queues[1..].iter().filter(|q| q.is_free()).count()
@@ -85,7 +86,8 @@ impl Engine {
         Ok(Some(Place { queue, load }))
     }
 
-    /// Takes a queue off and saves it in its MQD. False: the packet at hand goes first; nothing follows it.
+    /// Takes a queue off and saves it in its MQD. Returns false if the current packet has to end
+    /// first; none follows it.
     pub fn unmap(&self, gpu: &Gpu, place: Place, mqd: u64) -> Result<bool> {
         let mut state = self.state();
         let queue = &mut state.queues[place.queue];
@@ -104,7 +106,7 @@ impl Engine {
         Ok(true)
     }
 
-    /// A queue that was to go stays.
+    /// Keeps a queue that was to leave.
     pub fn keep(&self, place: Place) {
         let mut state = self.state();
         if state.queues[place.queue].is_loaded(place.load) {
@@ -114,12 +116,12 @@ impl Engine {
         self.work.notify_all();
     }
 
-    /// Whether the queue is still there.
+    /// Returns whether the queue is still there.
     pub fn is_mapped(&self, place: Place) -> bool {
         self.state().queues[place.queue].is_loaded(place.load)
     }
 
-    /// Whether it has packets.
+    /// Returns whether it has packets.
     pub fn is_busy(&self, place: Place) -> bool {
         let state = self.state();
         let queue = &state.queues[place.queue];

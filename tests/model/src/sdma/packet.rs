@@ -5,7 +5,7 @@ use super::window::SubWindow;
 use crate::condition::Condition;
 use crate::regs::Field;
 
-/// Dwords that hold every packet but the data of WRITE.
+/// Dwords that hold every packet except the data of WRITE.
 pub const HEAD: usize = 16;
 /// Dwords before the data of WRITE.
 pub const WRITE_HEAD: u64 = 4;
@@ -18,7 +18,7 @@ const ENCRYPT: Field = Field::new(16, 16);
 const TMZ: Field = Field::new(18, 18);
 const BROADCAST: Field = Field::new(27, 27);
 
-/// What a POLL_REGMEM reads.
+/// The operand of a POLL_REGMEM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Polled {
     /// Nothing: the condition is "always".
@@ -27,7 +27,8 @@ pub enum Polled {
     Memory(u64),
     /// A register, by byte offset.
     Register(u64),
-    /// HDP flush: writes `value` to the request register, then reads the done register. Byte offsets.
+    /// HDP flush: writes `value` to the request register, then reads the done register. Byte
+    /// offsets.
     Hdp {
         /// GPU_HDP_FLUSH_REQ.
         request: u64,
@@ -38,8 +39,8 @@ pub enum Polled {
     },
 }
 
-/// A decoded packet. Addresses are of the queue's (or indirect buffer's) address space; lengths are bytes
-/// unless they say otherwise.
+/// A decoded packet. Addresses are of the queue's (or indirect buffer's) address space; lengths are
+/// bytes unless they say otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Packet {
@@ -139,20 +140,20 @@ impl Packet {
         }
     }
 
-    /// Whether a test's fail-copy means it.
+    /// Returns whether a test's fail-copy applies to it.
     pub fn is_copy(&self) -> bool {
         matches!(self, Packet::CopyLinear { .. } | Packet::CopySubWindow(_))
     }
 }
 
-/// Why the engine does not execute a packet.
+/// The reason why the engine does not execute a packet.
 pub type Refusal = &'static str;
 
 fn opcode(header: u32) -> (u32, u32) {
     (OP.get(header), SUB_OP.get(header))
 }
 
-/// Dwords of the packet that begins with `head`; None if more of it is needed to tell.
+/// Dwords of the packet that begins with `head`; None if more of it is needed to decide.
 pub fn length(head: &[u32]) -> Result<Option<u64>, Refusal> {
     let Some(&header) = head.first() else {
         return Ok(None);
@@ -182,7 +183,7 @@ pub fn length(head: &[u32]) -> Result<Option<u64>, Refusal> {
     Ok(Some(dwords))
 }
 
-/// Decodes the packet at the start of `words`, which holds all of it but the data of a WRITE.
+/// Decodes the packet at the start of `words`, which holds all of it except the data of a WRITE.
 pub fn decode(words: &[u32]) -> Result<Packet, Refusal> {
     let word = |n: usize| words.get(n).copied().unwrap_or(0);
     let wide = |n: usize| u64::from(word(n)) | u64::from(word(n + 1)) << 32;

@@ -19,7 +19,7 @@ const NAP: Duration = Duration::from_micros(20);
 const LONG_NAP: Duration = Duration::from_micros(100);
 const PATIENT: u32 = 50;
 
-/// Why a queue is halted: CONTEXT_STATUS.EXCEPTION.
+/// The reason why a queue is halted: CONTEXT_STATUS.EXCEPTION.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exception {
     /// The packet is not one the engine executes, or not for this queue.
@@ -51,7 +51,7 @@ pub struct Wait {
     pub next: Instant,
 }
 
-/// What the executor needs of a queue, copied so that no lock is held.
+/// The executor's view of a queue, copied so that no lock is held.
 #[derive(Debug, Clone, Copy)]
 pub struct Job {
     /// Number of the queue: 0 GFX, n RLC n - 1.
@@ -66,11 +66,11 @@ pub struct Job {
     pub rptr: u64,
     /// See above.
     pub wptr: u64,
-    /// Where the read pointer is written to, if it is.
+    /// Where the read pointer is written to, if anywhere.
     pub writeback: Option<u64>,
     /// IB_CNTL.IB_ENABLE.
     pub ib_enable: bool,
-    /// The indirect buffer that is being executed.
+    /// The current indirect buffer.
     pub ib: Option<Ib>,
     /// Tries of the packet at the read pointer.
     pub tries: u32,
@@ -80,10 +80,10 @@ pub struct Job {
 pub struct Queue {
     /// An RLC queue, not the kernel's ring.
     is_rlc: bool,
-    /// Which load of an MQD is there, while it is, and how many there were.
+    /// The number of the current load of an MQD, and the number of loads so far.
     load: Option<u64>,
     loads: u64,
-    /// It is to be unloaded when the packet at hand has ended.
+    /// It is to be unloaded when the current packet has ended.
     leaving: bool,
     regs: [u32; SDMA_QUEUE_STRIDE as usize],
     rptr: u64,
@@ -100,7 +100,7 @@ pub struct Queue {
     disabled: Option<Instant>,
 }
 
-/// Index of a register of the GFX ring, which is that of all queues.
+/// Index of a register of the GFX ring; all queues use it.
 const fn at(reg: Reg) -> usize {
     (reg.0 - SDMA_BASE[0] - SDMA_GFX) as usize
 }
@@ -138,12 +138,13 @@ impl Queue {
         gfx_minor_ptr_update::ENABLE.is_set(self.reg(sdma::GFX_MINOR_PTR_UPDATE))
     }
 
-    /// Whether a packet of it is being executed.
+    /// Returns whether a packet of it is in execution.
     pub fn is_executing(&self) -> bool {
         self.executing
     }
 
-    /// RLC queues get turns by their doorbells: one that listens to none does not run, enabled or not.
+    /// RLC queues are scheduled by their doorbells: one without a doorbell does not run, enabled or
+    /// not.
     fn is_scheduled(&self) -> bool {
         !self.is_rlc || gfx_doorbell::ENABLE.is_set(self.reg(sdma::GFX_DOORBELL))
     }
@@ -157,23 +158,23 @@ impl Queue {
             && (self.ib.is_some() || more)
     }
 
-    /// Whether nothing is there.
+    /// Returns whether no queue is there.
     pub fn is_free(&self) -> bool {
         !(self.executing || self.enabled() && self.is_scheduled())
     }
 
-    /// Whether that load is there.
+    /// Returns whether that load is there.
     pub fn is_loaded(&self, load: u64) -> bool {
         self.load == Some(load)
     }
 
-    /// Whether it has packets, or is in the middle of one.
+    /// Returns whether it has packets, or is in the middle of one.
     pub fn is_busy(&self) -> bool {
         self.executing || self.has_work()
     }
 
-    /// Loads the queue of an MQD and starts it: which load that is. Its write pointer is the greater of the MQD's and
-    /// `wptr`.
+    /// Loads the queue of an MQD and starts it. Returns the number of the load. Its write pointer
+    /// is the greater of the MQD's and `wptr`.
     pub fn load(
         &mut self,
         mqd: &[u32; mqd::DWORDS],
@@ -230,18 +231,18 @@ impl Queue {
         Ok(loads)
     }
 
-    /// Nothing more is begun. False: the packet at hand has not ended.
+    /// Begins no more packets. Returns false if the current packet has not ended.
     pub fn leave(&mut self) -> bool {
         self.leaving = true;
         !self.executing
     }
 
-    /// It goes on after all.
+    /// Cancels that.
     pub fn stay(&mut self) {
         self.leaving = false;
     }
 
-    /// Takes the queue off: dwords of its MQD, and what goes there.
+    /// Takes the queue off. Returns dwords of its MQD, and their values.
     pub fn unload(&mut self) -> [(usize, u32); 9] {
         let ib = self.ib.filter(|_| self.exception.is_none());
         let (base, dwords, position) = ib.map_or((0, 0, 0), |ib| (ib.base, ib.dwords, ib.at));
@@ -270,17 +271,17 @@ impl Queue {
             .then(|| self.wait.map_or(now, |wait| wait.next))
     }
 
-    /// Whether register `index` is CONTEXT_STATUS.
+    /// Returns whether register `index` is CONTEXT_STATUS.
     pub fn is_status(index: usize) -> bool {
         index == at(sdma::GFX_CONTEXT_STATUS)
     }
 
-    /// What that says, with the queue not idle.
+    /// The value of that for a queue that is not idle.
     pub fn busy(value: u32) -> u32 {
         status::IDLE.put(value, 0)
     }
 
-    /// Whether it was disabled less than `time` ago.
+    /// Returns whether it was disabled less than `time` ago.
     pub fn is_leaving(&self, time: Duration) -> bool {
         !self.enabled() && self.disabled.is_some_and(|at| at.elapsed() < time)
     }
@@ -371,21 +372,21 @@ impl Queue {
         Ok(())
     }
 
-    /// What is known of an indirect buffer, a poll or a packet that is not complete is forgotten.
+    /// Forgets the state of an indirect buffer, a poll or an incomplete packet.
     pub fn restart(&mut self) {
         self.ib = None;
         self.wait = None;
         self.starved = None;
     }
 
-    /// Whether its doorbell is at dword `index` of BAR2 and enabled.
+    /// Returns whether its doorbell is at dword `index` of BAR2 and enabled.
     pub fn owns_doorbell(&self, index: u32) -> bool {
         gfx_doorbell::ENABLE.is_set(self.reg(sdma::GFX_DOORBELL))
             && gfx_doorbell_offset::OFFSET.get(self.reg(sdma::GFX_DOORBELL_OFFSET)) == index
     }
 
-    /// Its doorbell rings with a write pointer in bytes. Smaller values than before are ignored; false if that
-    /// happens to the kernel, which loses what it wanted to submit.
+    /// Its doorbell rings with a write pointer in bytes. Smaller values than before are ignored.
+    /// Returns false if that happens to the kernel, whose submission is then lost.
     pub fn ring(&mut self, value: u64) -> bool {
         let value = value & !3;
         if self.minor() {
@@ -398,7 +399,7 @@ impl Queue {
         true
     }
 
-    /// Begins a packet; None if the write pointer is one that the ring cannot have.
+    /// Begins a packet; None if the write pointer is impossible for the ring.
     pub fn begin(&mut self, queue: usize) -> Option<Job> {
         let control = self.reg(sdma::GFX_RB_CNTL);
         let size = 4u64 << gfx_rb_cntl::RB_SIZE.get(control);
@@ -423,7 +424,7 @@ impl Queue {
         })
     }
 
-    /// The packet is done: the queue is where `job` says.
+    /// Ends the packet: the queue's state is that of `job`.
     pub fn end(&mut self, job: &Job) {
         self.executing = false;
         self.rptr = job.rptr;
@@ -431,7 +432,7 @@ impl Queue {
         self.wait = None;
     }
 
-    /// The packet is lost in a reset of the engine: the queue stays where it began.
+    /// The packet is lost in a reset of the engine: the queue stays at its beginning.
     pub fn lose(&mut self) {
         self.executing = false;
         self.restart();
@@ -458,7 +459,7 @@ impl Queue {
         self.starved = Some(job.wptr);
     }
 
-    /// The queue stops until it is enabled anew.
+    /// Stops the queue until it is enabled anew.
     pub fn halt(&mut self, exception: Exception) {
         self.executing = false;
         self.exception = Some(exception);

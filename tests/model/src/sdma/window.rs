@@ -24,9 +24,9 @@ pub struct Volume {
 pub struct SubWindow {
     /// log2 of the bytes of an element.
     pub element: u32,
-    /// Where from.
+    /// The source.
     pub from: Volume,
-    /// Where to.
+    /// The destination.
     pub to: Volume,
     /// Size of the box in elements.
     pub size: [u64; 3],
@@ -88,8 +88,8 @@ impl SubWindow {
         self.size.iter().product::<u64>() << self.element
     }
 
-    /// Copies row by row, or more at once where rows follow each other on both sides. Asks `go_on` between
-    /// rows and is false if that ended it.
+    /// Copies row by row, or more at once where rows follow each other on both sides. Calls `go_on`
+    /// between rows; returns false if that ended it.
     pub fn copy(&self, vm: &Vm<'_>, go_on: impl Fn() -> bool) -> Result<bool> {
         let [width, mut height, mut depth] = self.size;
         let mut run = width;

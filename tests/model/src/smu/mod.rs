@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The SMU: the processor that has clocks, power and temperatures, and resets the GPU.
+//! The SMU: the processor that controls clocks, power and temperatures, and resets the GPU.
 //!
-//! It takes one message at a time: argument in C2PMSG_82, number in _66, answer in _90, which the driver clears before. Tables
-//! go through memory, at an address of VMID 0 in MMHUB. It runs when its firmware is in, and until PrepareMp1ForUnload; a message
-//! that comes else is never answered. What it says of voltages and clocks is made up, but for what the driver has told it (see
-//! [`tables`]); temperatures, power and clocks are the board's ([`sensors`]), and how busy the GPU is its engines' ([`crate::activity`]).
+//! It takes one message at a time: argument in C2PMSG_82, number in _66, answer in _90, which the
+//! driver clears before. Tables go through memory, at an address of VMID 0 in MMHUB. It runs when
+//! its firmware is loaded, and until PrepareMp1ForUnload; a message at any other time is never
+//! answered. Its voltages and clocks are made up, except those that the driver has set (see
+//! [`tables`]); temperatures, power and clocks are the board's ([`sensors`]), and the GPU's load is
+//! that of its engines ([`crate::activity`]).
 //!
-//! A reset by it (GfxDriverReset 1) leaves the board as after power-up, with registers that read as ones for a while and
-//! configuration space cleared. What of it may come back wrong is a fault of the PSP's, see [`crate::psp::faults`].
+//! A reset by it (GfxDriverReset 1) leaves the board as after power-up, with registers that read as
+//! ones for a while and configuration space cleared. Parts that come back wrong are faults of the
+//! PSP's, see [`crate::psp::faults`].
 //!
-//! A driver that would have it run a board by limits that are not sane, or change them while features go by them, ends the run; so does one that has it
-//! unload with features on that it was never told to end. Firmware that is loaded while it runs takes over what is on.
+//! A driver that makes it run a board by insane limits, or changes them while features use them,
+//! ends the run; so does one that unloads it with features on that it was never told to end.
+//! Firmware that is loaded while it runs takes over the active features.
 
 pub mod sensors;
 pub mod tables;
@@ -31,12 +35,12 @@ use tables::{Measured, PpTable, CLOCKS};
 const ANSWER: Reg = mp1::MP1_SMN_C2PMSG_90;
 const ARGUMENT: Reg = mp1::MP1_SMN_C2PMSG_82;
 const MESSAGE: Reg = mp1::MP1_SMN_C2PMSG_66;
-/// Version of the firmware, 68.63.0, and of what drivers and it say to each other.
+/// Version of the firmware, 68.63.0, and of the interface between drivers and it.
 const VERSION: u32 = 0x0044_3f00;
 const INTERFACE: u32 = 8;
-/// How long it takes for a message.
+/// The time that a message takes.
 const TAKES: Duration = Duration::from_micros(100);
-/// How long after its answer the GPU goes away when it is reset, and for how long.
+/// The time from its answer to a reset until the GPU goes away, and the time until it is back.
 const LEAVING: Duration = Duration::from_millis(5);
 const AWAY: Duration = Duration::from_millis(100);
 
@@ -46,22 +50,22 @@ const FAILED: u32 = 0xff;
 const UNKNOWN: u32 = 0xfe;
 const PREREQUISITE: u32 = 0xfd;
 
-/// Tables that are asked for by number.
+/// Tables that are identified by number.
 const PPTABLE: u32 = 0;
 const METRICS: u32 = 4;
 const ECC: u32 = 7;
 const ECC_BYTES: usize = 1024;
-/// What a table's address is a multiple of.
+/// Alignment of a table's address.
 const PAGE: u64 = 4096;
-/// Level of GetDpmFreqByIndex that asks for the highest one.
+/// Level of GetDpmFreqByIndex that means the highest one.
 const HIGHEST: u32 = 0xff;
 
-/// What a test wants it to get wrong.
+/// Faults that a test requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
     /// Its firmware is loaded and does not run.
     pub off: bool,
-    /// A message, which it does not do, and its answer.
+    /// A message that it does not execute, and its answer.
     pub answer: Option<(u32, u32)>,
     /// A message that it never answers.
     pub hangs: Option<u32>,
@@ -73,13 +77,13 @@ pub struct Faults {
 struct State {
     runs: bool,
     faults: Faults,
-    /// The message that it has, and when it is done.
+    /// The current message, and the time at which it is done.
     busy: Option<(u32, Instant)>,
-    /// Where tables go.
+    /// The addresses of tables.
     table: [Option<u32>; 2],
     pptable: Option<PpTable>,
     features: u64,
-    /// Somebody has told it to end them, whatever came of it.
+    /// It was told to end them, with any result.
     ended: bool,
     limit: u32,
     sensors: Sensors,
@@ -89,7 +93,7 @@ struct State {
 }
 
 impl State {
-    /// Nobody has told it anything.
+    /// The state before the first message.
     fn begin(&mut self) {
         *self = State {
             away: self.away,
@@ -112,9 +116,9 @@ impl State {
 #[derive(Default)]
 pub struct Smu {
     state: Mutex<State>,
-    /// Whether it is looked at when the GPU is back.
+    /// The GPU is away, and the state must be checked for its return.
     away: AtomicBool,
-    /// It is, and the host has not enabled it.
+    /// It is back, and the host has not enabled it.
     disabled: AtomicBool,
 }
 
@@ -123,7 +127,7 @@ impl Smu {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As the board begins: with its firmware or without.
+    /// The board's initial state: with its firmware or without.
     pub fn reset(&self, gpu: &Gpu, runs: bool) {
         let mut state = self.state();
         state.begin();
@@ -131,12 +135,13 @@ impl Smu {
         gpu.regs.set(ANSWER, runs.into());
     }
 
-    /// What it gets wrong from now on.
+    /// Sets its faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
 
-    /// The board's sensors show what each `NAME=VALUE` says from now on, with `default` what they began with. What they show.
+    /// Sets the board's sensors as each `NAME=VALUE` says; `default` is the initial values. Returns
+    /// all values.
     pub fn set_sensors(&self, gpu: &Gpu, texts: &[&str]) -> std::result::Result<String, String> {
         let mut state = self.state();
         let mut sensors = state.sensors;
@@ -152,7 +157,7 @@ impl Smu {
         Ok(sensors.to_string())
     }
 
-    /// A driver has left its features on, by limits of its own.
+    /// A driver has left its features on, with limits of its own.
     pub fn leave_on(&self) {
         let mut state = self.state();
         let table = PpTable::left();
@@ -161,7 +166,7 @@ impl Smu {
         state.pptable = Some(table);
     }
 
-    /// Its firmware is loaded. It begins with nothing, unless it runs.
+    /// Its firmware is loaded. It begins in the initial state, unless it runs.
     pub fn start(&self) {
         let mut state = self.state();
         if !state.runs {
@@ -170,7 +175,7 @@ impl Smu {
         state.runs = !state.faults.off;
     }
 
-    /// MP1_FIRMWARE_FLAGS, by which a driver sees that it runs.
+    /// MP1_FIRMWARE_FLAGS, which shows a driver that it runs.
     pub fn flags(&self) -> u32 {
         self.state().runs.into()
     }
@@ -180,12 +185,13 @@ impl Smu {
         self.disabled.store(false, Ordering::Release);
     }
 
-    /// Whether registers read as ones and take nothing: the GPU is being reset, or was and its host has not enabled it.
+    /// Returns whether registers read as ones and ignore writes: the GPU is being reset, or was and
+    /// its host has not enabled it.
     pub fn is_away(&self, gpu: &Gpu) -> bool {
         self.is_resetting(gpu) || self.disabled.load(Ordering::Acquire)
     }
 
-    /// Whether the GPU is being reset; it comes back when somebody looks.
+    /// Returns whether the GPU is being reset; a call after that time brings it back.
     pub fn is_resetting(&self, gpu: &Gpu) -> bool {
         if !self.away.load(Ordering::Acquire) {
             return false;
@@ -205,7 +211,7 @@ impl Smu {
         }
     }
 
-    /// Reads the answer, which may be there by now; None for other registers.
+    /// Reads the answer, if there is one by now; None for other registers.
     pub fn read(&self, gpu: &Gpu, reg: Reg) -> Result<Option<u32>> {
         if reg != ANSWER {
             return Ok(None);
@@ -214,7 +220,7 @@ impl Smu {
         Ok(Some(gpu.regs.get(ANSWER)))
     }
 
-    /// The message that it has is done, if it is time.
+    /// Completes the current message, if it is time.
     fn finish(&self, gpu: &Gpu, state: &mut State) -> Result<()> {
         match state.busy.filter(|busy| busy.1 <= Instant::now()) {
             Some((message, _)) => {
@@ -225,7 +231,7 @@ impl Smu {
         }
     }
 
-    /// Writes a mailbox; false if it is none.
+    /// Writes a mailbox. Returns false if it is none.
     pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<bool> {
         let regs = &gpu.regs;
         let mut state = self.state();
@@ -290,7 +296,8 @@ impl Smu {
                 state.table[(message - 0xf) as usize] = Some(argument);
                 (OK, None)
             }
-            // Where tools look at it; bounds of clocks; fabric states; what retired pages there are; a reset of the bus.
+            // The place of memory for tools; bounds of clocks; fabric states; retired pages; a
+            // reset of the bus.
             0x11 | 0x12 | 0x18..=0x1b | 0x2f | 0x32 | 0x35 | 0x42 | 0x45 | 0x46 => (OK, None),
             0x13 | 0x14 => match state.address() {
                 None => (PREREQUISITE, None),
@@ -315,7 +322,7 @@ impl Smu {
                 state.runs = false;
                 (OK, None)
             }
-            // Calibrations, which want features on.
+            // Calibrations, which need features on.
             0x27 | 0x43 if state.features != 0 => (OK, None),
             0x27 | 0x43 => (PREREQUISITE, None),
             _ => (UNKNOWN, None),
@@ -335,7 +342,7 @@ impl Smu {
             _ => format!("{argument:#x}"),
         };
         gpu.summary.smu_messages.bump();
-        // A driver may ask for measurements as often as it likes.
+        // A driver may ask for measurements any number of times.
         if message == 0x13 && measures {
             gpu.summary.smu_measurements.bump();
         } else {
@@ -346,7 +353,7 @@ impl Smu {
         Ok(())
     }
 
-    /// A table of the driver's is taken: the answer, and what tells it from others.
+    /// Takes a table from the driver. Returns the answer, and an identification of its content.
     fn take(&self, gpu: &Gpu, state: &mut State, at: u64, number: u32) -> Result<(u32, u64)> {
         let mut bytes = vec![0; tables::PPTABLE_BYTES];
         Vm::kernel(gpu, HubId::Mm).read(at, &mut bytes)?;
@@ -369,7 +376,7 @@ impl Smu {
         Ok((OK, hash))
     }
 
-    /// A table is given to the driver.
+    /// Gives a table to the driver.
     fn give(&self, gpu: &Gpu, state: &mut State, at: u64, number: u32) -> Result<u32> {
         let table = match (number, &state.pptable) {
             (METRICS, table) => {
@@ -407,7 +414,8 @@ impl Smu {
     }
 }
 
-/// GetMinDpmFreq, GetMaxDpmFreq: MHz; GetDpmFreqByIndex: MHz of a level, or the number of the highest one.
+/// GetMinDpmFreq, GetMaxDpmFreq: MHz; GetDpmFreqByIndex: MHz of a level, or the number of the
+/// highest one.
 fn clock(table: Option<&PpTable>, message: u32, argument: u32) -> Option<u32> {
     let levels = match argument >> 16 {
         0 => table?.gfx_range(),

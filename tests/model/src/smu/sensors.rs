@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What sensors of the board show: as they are, or as a test says.
+//! The values of the board's sensors: actual ones, or a test's.
 
 use std::fmt;
 
 /// 10 nJ in one unit of the energy count, which is 15.259 uJ: the ratio.
 const ENERGY: (u128, u128) = (10, 15_259);
 
-/// What they show. Each has a name, by which a test sets it.
+/// The values. Each has a name, by which a test sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sensors {
     /// Temperatures, C.
@@ -23,13 +23,14 @@ pub struct Sensors {
     pub vrmem: u16,
     /// W.
     pub power: u16,
-    /// Clocks, MHz. That of graphics is the table's lowest once it is the SMU's to set, unless a test sets it.
+    /// Clocks, MHz. That of graphics is the table's lowest once the SMU sets it, unless a test sets
+    /// it.
     pub sclk: u16,
     /// SOC.
     pub socclk: u16,
     /// Memory.
     pub mclk: u16,
-    /// What holds clocks down, as bits.
+    /// Reasons for throttled clocks, as bits.
     pub throttle: u32,
 }
 
@@ -52,7 +53,7 @@ impl Default for Sensors {
 }
 
 impl Sensors {
-    /// Sets what `NAME=VALUE` says.
+    /// Sets a value by `NAME=VALUE`.
     pub fn set(&mut self, text: &str) -> Result<(), String> {
         let wrong = || format!("{text}: no sensor and its value");
         let (name, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -100,23 +101,23 @@ impl fmt::Display for Sensors {
         } = self;
         write!(
             f,
-            "edge={edge} junction={junction} mem={mem} vrgfx={vrgfx} vrsoc={vrsoc} vrmem={vrmem} power={power} \
-             sclk={sclk} socclk={socclk} mclk={mclk} throttle={throttle}"
+            "edge={edge} junction={junction} mem={mem} vrgfx={vrgfx} vrsoc={vrsoc} vrmem={vrmem} \
+             power={power} sclk={sclk} socclk={socclk} mclk={mclk} throttle={throttle}"
         )
     }
 }
 
-/// What the board has taken, ever.
+/// The energy that the board has used in total.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Energy {
-    /// Ticks of 10 ns up to which it is counted.
+    /// Time up to which it is counted, ticks of 10 ns.
     until: u64,
     /// W times ticks: 10 nJ.
     taken: u64,
 }
 
 impl Energy {
-    /// Up to `now`, ticks of 10 ns, `power` W were taken.
+    /// Adds `power` W up to `now`, ticks of 10 ns.
     pub fn count(&mut self, now: u64, power: u16) {
         self.taken += now.saturating_sub(self.until) * u64::from(power);
         self.until = now;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Tables that driver and SMU give each other.
+//! Tables that driver and SMU exchange.
 
 use super::sensors::Sensors;
 use crate::activity::Activity;
 
 /// Bytes of the table of limits that a driver takes from the BIOS.
 pub const PPTABLE_BYTES: usize = 760;
-/// Where in it: what is to be on; limits of power (W), of the hottest spot and of memory (C); the highest clock of graphics and the lowest (MHz).
+/// Offsets in it: the features to turn on; limits of power (W), of the hottest spot and of memory
+/// (C); the highest clock of graphics and the lowest (MHz).
 const FEATURES: usize = 4;
 const POWER: usize = 0xc;
 const HOTSPOT: usize = 0x14;
@@ -33,11 +34,11 @@ const DPM_GFX: u64 = 1 << 1;
 const DPM_MEMORY: u64 = 1 << 2;
 const DPM_SOC: u64 = 1 << 3;
 
-/// The table of limits, as far as it is looked at.
+/// The table of limits, as far as it is used.
 pub struct PpTable(Vec<u8>);
 
 impl PpTable {
-    /// From its bytes, of which there are [`PPTABLE_BYTES`].
+    /// Creates it from its bytes, of which there are [`PPTABLE_BYTES`].
     pub fn new(bytes: Vec<u8>) -> PpTable {
         assert_eq!(bytes.len(), PPTABLE_BYTES);
         PpTable(bytes)
@@ -48,7 +49,7 @@ impl PpTable {
         &self.0
     }
 
-    /// One that a driver has left, which is none of the board's.
+    /// The table of a previous driver, which is none of the board's.
     pub fn left() -> PpTable {
         let mut bytes = vec![0; PPTABLE_BYTES];
         for (at, value) in [
@@ -65,7 +66,7 @@ impl PpTable {
         PpTable(bytes)
     }
 
-    /// What of it no board takes.
+    /// The first of its values that no board accepts.
     pub fn insane(&self) -> Option<&'static str> {
         let [lowest, highest] = [LOWEST, HIGHEST].map(|at| self.word(at));
         [
@@ -99,7 +100,7 @@ impl PpTable {
     }
 }
 
-/// What is measured.
+/// The measurements.
 pub struct Measured<'a> {
     /// Ticks of 10 ns.
     pub now: u64,
@@ -107,11 +108,11 @@ pub struct Measured<'a> {
     pub sensors: &'a Sensors,
     /// Units of 15.259 uJ.
     pub energy: u64,
-    /// How busy engines are.
+    /// Load of the engines.
     pub activity: &'a Activity,
     /// The driver's table.
     pub table: Option<&'a PpTable>,
-    /// What of it is on.
+    /// Its active features.
     pub features: u64,
     /// The board's number.
     pub serial: u64,
@@ -127,7 +128,7 @@ impl Measured<'_> {
         }
     }
 
-    /// Clocks as they are: only of what the SMU sets does it know that; of the rest it knows averages.
+    /// The actual clocks. The SMU knows those that it sets; of the others it knows averages.
     fn clocks(&self) -> [u16; CLOCKS.len()] {
         let mut clocks = CLOCKS.map(|levels| levels.first().map_or(0, |&level| level as u16));
         let known = |feature, clock| {
@@ -143,7 +144,7 @@ impl Measured<'_> {
         clocks
     }
 
-    /// The table of it.
+    /// Their table.
     pub fn table(&self) -> Vec<u8> {
         let mut data = vec![0; METRICS_BYTES];
         let mut put = |at: usize, bytes: &[u8]| data[at..at + bytes.len()].copy_from_slice(bytes);
@@ -172,7 +173,7 @@ impl Measured<'_> {
         for (n, stack) in sensors.stacks().iter().enumerate() {
             put(0x38 + 2 * n, &stack.to_le_bytes());
         }
-        // Percent in each millisecond, added up: a unit that nobody has documented.
+        // Percent in each millisecond, added up: an undocumented unit.
         for (at, meter) in [(0x40, &self.activity.gfx), (0x44, &self.activity.memory)] {
             let count = (meter.busy().as_micros() / 10) as u32;
             put(at, &count.to_le_bytes());

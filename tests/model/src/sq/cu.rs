@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The compute units: which of their wave slots, registers and LDS are taken.
+//! The compute units: their used wave slots, registers and LDS.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ const VGPRS: u16 = 512;
 const LDS: u32 = 64 << 10;
 const GROUPS: u32 = 16;
 
-/// A CU, by what is taken.
+/// Used resources of a CU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cu {
     /// Wave slots of each SIMD.
@@ -26,7 +26,7 @@ struct Cu {
     groups: u16,
 }
 
-/// What a group takes.
+/// Resources that a group needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Need {
     /// Waves.
@@ -37,7 +37,7 @@ pub struct Need {
     pub simds: u8,
 }
 
-/// Where a group is, until it is given back.
+/// The place of a group, until it is given back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Engine and number in it.
@@ -50,7 +50,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// What of HW_ID says where each wave is: WAVE, SIMD, CU, SE, TG.
+    /// The part of HW_ID that locates each wave: WAVE, SIMD, CU, SE, TG.
     pub fn hw_ids(&self) -> impl Iterator<Item = u32> + '_ {
         let (engine, cu) = self.cu;
         let group = u32::from(self.group.unwrap_or(0));
@@ -60,7 +60,7 @@ impl Place {
             .map(move |&(simd, slot)| common | u32::from(slot) | u32::from(simd) << 4)
     }
 
-    /// How many waves there are.
+    /// The number of waves.
     pub fn waves(&self) -> u32 {
         self.waves.len() as u32
     }
@@ -76,7 +76,7 @@ impl Cu {
             .map(|n| (n as u8, self.slots[n].trailing_ones() as u8))
     }
 
-    /// Room for a group on this one, which is number `cu`.
+    /// Room for a group on this CU, which is number `cu`.
     fn place(&mut self, cu: (u32, u32), need: &Need) -> Option<Place> {
         if self.lds + need.shape.lds > LDS {
             return None;
@@ -133,7 +133,7 @@ impl Cus {
         cus.find_map(|cu| all[number(cu)].place(cu, need))
     }
 
-    /// The group has gone.
+    /// Frees the place of a group that has ended.
     pub fn free(&self, place: &Place) {
         let mut all = self.all();
         let cu = &mut all[number(place.cu)];
@@ -148,7 +148,7 @@ impl Cus {
     }
 }
 
-/// A CU's place among all.
+/// The number of a CU among all.
 pub fn number((engine, cu): (u32, u32)) -> usize {
     (engine * CUS + cu) as usize
 }
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// How many of these groups fit on a CU.
+    /// The number of such groups that fit on a CU.
     fn fits(need: &Need) -> usize {
         let cus = Cus::default();
         let one = || [(3, 5)].into_iter();

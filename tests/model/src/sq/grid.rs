@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A dispatch under way: which groups were launched, and when it is over or has left.
+//! A dispatch in progress: the launched groups, and its end, whether it is over or has left.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,16 +15,16 @@ use super::image::{Area, Image};
 use super::{CUS, ENGINES};
 use crate::gpu::Gpu;
 
-/// Where a dispatch comes from.
+/// The origin of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// The queue, for messages.
     pub queue: String,
     /// Its address space.
     pub vmid: u8,
-    /// What MSG_GET_DOORBELL gives.
+    /// Result of MSG_GET_DOORBELL.
     pub doorbell: u32,
-    /// What of HW_ID says from where waves are: VMID, QUEUE, PIPE, ME.
+    /// The part of HW_ID that identifies the waves' origin: VMID, QUEUE, PIPE, ME.
     pub hw_id: u32,
     /// A packet at the read pointer is done when its waves have ended.
     pub of_packet: bool,
@@ -53,7 +53,7 @@ impl Scratch {
         self.waves / ENGINES
     }
 
-    /// Where a slot is.
+    /// The offset of a slot.
     fn offset(self, engine: u32, scoreboard: u32) -> u32 {
         (self.slots() * engine + scoreboard).wrapping_mul(self.bytes)
     }
@@ -70,7 +70,7 @@ pub struct Limits {
     pub simds: u8,
 }
 
-/// Where groups may go.
+/// The room for groups.
 #[derive(Debug, Clone)]
 pub struct Room {
     /// CUs: engine and number in the engine. At least one.
@@ -79,11 +79,11 @@ pub struct Room {
     pub limits: Limits,
     /// Scratch, if waves have it.
     pub scratch: Option<Scratch>,
-    /// Where waves can be saved, if they can.
+    /// The save area of waves, if there is one.
     pub area: Option<Area>,
 }
 
-/// What there is to begin with: all of a dispatch, or what was left of it when its queue left.
+/// The work at the beginning: all of a dispatch, or the rest of it after its queue left.
 #[derive(Debug, Default)]
 pub struct Rest {
     /// The first group that was not launched.
@@ -94,7 +94,7 @@ pub struct Rest {
     pub started: Option<u64>,
 }
 
-/// What a group has until it has gone.
+/// Resources of a group until it has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lease {
     place: Place,
@@ -102,17 +102,17 @@ pub struct Lease {
     slots: Vec<u32>,
 }
 
-/// How a group begins.
+/// The beginning of a group.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Start {
     /// With the kernel.
     Fresh {
         /// Its number.
         index: u64,
-        /// Where its waves are.
+        /// The places of its waves.
         seats: Vec<Seat>,
     },
-    /// As it was saved.
+    /// From its saved state.
     Saved(Shape, Vec<Absent>),
 }
 
@@ -131,13 +131,13 @@ struct State {
     ended: u64,
     /// Waves that were saved.
     image: Image,
-    /// Waves whose handler is bringing them back.
+    /// Waves whose handler is restoring them.
     restoring: usize,
-    /// When the save was asked for, and when the last wave had gone.
+    /// When the save was requested, and when the last wave had gone.
     save: (u64, u64),
 }
 
-/// What a dispatch that has left leaves behind.
+/// The state of a dispatch that has left.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Remains {
     /// The first group that was not launched; None: all were.
@@ -146,15 +146,15 @@ pub struct Remains {
     pub image: Image,
     /// When its first wave began.
     pub started: Option<u64>,
-    /// When the save was asked for, and when the last wave had gone.
+    /// When the save was requested, and when the last wave had gone.
     pub save: (u64, u64),
 }
 
-/// A dispatch under way.
+/// A dispatch in progress.
 pub struct Grid {
-    /// What its waves start with.
+    /// The initial state of its waves.
     pub launch: Launch,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
     room: Room,
     killed: AtomicBool,
@@ -167,7 +167,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A dispatch of which nothing runs. An error: a group's waves do not fit into the scratch.
+    /// Creates a dispatch without running groups. An error: a group's waves do not fit into the
+    /// scratch.
     pub fn new(
         launch: Launch,
         origin: Origin,
@@ -228,7 +229,7 @@ impl Grid {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A wave has looked for a page that it wants to access, which is `ready` or not.
+    /// Notes that a wave has looked for a page that it wants to access, which is `ready` or not.
     pub fn looked(&self, page: u64, ready: bool, gpu: &Gpu) {
         let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
         if !ready {
@@ -348,12 +349,13 @@ impl Grid {
         cus.place(&need, open)
     }
 
-    /// Whether there is something left to begin with.
+    /// Returns whether there are groups left to begin.
     pub fn has_more(&self) -> bool {
         !self.is_cut() && self.state().has_more(&self.launch)
     }
 
-    /// The group has gone; true: nothing of the dispatch is left on the hardware, for now or for ever.
+    /// The group has ended. Returns true if nothing of the dispatch is left on the hardware, for
+    /// now or for ever.
     pub fn end(&self, lease: Lease, cus: &Cus, now: u64) -> bool {
         cus.free(&lease.place);
         let mut state = self.state();
@@ -367,59 +369,61 @@ impl Grid {
         state.live == 0 && (self.is_cut() || !state.has_more(&self.launch))
     }
 
-    /// Ends its waves as soon as they are looked at, and launches no more.
+    /// Ends its waves at their next check, and launches no more.
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
     }
 
-    /// Whether it was killed.
+    /// Returns whether it was killed.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// A wave had a memory fault, or another end that its kernel has not meant.
+    /// Notes that a wave had a memory fault, or another end that its kernel did not intend.
     pub fn fault(&self) {
         self.faulted.store(true, Ordering::Release);
     }
 
-    /// Whether one had.
+    /// Returns whether a wave had one.
     pub fn is_faulted(&self) -> bool {
         self.faulted.load(Ordering::Acquire)
     }
 
-    /// Launches no more, and saves the waves that run if there is an area for them and they have a trap handler.
+    /// Launches no more, and saves the running waves if there is an area for them and they have a
+    /// trap handler.
     pub fn save(&self, now: u64) {
         if !self.saving.swap(true, Ordering::AcqRel) {
             self.state().save = (now, now);
         }
     }
 
-    /// Whether it is to be saved.
+    /// Returns whether it is to be saved.
     pub fn is_saving(&self) -> bool {
         self.saving.load(Ordering::Acquire)
     }
 
-    /// Whether waves are to go to memory.
+    /// Returns whether waves are to go to memory.
     pub fn saves_waves(&self) -> bool {
         self.is_saving() && self.room.area.is_some()
     }
 
-    /// A wave could not be saved.
+    /// Notes that a wave could not be saved.
     pub fn fail(&self) {
         self.failed.store(true, Ordering::Release);
     }
 
-    /// Whether one could not.
+    /// Returns whether a wave could not be saved.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// No more groups are launched.
+    /// Returns whether no more groups are launched.
     fn is_cut(&self) -> bool {
         self.is_killed() || self.is_faulted() || self.is_saving()
     }
 
-    /// Records for the waves of a group. None: not now, as others are not out of theirs yet, or there is no room.
+    /// Records for the waves of a group. None: not now, as others have not left theirs yet, or
+    /// there is no room.
     pub fn reserve(&self, shape: Shape, waves: &[Word]) -> Option<Vec<u64>> {
         let mut state = self.state();
         if state.restoring > 0 || self.has_failed() {
@@ -432,7 +436,7 @@ impl Grid {
         records
     }
 
-    /// So many waves are out of their records.
+    /// Notes that so many waves have left their records.
     pub fn restored(&self, waves: usize) {
         self.state().restoring -= waves;
     }
@@ -446,17 +450,17 @@ impl Grid {
         (state.live == 0 && over).then(|| (state.started.unwrap_or(state.ended), state.ended))
     }
 
-    /// All its waves have ended.
+    /// Returns whether all its waves have ended.
     pub fn is_over(&self) -> bool {
         self.times().is_some()
     }
 
-    /// It has left, with something to come back for.
+    /// Returns whether it has left, with work to come back for.
     pub fn has_left(&self) -> bool {
         self.is_saving() && !self.has_failed() && !self.is_over() && self.state().live == 0
     }
 
-    /// What it leaves behind.
+    /// Its state after it has left.
     pub fn remains(&self) -> Remains {
         let state = self.state();
         Remains {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the shader core sees of the device: its queue's address space.
+//! The device as seen by the shader core: its queue's address space.
 
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
@@ -8,6 +8,7 @@ use rkfd_shader::env::{Fault, Host, Need};
 use rkfd_shader::image::{Shape, Word};
 use rkfd_shader::trap;
 use rkfd_shader::wave::LANES;
+use rkfd_shader::with_size;
 
 use super::grid::Grid;
 use crate::error::{ModelError, Result};
@@ -27,12 +28,12 @@ const CID_SQC_DATA: u32 = 10;
 /// Interrupts of waves: s_sendmsg's, and errors'.
 const SQ_CLIENT: u8 = 0x0a;
 const SQ_INTERRUPT: u8 = 239;
-/// The wave's in HW_ID.
+/// The wave's place in HW_ID.
 const WAVE: Field = Field::new(3, 0);
 const SIMD: Field = Field::new(5, 4);
 const CU: Field = Field::new(11, 8);
 const ENGINE: Field = Field::new(15, 13);
-/// The same in context word 0, of which the engine's bit 2 has no place.
+/// The same in context word 0, which has no room for the engine's bit 2.
 mod context {
     use crate::regs::Field;
 
@@ -66,7 +67,7 @@ pub struct Device<'a> {
 }
 
 impl<'a> Device<'a> {
-    /// For waves of a dispatch.
+    /// Creates it for waves of a dispatch.
     pub fn new(gpu: &'a Gpu, grid: &'a Grid) -> Device<'a> {
         let space = |cid| Vm::new(gpu, HubId::Gfx, grid.origin.vmid, cid).retrying(grid, 0);
         let data = space(CID_TCP).keeping();
@@ -81,7 +82,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// The end of a turn; gives the driver's error that an access met.
+    /// The end of a turn. Returns the driver's error that an access met.
     pub fn check(&self) -> Result<()> {
         self.data.count_hits();
         self.scalar.count_hits();
@@ -91,7 +92,7 @@ impl<'a> Device<'a> {
         }
     }
 
-    /// The access' result for the core: what was `done` faulted if there are more faults than before.
+    /// The access' result for the core: `done` faulted if there are more faults than before.
     fn settle(
         &self,
         vm: &Vm<'_>,
@@ -111,8 +112,8 @@ impl<'a> Device<'a> {
 }
 
 impl Client for Grid {
-    /// Waves have no resets. An instruction begins when all of its memory is there ([`Host::is_ready`]), so that this is about what goes at that
-    /// moment, and about code.
+    /// Waves have no resets. An instruction begins when all of its memory is there
+    /// ([`Host::is_ready`]), so this is about memory that goes at that moment, and about code.
     fn goes_on(&self, _gpu: &Gpu, _resets: u64) -> bool {
         !self.is_killed()
     }
@@ -141,7 +142,7 @@ impl Device<'_> {
         self.settle(vm, before, address, done)
     }
 
-    /// Loads of a size that the compiler knows, so that each is a move and not a call.
+    /// Loads of a size that is known at compile time, so that each is a move and not a call.
     fn load_sized<const N: usize>(&self, at: &[u64; LANES], lanes: u64, out: &mut [u8]) -> u64 {
         self.data
             .each_lane(at, lanes, N, Access::Read, |lane, span| {
@@ -197,7 +198,7 @@ impl Device<'_> {
         }
     }
 
-    /// An address from SQ_SHADER_TBA or TMA, which have it in units of 256 bytes.
+    /// An address from SQ_SHADER_TBA or TMA, which hold it in units of 256 bytes.
     fn handler(&self, lo: Reg) -> u64 {
         let of_vmid = |reg| {
             let vmid = u32::from(self.grid.origin.vmid);
@@ -207,7 +208,8 @@ impl Device<'_> {
     }
 }
 
-/// Defines an atomic change of the word that a span begins with. It gives the old value; where no atomics are done, what is heard then.
+/// Defines an atomic change of the word at the beginning of a span. It returns the old value; where
+/// atomics are not completed, the value that the requester gets.
 macro_rules! change {
     ($name:ident, $atomic:ident, $word:ty) => {
         fn $name(span: Span<'_>, mut change: impl FnMut($word) -> $word) -> $word {
@@ -258,27 +260,11 @@ impl Host for Device<'_> {
     }
 
     fn load_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, out: &mut [u8]) -> u64 {
-        match size {
-            1 => self.load_sized::<1>(at, lanes, out),
-            2 => self.load_sized::<2>(at, lanes, out),
-            4 => self.load_sized::<4>(at, lanes, out),
-            8 => self.load_sized::<8>(at, lanes, out),
-            12 => self.load_sized::<12>(at, lanes, out),
-            16 => self.load_sized::<16>(at, lanes, out),
-            _ => lanes,
-        }
+        with_size!(size, self.load_sized(at, lanes, out), lanes)
     }
 
     fn store_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, data: &[u8]) -> u64 {
-        match size {
-            1 => self.store_sized::<1>(at, lanes, data),
-            2 => self.store_sized::<2>(at, lanes, data),
-            4 => self.store_sized::<4>(at, lanes, data),
-            8 => self.store_sized::<8>(at, lanes, data),
-            12 => self.store_sized::<12>(at, lanes, data),
-            16 => self.store_sized::<16>(at, lanes, data),
-            _ => lanes,
-        }
+        with_size!(size, self.store_sized(at, lanes, data), lanes)
     }
 
     fn load_scalar(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {

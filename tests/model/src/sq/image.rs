@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The saved waves of a queue: a stack of words in the kernel's memory, and of records in the user's.
+//! The saved waves of a queue: a stack of words in the kernel's memory, and of records in the
+//! user's.
 
 use rkfd_shader::image::{Shape, Word};
 
-/// What the command processor puts in front of the words: a NOP of two dwords.
+/// The command processor's header of the words: a NOP of two dwords.
 const HEADER: [u32; 2] = [0xc000_1000, 0];
 const DWORD: u64 = 4;
 
-/// Where waves are saved, of which offsets count from `base`.
+/// The save area of waves, in which offsets count from `base`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     /// CTX_SAVE_BASE_ADDR, in the queue's address space.
@@ -21,7 +22,7 @@ pub struct Area {
 /// A group that was saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
-    /// What of their registers its waves have in common.
+    /// The part of their registers that its waves have in common.
     pub shape: Shape,
     /// The waves, the first one first.
     pub waves: Vec<Word>,
@@ -38,7 +39,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Nothing.
+    /// Creates an empty one.
     pub fn new(area: Area) -> Image {
         Image {
             area,
@@ -47,7 +48,7 @@ impl Image {
         }
     }
 
-    /// From the dwords in memory, lowest address first, and WG_STATE_OFFSET.
+    /// Creates it from the dwords in memory, lowest address first, and WG_STATE_OFFSET.
     pub fn of(area: Area, dwords: &[u32], end: u64) -> Result<Image, &'static str> {
         let words = dwords.get(HEADER.len()..).unwrap_or_default();
         let image = Image {
@@ -66,7 +67,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Whether nothing is saved.
+    /// Returns whether nothing is saved.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -96,8 +97,8 @@ impl Image {
             .map(|word| (word.engine, word.scoreboard))
     }
 
-    /// Places for a group's waves, the first one first, and their words; the address of each one's record. None: there
-    /// is no room.
+    /// Allocates records for a group's waves, the first one first, and their words. Returns the
+    /// address of each record. None: there is no room.
     pub fn push(&mut self, shape: Shape, waves: &[Word]) -> Option<Vec<u64>> {
         let bytes: u64 = waves.iter().map(|wave| shape.record(wave.first)).sum();
         let dwords = HEADER.len() + self.words.len() + waves.len() + 1;
@@ -133,7 +134,8 @@ impl Image {
         None
     }
 
-    /// Takes the words of what [`Image::group`] gave; the address of each wave's record.
+    /// Removes the words of the group from [`Image::group`]. Returns the address of each wave's
+    /// record.
     pub fn pop(&mut self, group: &Saved) -> Option<Vec<u64>> {
         let mut records = Vec::with_capacity(group.waves.len());
         for wave in &group.waves {

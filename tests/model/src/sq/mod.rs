@@ -1,34 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The shader engines: dispatches, and the threads that execute their groups.
 //!
-//! What a driver's author has to know of it:
+//! For the author of a driver:
 //!
-//! - *A dispatch* has all its groups before it is over; one queue has one at a time. Groups of different queues
-//!   take turns on each worker thread, and a group that began goes on to be scheduled.
-//! - *Placement*: groups go round the CUs that the masks in the queue's MQD leave (dwords 23, 24, 26, 27, 39 to 42;
-//!   14 CUs of 8 engines, of which 8 are fused off; bit n of an engine's mask is the nth that works, not CU n, and bits beyond
-//!   those that work are nobody's) and RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU, SIMD_DISABLE) allows, to the first with room:
-//!   4 SIMDs of 8 waves and 512 VGPRs, 64 KiB of LDS, 16 groups of more than one wave. HW_ID says where a wave is.
-//!   Scratch is at ((WAVES / 8) * engine + scoreboard) * WAVESIZE, and a group has to fit into one engine's slots.
-//! - *Memory faults* are the hub's, with CID 8 (vector and all atomics), 9 (instructions, which need PTE.execute) or
-//!   10 (scalar data). After its first fault
-//!   a dispatch launches no further groups and is never completed: the queue halts with HQD_ERROR.TC_UTCL1_ERROR
-//!   when the waves that run have ended, which with a trap handler they need not.
-//! - *An encoding that gfx90a does not have* is TRAPSTS.ILLEGAL_INST; where there is no trap handler (or in it) it is
-//!   SQ's interrupt of an error, the group has ended, and the dispatch counts as one with a fault.
-//! - *What else a wave cannot do* (LDS beyond its group's, a register that it has not got) ends the run with a message.
-//! - *The trap handler* of the VMID is at SQ_SHADER_TBA, for waves with TRAP_PRESENT; TTMP6 and 8 to 11 are set at
-//!   launch where SPI_GDBG_PER_VMID_CNTL.TRAP_EN is.
-//! - *Saving*: dequeue request 3, and where PERSISTENT_STATE.QSWITCH_MODE is set the schedulers' ways of taking a
-//!   queue off. No group is launched any more; with CTX_SAVE_SIZE, each wave gets TRAPSTS.SAVECTX. When all living
-//!   waves of a group have sent MSG_SAVEWAVE they get their records, unless a wave is still being brought back. When
-//!   the last one has gone, the words are put at MQD + 4096 + CNTL_STACK_OFFSET, and CNTL_STACK_OFFSET,
-//!   WG_STATE_OFFSET, PERSISTENT_STATE.RELAUNCH_WAVES (there are waves) and DISP_ACTIVE (groups were not launched; the
-//!   first is in RESTART) tell of it. An area that is too short or faults is HQD_ERROR.SR_UTCL1_ERROR, and the queue
-//!   stays, as it does with waves that have no handler and do not end, until they are killed (request 2, a reset,
-//!   ACTIVE = 0). Requests 1 and 2 are as they were: wait, kill.
-//! - *Restoring*: a queue that is started with CNTL_STACK_OFFSET below CNTL_STACK_SIZE has its waves back before
-//!   anything else of it; the two offsets are then the size.
+//! - *A dispatch* has all its groups before it is over; one queue has one at a time. Groups of
+//!   different queues take turns on each worker thread, and a group that began goes on to be
+//!   scheduled.
+//! - *Placement*: groups go round the CUs that the masks in the queue's MQD leave (dwords 23, 24,
+//!   26, 27, 39 to 42; 14 CUs of 8 engines, of which 8 are fused off; bit n of an engine's mask is
+//!   the nth that works, not CU n, and bits beyond those that work have no meaning) and
+//!   RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU, SIMD_DISABLE) allows, to the first with room: 4
+//!   SIMDs of 8 waves and 512 VGPRs, 64 KiB of LDS, 16 groups of more than one wave. HW_ID gives
+//!   the place of a wave. Scratch is at ((WAVES / 8) * engine + scoreboard) * WAVESIZE, and a group
+//!   has to fit into one engine's slots.
+//! - *Memory faults* are the hub's, with CID 8 (vector and all atomics), 9 (instructions, which
+//!   need PTE.execute) or 10 (scalar data). After its first fault a dispatch launches no further
+//!   groups and is never completed: the queue halts with HQD_ERROR.TC_UTCL1_ERROR when the running
+//!   waves have ended, which with a trap handler they need not.
+//! - *An encoding that gfx90a does not have* is TRAPSTS.ILLEGAL_INST; where there is no trap
+//!   handler (or in it) it is SQ's interrupt of an error, the group has ended, and the dispatch
+//!   counts as one with a fault.
+//! - *Other errors of a wave* (LDS beyond its group's, a register that is not allocated) end the
+//!   run with a message.
+//! - *The trap handler* of the VMID is at SQ_SHADER_TBA, for waves with TRAP_PRESENT; TTMP6 and 8
+//!   to 11 are set at launch where SPI_GDBG_PER_VMID_CNTL.TRAP_EN is.
+//! - *Saving*: dequeue request 3, and where PERSISTENT_STATE.QSWITCH_MODE is set the schedulers'
+//!   ways of taking a queue off. No group is launched any more; with CTX_SAVE_SIZE, each wave gets
+//!   TRAPSTS.SAVECTX. When all living waves of a group have sent MSG_SAVEWAVE they get their
+//!   records, unless a wave is still being restored. When the last one has gone, the words are put
+//!   at MQD + 4096 + CNTL_STACK_OFFSET, and CNTL_STACK_OFFSET, WG_STATE_OFFSET,
+//!   PERSISTENT_STATE.RELAUNCH_WAVES (there are waves) and DISP_ACTIVE (groups were not launched;
+//!   the first is in RESTART) describe it. An area that is too short or faults is
+//!   HQD_ERROR.SR_UTCL1_ERROR, and the queue stays, as it does with waves that have no handler and
+//!   do not end, until they are killed (request 2, a reset, ACTIVE = 0). Requests 1 and 2 are as
+//!   before: wait, kill.
+//! - *Restoring*: a queue that is started with CNTL_STACK_OFFSET below CNTL_STACK_SIZE has its
+//!   waves restored before any other work; the two offsets are then the size.
 
 pub mod cu;
 pub mod grid;
@@ -39,13 +46,13 @@ pub mod pool;
 pub use grid::Grid;
 pub use pool::Pool;
 
-/// Shader engines of the device, and CUs of each, the one that does not work included.
+/// Shader engines of the device, and CUs of each, including those that are fused off.
 pub const ENGINES: u32 = 8;
 /// See above.
 pub const CUS: u32 = 14;
 
-/// The CUs of an engine that are fused off, a bit each, as on a card: others in each engine, of engine 2 two, and of
-/// engine 6 none.
+/// The CUs of an engine that are fused off, a bit each, as on a card: others in each engine, two in
+/// engine 2, and none in engine 6.
 pub const fn fused_off(engine: u32) -> u32 {
     let one = 1 << (engine * 5 + 3) % CUS;
     match engine {
@@ -55,7 +62,7 @@ pub const fn fused_off(engine: u32) -> u32 {
     }
 }
 
-/// The CU of an engine that a bit of its mask in an MQD means: masks number those that work, from 0 on.
+/// The CU of an engine for a bit of its mask in an MQD: masks number the working ones, from 0 on.
 pub fn by_mask_bit(engine: u32, bit: u32) -> Option<u32> {
     let mut working = (0..CUS).filter(|cu| fused_off(engine) >> cu & 1 == 0);
     working.nth(bit as usize)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The workers: threads that each execute some groups in turns.
+//! The workers: threads that each execute some groups by turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::gpu::Gpu;
 const TURN: u64 = 1 << 16;
 /// Waves that the device holds at once: 104 CUs of 4 SIMDs of 8.
 const WAVES: usize = 3328;
-/// How long a worker naps when all its groups sleep.
+/// The time that a worker sleeps when all its groups sleep.
 const NAP: Duration = Duration::from_micros(50);
 
 /// The dispatches that have groups to launch.
@@ -32,7 +32,7 @@ pub struct Pool {
     /// A worker looks for work before it sleeps. One is enough.
     looking: AtomicBool,
     cus: Cus,
-    /// How many workers there are to be: one fewer than the host has cores. Asked once, as to ask reads files.
+    /// The number of workers: one fewer than the host has cores. Read once, as that reads files.
     pub workers: usize,
 }
 
@@ -41,9 +41,9 @@ struct Resident {
     grid: Arc<Grid>,
     lease: Lease,
     group: Group,
-    /// Waves that are not out of their records yet.
+    /// Waves that have not left their records yet.
     restoring: usize,
-    /// What of its instructions is in the summary.
+    /// The part of its instructions that is in the summary.
     counted: Counts,
 }
 
@@ -53,16 +53,16 @@ pub struct Worker {
     residents: VecDeque<Resident>,
     waves: usize,
     code: HashMap<u8, Code>,
-    /// The dispatch whose start the code was last compared with memory for, by address space.
+    /// The dispatch at whose start the code was last compared with memory, by address space.
     seen: HashMap<u8, Arc<Grid>>,
-    /// Turns since one of them was not of a sleeping group.
+    /// Turns since the last one of a group that does not sleep.
     idle: usize,
     /// When the last group ended.
     ended: Option<Instant>,
 }
 
 impl Pool {
-    /// Nothing to do.
+    /// Creates an idle one.
     pub fn new() -> Pool {
         Pool {
             grids: Mutex::default(),
@@ -84,12 +84,12 @@ impl Pool {
         self.work.ring();
     }
 
-    /// Something was asked of waves.
+    /// Wakes workers for a request to waves.
     pub fn wake(&self) {
         self.work.ring();
     }
 
-    /// The next group of a dispatch, these in turns.
+    /// The next group of a dispatch; dispatches take turns.
     fn take(&self, gpu: &Gpu) -> Option<(Arc<Grid>, Lease, Start)> {
         let mut grids = self.grids();
         grids.retain(|grid| grid.has_more());
@@ -119,7 +119,7 @@ impl Pool {
         }
     }
 
-    /// Waits a little for work, for a worker that has just had some; whether some came.
+    /// Waits a little for work, for a worker that has just had some. Returns whether some came.
     fn comes(&self, worker: &Worker, rings: u64) -> bool {
         let Some(ended) = worker.ended.filter(|_| worker.residents.is_empty()) else {
             return false;
@@ -141,7 +141,7 @@ impl Default for Pool {
 }
 
 impl Worker {
-    /// Gives one group a turn. False: there is nothing to do now.
+    /// Gives one group a turn. Returns false if there is nothing to do now.
     pub fn step(&mut self, pool: &Pool, gpu: &Gpu) -> Result<bool> {
         if self.waves < WAVES / pool.workers {
             if let Some((grid, lease, start)) = pool.take(gpu) {
@@ -233,7 +233,7 @@ impl Worker {
         match progress {
             Ok(progress) => Ok(progress),
             Err(stop) if stop.reason.is_the_users() => {
-                // The hub or SQ has told the driver.
+                // The hub or SQ has notified the driver.
                 grid.fault();
                 Ok(Progress::Done)
             }
@@ -245,7 +245,7 @@ impl Worker {
     }
 }
 
-/// The group as it begins.
+/// Creates the group in its initial state.
 fn begin(gpu: &Gpu, grid: &Grid, start: Start) -> Group {
     match start {
         Start::Fresh { index, seats } => {

@@ -44,7 +44,7 @@ fn completion() {
     rig.aql(&mut queue, &packet(BARRIER_AND, &[], done));
     assert_eq!(value(&rig, &queue, 0), 0);
     assert_eq!(rig.ih_entries(), 0);
-    // The header is invalid again, all else as it was.
+    // The header is invalid again, all else unchanged.
     assert_eq!(rig.peek32(vram(queue.vram)), 1);
     assert_eq!(rig.peek64(vram(queue.memory() + 0x20)), 0);
     // With a mailbox and an event; and timestamps if the queue wants them.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Assembles what the tests' waves execute.
+//! Assembler for the code of the tests' waves.
 
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Compute queues: loading and unloading HQDs, doorbells, hangs. With what the other compute tests share.
+//! Compute queues: loading and unloading HQDs, doorbells, hangs. Also the common parts of the other
+//! compute tests.
 
 use super::rig::*;
 use crate::control::command;
@@ -12,14 +13,14 @@ use crate::regs::gc::{
 };
 use crate::regs::{nbio, Reg};
 
-/// Where a user queue's memory is in its address space: ring, pointers, EOP buffer, data.
+/// The place of a user queue's memory in its address space: ring, pointers, EOP buffer, data.
 pub const VA: u64 = 0x6000_0000_0000;
 /// Dwords of a queue's ring.
 pub const DWORDS: u64 = 1024;
 const MEMORY: u64 = 0x5000;
 const POINTERS: u64 = 0x1000;
 const EOP: u64 = 0x2000;
-/// Where a queue's data is, from its memory's start.
+/// The place of a queue's data, from its memory's start.
 pub const DATA: u64 = 0x3000;
 
 /// A compute queue that the rig drives.
@@ -45,12 +46,12 @@ impl Compute {
         self.va + POINTERS + 0x80
     }
 
-    /// Where the data page is.
+    /// The address of the data page.
     pub fn data(&self) -> u64 {
         self.va + DATA
     }
 
-    /// Where the data page is in VRAM.
+    /// The place of the data page in VRAM.
     pub fn memory(&self) -> u64 {
         self.vram + DATA
     }
@@ -183,7 +184,7 @@ impl Rig {
         queue
     }
 
-    /// Puts PM4 packets into the ring, without telling.
+    /// Puts PM4 packets into the ring, without a doorbell.
     pub fn put(&self, queue: &mut Compute, words: &[u32]) {
         for word in words {
             let at = queue.vram + queue.wptr % DWORDS * 4;
@@ -193,7 +194,7 @@ impl Rig {
         self.poke64(vram(queue.amd_queue() + 0x38), queue.wptr);
     }
 
-    /// Puts an AQL packet into the ring, without telling.
+    /// Puts an AQL packet into the ring, without a doorbell.
     pub fn put_aql(&self, queue: &mut Compute, packet: &[u32; 16]) {
         let bytes: Vec<u8> = packet.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.poke(vram(queue.vram + queue.wptr % (DWORDS / 16) * 64), &bytes);
@@ -410,7 +411,7 @@ fn state_goes_to_the_mqd_and_back() {
     assert!(!rig.is_active(&queue));
     assert_eq!(rig.mqd_dword(&queue, 138), 5);
     assert_eq!(rig.mqd_dword(&queue, 182), 17);
-    // Doorbells of a queue that is not there are nobody's.
+    // Doorbells of a queue that is not loaded belong to no queue.
     rig.knock(&queue);
     assert_eq!(rig.gpu.summary.doorbells_unattached.get(), 1);
     // It goes on elsewhere.
@@ -601,7 +602,7 @@ fn many_queues_with_the_thread() {
     let mut queues: Vec<Compute> = (0..32)
         .map(|n| rig.running([1, n / 8, n % 8], 8 + (n % 8) as u8, false))
         .collect();
-    // Each waits for the one before; the first is let go last.
+    // Each waits for the one before; the first is released last.
     let gate = queues[0].data() + 0x100;
     let mut before = gate;
     for (n, queue) in queues.iter_mut().enumerate() {

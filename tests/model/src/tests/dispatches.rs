@@ -10,11 +10,11 @@ use super::rig::*;
 use crate::regs::gc::{self, cp_hqd_error as error, grbm_gfx_cntl as select};
 
 const VMID: u8 = 8;
-/// Where code is in the queue's address space, and where kernels write.
+/// The address of code in the queue's address space, and that of kernels' results.
 const CODE: u64 = 0x6100_0000_0000;
 const OUT: u64 = 0x6200_0000_0000;
 
-/// The number of each item to a buffer whose address the arguments have.
+/// Writes the number of each item to a buffer whose address is in the arguments.
 pub const NUMBERS: [u32; 9] = [
     0xc006_0100, // s_load_dwordx2 s[4:5], s[0:1], 0x0
     0,
@@ -70,7 +70,7 @@ impl Kernels {
         }
     }
 
-    /// A kernel in place of the one before: its descriptor is at CODE, its code 256 bytes further on.
+    /// Replaces the kernel: its descriptor is at CODE, its code 256 bytes further on.
     fn kernel(&self, code: &[u32], rsrc2: u32, properties: u32) {
         let put = |at: u64, word: u32| self.rig.poke(vram(self.code + at), &word.to_le_bytes());
         put(0x10, 256);
@@ -139,9 +139,9 @@ fn items_in_groups() {
     assert_eq!(summary.aql.get()["KERNEL_DISPATCH"], 1);
     assert_eq!((summary.sq_groups.get(), summary.sq_waves.get()), (3, 3));
     assert_eq!(summary.instructions(), 3 * 7);
-    // Of each group two and the store have lanes.
+    // In each group two instructions and the store have lanes.
     assert_eq!(summary.sq_lanes.get(), 3 * 150);
-    // New code is seen by the next dispatch.
+    // The next dispatch uses new code.
     k.kernel(&INTERRUPT, RSRC2, KERNARG);
     let packet = k.packet(1);
     k.rig.aql(&mut k.queue, &packet);
@@ -154,12 +154,13 @@ fn items_in_groups() {
     assert_eq!(iv[4] >> 26 & 3, 1);
 }
 
-/// From doorbell to signal, with the device's threads. Run with --ignored --nocapture, and --release.
+/// From doorbell to signal, with the device's threads. Run with --ignored --nocapture, and
+/// --release.
 #[test]
 #[ignore = "a measurement"]
 fn empty_dispatches() {
     const COUNT: u32 = 5000;
-    // Processor time of all threads but this one, which only waits.
+    // Processor time of all threads except this one, which only waits.
     let now = || {
         let [all, here] = [ClockId::ProcessCPUTime, ClockId::ThreadCPUTime].map(|clock| {
             let now = clock_gettime(clock);
@@ -201,7 +202,7 @@ fn what_is_wrong_with_a_dispatch() {
         let mut packet = k.packet(64);
         packet[dword] = value;
         if dword == 1 {
-            // Two dimensions, so that the second one's size is looked at.
+            // Two dimensions, so that the second one's size is checked.
             packet[0] = 2 | 2 << 16;
         }
         k.submit(&packet);
@@ -280,7 +281,7 @@ fn scratch_is_asked_for() {
     });
     assert_eq!(k.rig.peek32(vram(k.out)), 0);
     assert_eq!(k.signal(), 0);
-    // Its owner takes the scratch back.
+    // Its owner reclaims the scratch.
     k.rig.poke64(vram(k.queue.memory() + 0x88), 0);
     k.rig.poke(vram(amd_queue + 0xb4), &[0]);
     eventually("completion", || {

@@ -64,13 +64,13 @@ fn stale_directories_stay_until_a_flush() {
     assert_eq!(rig.peek32(vram(0x30_0000)), 6);
 }
 
-/// Which amdgpu's SVM relies on not being so: Documentation/amdgpu-bugs.md.
+/// amdgpu's SVM relies on the opposite: Documentation/amdgpu-bugs.md.
 #[test]
 fn a_fragment_is_believed_over_the_entries_in_it() {
     const TWO_PAGES: u64 = 1 << 7;
     let (mut rig, mut ring) = rig();
     rig.map(8, VA + 0x2000, vram(0x20_0000), 0x2000, RW | TWO_PAGES);
-    // The second page is another one from now on, and the first still says that it is as before.
+    // The second page changes now, and the first still says that it is as before.
     rig.map(8, VA + 0x3000, vram(0x30_0000), 0x1000, RW);
     rig.run(&mut ring, &fence(VA + 0x2000, 1));
     rig.run(&mut ring, &fence(VA + 0x3000, 2));
@@ -126,7 +126,7 @@ fn unmapped_destination() {
         rig.get(mmhub::VM_L2_PROTECTION_FAULT_ADDR_LO32),
         lo(va >> 12)
     );
-    // A second one does not change what the first left.
+    // A second fault does not change the data of the first.
     rig.run(&mut ring, &fence(VA + 0x5000, 1));
     assert_eq!(rig.get(STATUS), status | 1);
     assert_eq!(
@@ -275,7 +275,7 @@ fn gart_and_frame_buffer() {
 fn outside_of_the_system_aperture_tables_translate() {
     let mut rig = Rig::new();
     let mut ring = rig.ring(0, 0, 0);
-    // They change while nobody is at work.
+    // They change while no engine is at work.
     rig.set(sdma::F32_CNTL, f32_cntl::HALT.of(1));
     rig.set(osssys::IH_RB_CNTL, 0);
     // Physical in it, by the tables elsewhere: those end before the frame buffer.
@@ -351,7 +351,7 @@ fn an_invalidation_needs_its_range() {
 #[test]
 fn a_packet_does_not_repeat_the_fault_of_a_page() {
     let (rig, mut ring) = rig();
-    // 64 rows of four bytes, sixteen apart, all from one page that is not there.
+    // 64 rows of four bytes, sixteen apart, all from one page that is not mapped.
     let from = VA + 0x5000;
     rig.run(
         &mut ring,

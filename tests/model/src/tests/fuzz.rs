@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whatever a user queue carries, the device goes on: no model error, no panic, no endless packet.
+//! For any content of a user queue the device goes on: no model error, no panic, no endless packet.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::regs::sdma::{self, gfx_context_status as status};
 
 const VA: u64 = 0x1_0000_0000;
 
-/// Where the device's own doorbells and flush registers are mapped.
+/// The addresses of the device's own doorbells and flush registers.
 const OWN: u64 = 0x20_0000;
 
 /// An address in the pages that are mapped at [`OWN`].
@@ -92,7 +92,7 @@ fn aql() -> impl Strategy<Value = [u32; 16]> {
     })
 }
 
-/// Runs what `put` puts into a queue, then takes it off; another queue does not notice.
+/// Calls `put` to fill a queue, runs it, then takes it off; another queue does not notice.
 fn survive(aql: bool, put: impl FnOnce(&Rig, &mut super::compute::Compute)) -> TestCaseResult {
     let mut rig = Rig::new();
     let mut queue = rig.running([1, 0, 0], 8, aql);
@@ -119,7 +119,11 @@ fn survive(aql: bool, put: impl FnOnce(&Rig, &mut super::compute::Compute)) -> T
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..Default::default()
+    })]
     #[test]
     fn user_queues_cannot_break_the_device(packets in prop::collection::vec(packet(), 1..20)) {
         let mut rig = Rig::new();

@@ -92,7 +92,7 @@ fn overflow_is_flagged_until_cleared() {
     push(&rig, 101);
     assert_eq!(rig.ih_wptr(), ENTRY | 1);
     assert_eq!(rig.gpu.summary.ih_overflows.get(), 1);
-    // The driver resumes behind what was overwritten.
+    // The driver resumes behind the overwritten entries.
     set_rptr(&rig, 2 * ENTRY);
     let control = rig.ih_control(true);
     rig.set(

@@ -26,7 +26,7 @@ fn halt_sdma(gpu: &Gpu) {
     }
 }
 
-/// Why the hub does not take that.
+/// The reason why the hub refuses that.
 fn refused(gpu: &Gpu, hub: HubId, reg: Reg, value: u32) -> String {
     gpu.write(hub.reg(reg), value).unwrap_err().to_string()
 }
@@ -62,7 +62,7 @@ fn what_leads_them_to_memory_does_not_change() {
         let why = refused(&gpu, HubId::Gfx, reg, value);
         assert!(why.contains("the CP is at work"), "{why}");
     }
-    // What it is already, what is not of the way, and what is another's.
+    // The present value, bits that are not of the path, and another register's.
     for (reg, value) in [
         (gc::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32, 0),
         (
@@ -94,7 +94,7 @@ fn it_changes_when_they_stand() {
     let halt = cp_mec_cntl::MEC_ME1_HALT.of(1);
     gpu.write(gc::CP_MEC_CNTL, halt).unwrap();
     gpu.write(HubId::Gfx.reg(end), 0x1000).unwrap();
-    // What was only halted has not forgotten what it was at.
+    // An engine that was only halted still has its work.
     gpu.write(gc::CP_MEC_CNTL, 0).unwrap();
     assert!(refused(&gpu, HubId::Gfx, end, 0x2000).contains("the CP"));
     gpu.write(sdma::F32_CNTL, 0).unwrap();
@@ -108,7 +108,7 @@ fn it_changes_when_they_stand() {
 fn tables_that_are_another_drivers() {
     let gpu = left();
     assert_eq!(gpu.sdma[1].step(&gpu), Ok(true));
-    // As hardware does what registers say.
+    // As hardware does with the values in registers.
     for hub in HubId::ALL {
         let page = hub.reg(gc::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32);
         gpu.regs.set(page, 0x100);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What queues do to the doorbells and flush registers of the device that they are on.
+//! Accesses of queues to the doorbells and flush registers of the device that they are on.
 
 use super::rig::*;
 use crate::hub::HubId;
@@ -13,7 +13,7 @@ const SLICE: u64 = 8192;
 
 const VA: u64 = 0x1_0000_0000;
 const AT: u64 = 0x10_0000;
-/// Where a slice of doorbells is mapped, and behind it the flush registers.
+/// The address of a slice of doorbells, and behind it of the flush registers.
 const OWN: u64 = 0x2_0000_0000;
 
 impl Rig {
@@ -30,11 +30,12 @@ impl Rig {
     }
 }
 
-/// The slice of the queues here, and one of nobody.
+/// The slice of the queues here, and one without queues.
 const QUEUES: u64 = 2;
 const NOBODY: u64 = 3;
 
-/// A user queue of VMID 8 with 2 MiB of VRAM and the device's own pages, doorbells of `slice` among them.
+/// A user queue of VMID 8 with 2 MiB of VRAM and the device's own pages, doorbells of `slice` among
+/// them.
 fn rig(slice: u64) -> (Rig, Ring) {
     let mut rig = Rig::new();
     let ring = rig.ring(0, 1, 8);
@@ -43,7 +44,7 @@ fn rig(slice: u64) -> (Rig, Ring) {
     (rig, ring)
 }
 
-/// Has `words` ring the doorbell of another queue, whose write pointer lies at [`AT`].
+/// Uses `words` to ring the doorbell of another queue, whose write pointer lies at [`AT`].
 fn rings(words: impl Fn(u64, u64) -> Vec<u32>) {
     let (mut rig, mut ring) = rig(QUEUES);
     let mut other = rig.ring(0, 2, 8);
@@ -75,7 +76,8 @@ fn copies_and_fills_of_own_pages() {
     let last = rig.gpu.summary.doorbells_unattached.get();
     rig.poke(vram(AT), &[0xff; 32 << 10]);
     let pages = SLICE + 4096;
-    // From there: zeros. The copy begins and ends in memory that is not mapped, and in the middle of a dword.
+    // From there: zeros. The copy begins and ends in memory that is not mapped, and in the middle
+    // of a dword.
     rig.run(&mut ring, &copy(VA + AT, OWN, pages));
     assert!(rig.peek(vram(AT), pages).iter().all(|byte| *byte == 0));
     assert_eq!(rig.peek32(vram(AT + pages)), !0);

@@ -133,7 +133,7 @@ fn copy_data() {
     assert_eq!(rig.peek64(vram(queue.memory() + 16)), 0xabcd_0000_0001);
     rig.pm4(&mut queue, &copy(9, 5, 1, 0, at + 16));
     assert!(rig.peek64(vram(queue.memory() + 16)) <= rig.gpu.clock.now());
-    // Scratch registers are everybody's.
+    // Scratch registers are open to all.
     rig.pm4(&mut queue, &[0xc001_7900, 0x41, 99]);
     let scratch = u64::from(gc::SCRATCH_REG1.0);
     rig.pm4(&mut queue, &copy(0, 5, 0, scratch, at + 16));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Dispatches by PM4: the COMPUTE_* registers, DISPATCH_DIRECT and DISPATCH_INDIRECT, and what waits for waves.
+//! Dispatches by PM4: the COMPUTE_* registers, DISPATCH_DIRECT and DISPATCH_INDIRECT, and packets
+//! that wait for waves.
 
 use super::assembly::assemble;
 use super::compute::*;
@@ -8,7 +9,8 @@ use super::rig::*;
 use super::waves::{Waves, ARGUMENTS, CODE, RSRC1, RSRC2};
 use crate::regs::gc::{self, cp_hqd_error as error};
 
-/// DISPATCH_INITIATOR: waves; with partial groups; from group 0 whatever START says; dimensions are items.
+/// DISPATCH_INITIATOR: waves; with partial groups; from group 0 whatever START says; dimensions are
+/// items.
 const SHADER_EN: u32 = 1;
 const PARTIAL: u32 = 2;
 const FROM_0: u32 = 4;
@@ -34,7 +36,7 @@ fn numbers() -> Waves {
     w
 }
 
-/// How many items wrote their number, from the first on.
+/// The number of items that wrote their number, from the first on.
 fn written(w: &Waves) -> u64 {
     let is = |n: &u64| u64::from(w.out(4 * n)) == *n;
     let count = (1..512).take_while(is).count() as u64 + 1;
@@ -105,7 +107,7 @@ fn what_waits_for_waves() {
     let data = w.queue.data();
     w.packets(&set(0x13, RSRC2 | 1 << 15));
     w.pm4([64, 1, 1], RSRC2 | 1 << 15);
-    // The front end goes on, but not past what waits.
+    // The front end goes on, but not past a packet that waits.
     w.packets(&write(data, 1));
     w.packets(&FLUSH);
     w.packets(&write(data + 8, 1));
@@ -166,7 +168,7 @@ fn masks_are_the_drivers() {
     w.packets(&direct([1, 1, 1], SHADER_EN));
     w.run();
     assert_eq!(written(&w), 64);
-    // What a user set is there when the queue comes back, but for these.
+    // Registers that a user set are there when the queue comes back, except these.
     w.request(1);
     assert_eq!(w.mqd(23), !0);
     assert_eq!(w.mqd(8), 64);

@@ -12,7 +12,7 @@ const FLASH: Reg = MP0_SMN_C2PMSG_33;
 const BOOTLOADER: Reg = MP0_SMN_C2PMSG_35;
 const CONTROL: Reg = MP0_SMN_C2PMSG_64;
 const ALIVE: Reg = MP0_SMN_C2PMSG_81;
-/// What CP_MEC_CNTL is when both run.
+/// CP_MEC_CNTL when both run.
 const MEC_RUNS: u32 = 0;
 
 fn f32_cntl(engine: usize) -> Reg {
@@ -190,7 +190,7 @@ fn engines_need_firmware() {
         (gc::RLC_CNTL, 1),
     ] {
         assert!(psp.rig.gpu.write(reg, value).is_err());
-        // As they are they may be written.
+        // Their present values may be written.
         psp.rig.set(reg, psp.get(reg));
     }
     let clock = || {
@@ -238,7 +238,7 @@ fn engines_need_firmware() {
         ]
     );
     assert!(lines.contains(&"reg GC RLC_CNTL 0x0->0x1".to_string()));
-    // Not under an engine that runs.
+    // Not for an engine that runs.
     assert!(psp.load(53, &sample(Kind::SDMA)).is_err());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The secure OS's commands and what they are answered with.
+//! The secure OS's commands and their answers.
 
 use super::psp_rig::*;
 use super::rig::*;
@@ -67,7 +67,7 @@ fn refused_images() {
     let unaligned = psp.load_at(8, FB + 40 * MIB + 0x80, image.len() as u32);
     assert_eq!(unaligned.unwrap().status, BAD_PARAMETERS);
     assert_eq!(psp.load(8, &image).unwrap().status, 0);
-    // Where nothing is that is no status.
+    // An address without memory is no status.
     assert!(psp.load_at(8, 0x7fff_0000_0000, 0x1000).is_err());
 }
 
@@ -148,7 +148,7 @@ fn a_region_is_the_psps_alone() {
     psp.rig
         .submit(&mut ring, &copy(FB + TMR, FB + 60 * MIB, 64));
     assert!(psp.rig.drain(0).is_err());
-    // By a mapping of BAR0, which only the next command tells.
+    // By a mapping of BAR0, which only the next command notices.
     assert_eq!(psp.command(0x20, &[]).unwrap().status, 0);
     let gpu = psp.rig.gpu.clone();
     gpu.bus.trusted(TMR + 0x12_3456, 1).write(&[0]);

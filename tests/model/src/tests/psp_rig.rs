@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A board whose firmware has not come far, and what brings it further.
+//! A board whose firmware has not come far, and the steps that start it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const SYS: u32 = 0x1_0000;
 pub const SOS: u32 = 0x2_0000;
 pub const SOS_VERSION: u32 = 0x27_0085;
 
-// Where things are in VRAM.
+// Places in VRAM.
 const PRIVATE: u64 = 32 * MIB;
 const RING_AT: u64 = 33 * MIB;
 const PAGE_AT: u64 = RING_AT + 0x1000;
@@ -28,7 +28,7 @@ pub const TMR_SIZE: u32 = 8 << 20;
 /// Bytes of the ring.
 const RING_SIZE: u32 = 0x1000;
 
-/// What a command is answered with.
+/// The answer to a command.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u32,
@@ -60,7 +60,7 @@ impl Psp {
         }
     }
 
-    /// With a fault, which is there from the start.
+    /// Creates it with a fault, which is there from the start.
     pub fn with(fault: &str, start: Start) -> Psp {
         let psp = Psp::on(start);
         psp.rig.gpu.psp.add_fault(&psp.rig.gpu, fault).unwrap();
@@ -75,7 +75,7 @@ impl Psp {
         self.rig.get(reg)
     }
 
-    /// Has the bootloader take an image; what C2PMSG_35 says then.
+    /// Makes the bootloader take an image. Returns C2PMSG_35 after that.
     pub fn boot(&self, command: u32, image: &[u8]) -> Result<u32> {
         self.rig.poke(vram(PRIVATE), image);
         let gpu = &self.rig.gpu;
@@ -98,7 +98,7 @@ impl Psp {
         assert_ne!(self.get(MP0_SMN_C2PMSG_81), 0);
     }
 
-    /// Makes a ring; C2PMSG_64 without its command.
+    /// Makes a ring. Returns C2PMSG_64 without its command.
     pub fn make_ring(&mut self, at: u64, size: u32) -> Result<u32> {
         let gpu = &self.rig.gpu;
         gpu.write(MP0_SMN_C2PMSG_69, lo(at))?;
@@ -134,7 +134,7 @@ impl Psp {
         psp
     }
 
-    /// Sends the command `id`; the rest is as the driver's structures have it.
+    /// Sends the command `id`; the rest is as in the driver's structures.
     pub fn command(&mut self, id: u32, arguments: &[u32]) -> Result<Answer> {
         let mut page = vec![0u32; 256];
         page[2] = id;
@@ -151,7 +151,7 @@ impl Psp {
         self.raw(&page, &frame)
     }
 
-    /// Sends a page and a frame as they are.
+    /// Sends a page and a frame unchanged.
     pub fn raw(&mut self, page: &[u32], frame: &[u32]) -> Result<Answer> {
         let bytes = |words: &[u32]| -> Vec<u8> {
             words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -184,7 +184,7 @@ impl Psp {
         self.command(6, &[lo(at), hi(at), bytes, number])
     }
 
-    /// SETUP_TMR with any values; its status.
+    /// SETUP_TMR with any values. Returns its status.
     pub fn tmr(&mut self, at: u64, size: u32, flags: u32, physical: u64) -> Result<u32> {
         let arguments = [lo(at), hi(at), size, flags, lo(physical), hi(physical)];
         Ok(self.command(5, &arguments)?.status)

@@ -94,7 +94,7 @@ fn write_pointer_by_register() {
     rig.set_queue(&ring, sdma::GFX_RB_WPTR_HI, 0);
     rig.drain(2).unwrap();
     assert_eq!(rig.peek32(vram(AT)), 4);
-    // Back needs MINOR_PTR_UPDATE.
+    // Going back needs MINOR_PTR_UPDATE.
     rig.set_queue(&ring, sdma::GFX_RB_WPTR, 0);
     let hi = Rig::queue_reg(2, 0, sdma::GFX_RB_WPTR_HI);
     assert!(rig.gpu.write(hi, 0).is_err());
@@ -337,8 +337,8 @@ fn reset_stops_the_queues() {
 
 #[test]
 fn a_flush_waits_for_the_users_of_old_translations() {
-    // A copy runs back and forth while its pages are taken away one after the other: after the flush of a
-    // page the engine never writes to it again.
+    // A copy runs back and forth while its pages are unmapped one after the other: after the flush
+    // of a page the engine never writes to it again.
     let mut rig = Rig::new();
     let mut ring = rig.ring(0, 1, 8);
     for n in 0..8 {
@@ -393,7 +393,7 @@ fn only_a_heavyweight_flush_waits() {
     assert_eq!(rig.get(ack) & 1, 0);
 }
 
-/// COPY_LINEAR_SUBWIN with all dimensions at their largest, of what is not mapped.
+/// COPY_LINEAR_SUBWIN with all dimensions at their largest, from unmapped memory.
 const TERABYTES: [u32; 13] = [
     1 | 4 << 8 | 4 << 29,
     0,

@@ -58,13 +58,13 @@ fn hdp_flush() {
     rig.set(nbio::REMAP_HDP_MEM_FLUSH_CNTL, 0x7f000);
     rig.set(page, 0);
     assert_eq!(rig.get(page), 0);
-    // A process that maps the page reaches nothing else by it.
+    // A process that maps the page reaches nothing else through it.
     rig.set(Reg(page.0 + 2), !0);
     assert_eq!(rig.get(Reg(page.0 + 2)), 0);
     assert!(rig.gpu.write(Reg(page.0 - 1), 0).is_err());
     rig.set(nbio::GPU_HDP_FLUSH_REQ, 1 << 10);
     assert_eq!(rig.get(nbio::GPU_HDP_FLUSH_DONE), 1 << 10);
-    // Another engine's request does not take away what the first still looks for.
+    // Another engine's request does not clear the bit that the first still looks for.
     rig.set(nbio::GPU_HDP_FLUSH_REQ, 1 << 12);
     assert_eq!(rig.get(nbio::GPU_HDP_FLUSH_DONE), 1 << 10 | 1 << 12);
 }
@@ -117,7 +117,7 @@ fn registers_that_only_store() {
         assert_eq!(rig.get(reg), reset);
     }
     assert!(rig.gpu.write(gc::RLC_SERDES_CU_MASTER_BUSY, 1).is_err());
-    // What lies behind GC_CAC_IND_INDEX, and one register for each VMID.
+    // The registers behind GC_CAC_IND_INDEX, and one register for each VMID.
     for (index, value) in [(5, 1), (6, 2)] {
         rig.set(gc::GC_CAC_IND_INDEX, index);
         rig.set(gc::GC_CAC_IND_DATA, value);
@@ -182,7 +182,7 @@ fn the_state_of_everything() {
     assert_eq!(state["SDMA1_GFX_DOORBELL"], "0x10000000");
     assert_eq!(state["MEC1 pipe 1 queue 2"]["GC CP_HQD_VMID"], "0x8");
     assert!(state.get("SDMA0_GFX_DOORBELL").is_none());
-    // Looking changes nothing.
+    // The dump changes nothing.
     assert_eq!(state, crate::state::dump(&rig.gpu));
     let text = crate::control::command(&rig.gpu, "state").unwrap();
     assert_eq!(text, state.to_string());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Accesses that are retried, and what ends that.
+//! Accesses that are retried, and the events that end that.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ fn wait(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Has the queue execute `packet`, which stalls, and does `meanwhile`.
+/// Makes the queue execute `packet`, which stalls, and calls `meanwhile`.
 fn stalled(rig: &mut Rig, ring: &mut Ring, packet: &[u32], meanwhile: impl FnOnce(&mut Rig)) {
     rig.submit(ring, packet);
     let gpu = rig.gpu.clone();
@@ -68,7 +68,7 @@ fn goes_on_when_the_page_is_mapped() {
     let (mut rig, mut ring) = rig(true);
     rig.poke(vram(0x10_0000), b"as it was");
     stalled(&mut rig, &mut ring, &copy(VA + 0x1000, VA, 9), |rig| {
-        // Nothing that is to be flushed is held.
+        // Nothing holds what is to be flushed.
         rig.flush(8);
         rig.map(8, VA + 0x1000, vram(0x20_0000), 4096, RW);
     });
@@ -103,7 +103,7 @@ fn permissions_are_waited_for() {
     rig.map(8, VA + 0x1000, vram(0x20_0000), 4096, READ);
     stalled(&mut rig, &mut ring, &fence(VA + 0x1000, 7), |rig| {
         assert_eq!(rig.peek32(vram(0x20_0000)), 0);
-        // Without a flush: each try looks anew.
+        // Without a flush: each try walks the tables.
         rig.map(8, VA + 0x1000, vram(0x20_0000), 4096, RW);
     });
     assert_eq!(rig.peek32(vram(0x20_0000)), 7);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A device with some guest RAM, page tables, an interrupt ring and SDMA rings, and a driver's moves on it.
+//! A device with some guest RAM, page tables, an interrupt ring and SDMA rings, and a driver's
+//! actions on it.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub const HEAVYWEIGHT: u32 = 2;
 /// Doorbell of the interrupt ring, dword index.
 pub const IH_DOORBELL: u32 = 0x2f0;
 
-// Where things are in RAM.
+// Places in RAM.
 const IH_BASE: u64 = RAM + 0x10_0000;
 const IH_WPTR: u64 = RAM + 0x20_0000;
 
@@ -58,7 +59,7 @@ pub struct Ring {
     /// 0 GFX, n RLC n - 1.
     pub queue: usize,
     pub vmid: u8,
-    /// Where the ring is in VRAM.
+    /// The ring's place in VRAM.
     pub vram: u64,
     pub wptr: u64,
     /// Dword index.
@@ -105,7 +106,7 @@ impl Rig {
             .map(RAM, RAM_SIZE, Some((&ram_file, 0)), (true, true))
             .unwrap();
         gpu.write_config(4, &[6, 0]);
-        // In place of an eventfd a file, which eight bytes are appended to for each MSI.
+        // A file in place of an eventfd, to which eight bytes are appended for each MSI.
         let msis = rustix::fs::memfd_create("msi", MemfdFlags::CLOEXEC).unwrap();
         let msis = File::from(msis);
         gpu.msi.set(Some(msis.try_clone().unwrap()));
@@ -207,7 +208,7 @@ impl Rig {
         self.bring_up_ih(true);
     }
 
-    /// Has what a driver before may have left at work stand.
+    /// Halts the engines that a previous driver may have left at work.
     pub fn halt_engines(&self) {
         for n in 0..SDMA_ENGINES {
             let reg = sdma::F32_CNTL.of_sdma(n);
@@ -289,7 +290,7 @@ impl Rig {
         u64::from_le_bytes(self.peek(at, 8).try_into().unwrap())
     }
 
-    /// Flushes everything of `vmid` in MMHUB, and waits for who uses it.
+    /// Flushes everything of `vmid` in MMHUB, and waits for its users.
     pub fn flush(&self, vmid: u8) {
         self.flush_as(vmid, HEAVYWEIGHT);
     }
@@ -327,7 +328,7 @@ impl Rig {
         self.get(Rig::queue_reg(ring.engine, ring.queue, reg))
     }
 
-    /// Where a ring's read pointer is written back, in VRAM.
+    /// The place of a ring's read-pointer write-back, in VRAM.
     pub fn writeback(ring: &Ring) -> u64 {
         ring.vram + RING
     }
@@ -348,7 +349,7 @@ impl Rig {
             vmid,
             vram: memory,
             wptr: 0,
-            // Queue q of an engine, in a process' slice from page 4 on, as the recipe has it.
+            // Queue q of an engine, in a process' slice from page 4 on, as the recipe says.
             doorbell: 0x200
                 + 20 * engine as u32
                 + match queue {
@@ -451,7 +452,7 @@ impl Rig {
         sent - std::mem::replace(&mut self.seen, sent)
     }
 
-    /// Takes a DMA mapping away and puts it back.
+    /// Removes a DMA mapping and restores it.
     pub fn unmap_ram(&self, address: u64, size: u64) {
         self.gpu.bus.unmap(address, size);
     }

@@ -20,7 +20,7 @@ const HIQ: [u32; 3] = [2, 0, 0];
 const PASID: u32 = 0x8000;
 const FENCE: u64 = 0x800;
 
-/// The schedulers and where they put things.
+/// The schedulers and their memory.
 struct Schedulers {
     rig: Rig,
     kiq: Compute,
@@ -118,7 +118,7 @@ impl Schedulers {
         words
     }
 
-    /// Has `queue` hang with a packet to do.
+    /// Makes `queue` hang with a packet to execute.
     fn hang(&mut self, queue: &mut Compute) {
         self.rig.gpu.cp.hang_queues(1, Hang::Whole);
         let packet = write(queue.data(), 1);
@@ -179,7 +179,7 @@ const ALL_DYNAMIC: u32 = 3 << 4;
 fn a_runlist_that_fits() {
     let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
     let mut queues = [it.queue(8, false), it.queue(8, true), it.queue(9, false)];
-    // One has work before it is there.
+    // One has work before it is mapped.
     let to = queues[2].data();
     it.rig.put(&mut queues[2], &release(to, 3, 0x33));
     let list = it.list(&[(8, &queues[..2]), (9, &queues[2..])], false);
@@ -207,7 +207,7 @@ fn a_runlist_that_fits() {
     assert_eq!(it.rig.get(osssys::IH_VMID_2_LUT), 0);
     assert_eq!(it.rig.mqd_dword(&queues[0], 138), 5);
     assert_eq!(it.rig.mqd_dword(&queues[1], 96), 1);
-    // With nothing mapped doorbells are nobody's; what they were for is done at the next turn.
+    // Without mapped queues doorbells belong to no queue; the next turn does their work.
     let packet = write(queues[0].data(), 2);
     it.rig.put(&mut queues[0], &packet);
     it.rig.knock(&queues[0]);
@@ -325,8 +325,8 @@ fn work_is_fair(processes: u8, queues: usize) {
             .collect()
     };
     eventually("a turn of each", || counts(&it).iter().all(|&n| n > 0));
-    // Turns last a time, and how much is done in one is a matter of the host's other work: shares that are not yet alike
-    // become so, unless there is no fairness.
+    // Turns last some time, and the work done in one depends on the host's other load: shares that
+    // are not yet alike become so, unless there is no fairness.
     std::thread::sleep(Duration::from_secs(2));
     eventually("alike shares", || {
         let counts = counts(&it);
@@ -366,12 +366,12 @@ fn a_hung_queue_is_named_and_abandoned() {
     });
     // The latency is 100 ms, of which the first tick had begun.
     assert!(begin.elapsed() >= Duration::from_millis(50));
-    // The firmware says that all is well.
+    // The firmware reports success.
     eventually("the fence", || {
         it.rig.settle().unwrap();
         it.fence() == 1
     });
-    // The other is off; the driver looks for this one.
+    // The other is off; the driver searches for this one.
     let active: Vec<u32> = (0..4)
         .filter(|&queue| {
             it.rig.select([1, 0, queue]);
@@ -408,7 +408,7 @@ fn a_hung_queue_is_named_and_abandoned() {
     assert_eq!(it.rig.peek32(vram(queues[1].memory())), 0);
 }
 
-/// The driver has to look for a queue that was abandoned, and it keeps its VMID.
+/// The driver has to search for a queue that was abandoned, and it keeps its VMID.
 #[test]
 fn no_list_beside_an_abandoned_queue() {
     let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);

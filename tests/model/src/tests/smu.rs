@@ -19,7 +19,7 @@ const FLAGS: u32 = 0x03b1_0024;
 const COMMAND: u64 = 4;
 const BAR2: u64 = 0x18;
 
-/// Sends a message: its answer, and what is in the argument then.
+/// Sends a message. Returns its answer, and the argument after it.
 fn send(psp: &Psp, message: u32, argument: u32) -> (u32, u32) {
     psp.rig.set(ANSWER, 0);
     psp.rig.set(MP1_SMN_C2PMSG_82, argument);
@@ -33,7 +33,7 @@ fn flags(psp: &Psp) -> u32 {
     psp.get(nbio::PCIE_DATA2)
 }
 
-/// With the table's address told, and a table there.
+/// With the table's address set, and a table there.
 fn with_table() -> Psp {
     let psp = Psp::on(Start::Warm);
     assert_eq!(send(&psp, 0xf, hi(FB + TABLE)).0, 1);
@@ -174,7 +174,7 @@ fn features_end_before_it_unloads() {
     for message in [0x14, 7, 0x27, 0x43, 8, 0x24] {
         assert_eq!(send(&psp, message, 0).0, 1);
     }
-    // Nor does it if it was told and did not do it.
+    // Nor if it was told and did not do it.
     let psp = Psp::with("smu=8:0xff", Start::Dirty);
     assert_eq!(send(&psp, 8, 0).0, 0xff);
     assert_eq!(send(&psp, 0x24, 0).0, 1);
@@ -184,7 +184,7 @@ fn features_end_before_it_unloads() {
 fn what_a_driver_has_left_on() {
     let mut psp = Psp::on(Start::Dirty);
     assert_eq!(send(&psp, 0xd, 0), (1, 0x33_003f));
-    // The ring of before goes.
+    // The previous ring goes.
     psp.rig.set(mp0::MP0_SMN_C2PMSG_64, 3 << 16);
     assert!(psp.step().unwrap());
     psp.good_ring();
@@ -214,7 +214,7 @@ fn clocks() {
     assert_eq!(send(&psp, 0x1d, 0), (1, 1700));
 }
 
-/// What it measures, after telling the board's sensors.
+/// Its measurements, after setting the board's sensors.
 fn measure(psp: &Psp, sensors: &str) -> Vec<u8> {
     crate::control::command(&psp.rig.gpu, &format!("sensors {sensors}")).unwrap();
     assert_eq!(send(psp, 0x13, 4).0, 1);
@@ -243,7 +243,7 @@ fn measurements() {
     assert_eq!(send(&psp, 7, 0).0, 1);
     assert_eq!(word(&measure(&psp, "default"), 0), 500);
     assert_eq!(word(&measure(&psp, "sclk=900"), 0), 900);
-    // The trace of what drivers did is not filled by it.
+    // It does not fill the trace of drivers' actions.
     assert!(!psp.trace().iter().any(|line| line.contains("smu 0x13")));
     assert_eq!(psp.rig.gpu.summary.smu_measurements.get(), 5);
 }
@@ -297,7 +297,7 @@ fn tables_that_it_does_not_give() {
         .unwrap();
     assert_eq!(send(&psp, 0x13, 4).0, 0xfc);
     psp.rig.gpu.psp.add_fault(&psp.rig.gpu, "none").unwrap();
-    // Where nothing is it writes to nothing, and the run ends.
+    // At an address without memory it writes to nothing, and the run ends.
     assert_eq!(send(&psp, 0xf, 0x7fff).0, 1);
     psp.rig.set(ANSWER, 0);
     psp.rig.set(MP1_SMN_C2PMSG_82, 4);
@@ -356,7 +356,7 @@ fn a_reset_of_the_whole() {
     assert_eq!(psp.get(nbio::BIOS_SCRATCH_7), 1 << 9);
     assert_eq!(psp.get(mp0::MP0_SMN_C2PMSG_35), READY);
     psp.rig.poke(vram(TMR), &[0]);
-    // Who does not post leaves what says that somebody has.
+    // A board that does not post itself leaves the mark that it was posted.
     for before in [0, 1 << 9] {
         let psp = Psp::with("no-post", Start::Warm);
         psp.rig.set(nbio::BIOS_SCRATCH_7, before);

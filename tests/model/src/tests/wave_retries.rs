@@ -48,14 +48,14 @@ fn waves(kernel: &str, dims: [u32; 3], config: u32) -> Waves {
     w
 }
 
-/// Gives the waves turns until their accesses have been tried again some times more.
+/// Steps the waves until their accesses have been retried some times more.
 fn wait(w: &mut Waves) {
     let before = w.rig.gpu.summary.retry_faults.get();
     w.run();
     assert!(w.rig.gpu.summary.retry_faults.get() > before + 3);
 }
 
-/// Gives them the page.
+/// Maps the page for them.
 fn give(w: &mut Waves) {
     let page = w.rig.alloc(4096);
     w.words(page, &[11, 12, 13]);

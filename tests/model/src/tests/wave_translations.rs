@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What waves keep of translations: all that the hub has, and nothing that it has not.
+//! Translations kept by waves: all that the hub has, and none that it has not.
 
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use crate::regs::gc::{self, vm_invalidate_eng0_req as req};
 
 /// A page that moves.
 const PAGE: u64 = 0x6300_0000_0000;
-/// FLUSH_TYPE of an invalidation that does not wait for who has a translation.
+/// FLUSH_TYPE of an invalidation that does not wait for users of a translation.
 const LEGACY: u32 = 0;
-/// Counts in the page, at its beginning by lanes in order and behind that by lanes apart, by stores and by atomics, until there is something at OUT.
+/// Counts in the page, at its beginning by lanes in order and behind that by lanes apart, by stores
+/// and by atomics, until the word at OUT is not zero.
 const COUNT: &str = "
 	s_load_dwordx4 s[4:7], s[0:1], 0x0
 	v_lshlrev_b32 v1, 2, v0
@@ -35,7 +36,8 @@ again:
 	s_endpgm
 ";
 
-/// Lanes store, add to and load what is 64 KiB from the next one's; twice, as the first ones have translations found.
+/// Lanes store, add to and load words that are 64 KiB apart; twice, so that the second time
+/// translations are found.
 const FAR: &str = "
 	s_load_dwordx4 s[4:7], s[0:1], 0x0
 	v_lshlrev_b32 v1, 2, v0
@@ -102,7 +104,7 @@ fn they_stay_until_a_flush() {
         assert_eq!(counts(&w, next), [0; 3]);
         flush(&w, VMID, kind);
         if kind == LEGACY {
-            // Who has a translation goes on with it, for one access.
+            // A client that has a translation goes on with it, for one access.
             goes_on(&w, next);
         }
         let last = counts(&w, page);
@@ -158,7 +160,7 @@ fn lanes_in_large_and_small_pages() {
     assert_eq!(w.rig.gpu.summary.faults.get(), 0);
 }
 
-/// How long accesses take, all of the way. Run with --ignored --nocapture, and --release.
+/// The duration of accesses, end to end. Run with --ignored --nocapture, and --release.
 #[test]
 #[ignore = "a measurement"]
 fn accesses() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Waves that leave their queue and come back, and what else the trap handler is for.
+//! Waves that leave their queue and come back, and other uses of the trap handler.
 
 use super::assembly::assemble;
 use super::compute::*;
@@ -12,10 +12,10 @@ use crate::sq::pool::Worker;
 use crate::tlb::Scope;
 
 pub const VMID: u8 = 8;
-/// Where things are in the queue's address space.
+/// Addresses in the queue's address space.
 pub const CODE: u64 = 0x6100_0000_0000;
 pub const OUT: u64 = 0x6200_0000_0000;
-/// Behind what five groups of asm/patterns.s write.
+/// Behind the results of five groups of asm/patterns.s.
 pub const ARGUMENTS: u64 = OUT + 0xe00;
 const AREA: u64 = 0x6400_0000_0000;
 const HANDLER: u64 = 0xffff_ffff_ffbf_0000;
@@ -52,7 +52,7 @@ impl Waves {
         Waves::on(aql, AREA_SIZE)
     }
 
-    /// A queue with a trap handler and so large a save area, which is not loaded yet.
+    /// A queue with a trap handler and a save area of that size, which is not loaded yet.
     fn on(aql: bool, size: u64) -> Waves {
         let mut rig = Rig::new();
         rig.start_mecs();
@@ -108,7 +108,7 @@ impl Waves {
         }
     }
 
-    /// Code in place of that before.
+    /// Replaces the code.
     pub fn kernel(&self, code: &[u32]) {
         self.words(self.code + 256, code);
         for (at, word) in [
@@ -147,7 +147,7 @@ impl Waves {
         self.rig.knock(&self.queue);
     }
 
-    /// Gives the front end and the waves some turns.
+    /// Steps the front end and the waves a few times.
     pub fn run(&mut self) {
         for _ in 0..300 {
             self.worker.step(&self.rig.gpu.sq, &self.rig.gpu).unwrap();
@@ -187,14 +187,15 @@ impl Waves {
         self.words(self.out, words);
     }
 
-    /// Lets the waves of asm/patterns.s come to their end.
+    /// Lets the waves of asm/patterns.s end.
     pub fn release(&mut self) {
         self.words_out(&[1]);
         self.run();
     }
 }
 
-/// The COMPUTE_* registers for groups of 64 items with the code at `pc`, and the dispatch of `dims` items.
+/// The COMPUTE_* registers for groups of 64 items with the code at `pc`, and the dispatch of `dims`
+/// items.
 pub fn dispatch(pc: u64, dims: [u32; 3], rsrc2: u32, arguments: u64) -> Vec<u32> {
     let pgm = pc >> 8;
     let mut words = vec![0xc003_7602, 0x207, 64, 1, 1];
@@ -206,7 +207,7 @@ pub fn dispatch(pc: u64, dims: [u32; 3], rsrc2: u32, arguments: u64) -> Vec<u32>
     words
 }
 
-/// What asm/patterns.s makes of an item.
+/// The result of asm/patterns.s for an item.
 fn pattern(item: u32) -> u32 {
     let masked = if 0x1234u64 >> (item % 64) & 1 == 1 {
         0x5000 + item
@@ -309,13 +310,14 @@ fn waves_are_only_in_memory() {
         [stack(3), stack(4)].map(|word| word >> 15),
         [1 << 2, 1 << 1]
     );
-    // The second wave is below. Its accumulation VGPR 0, of lane 5; its group's number and its own are in TTMPs.
+    // The second wave is below. Its accumulation VGPR 0, of lane 5; its group's number and its own
+    // are in TTMPs.
     let record = w.area + u64::from(STACK);
     let at = record + 8 * 256 + 5 * 4;
     assert_eq!(w.rig.peek32(vram(at)), 0x7000 + 64 + 5);
     let ttmp = |n: u64| w.rig.peek32(vram(record + 16 * 256 + 448 + 64 + 4 * n));
     assert_eq!([6, 8, 11].map(ttmp), [0, 0, 1 | 1 << 6]);
-    // It stands at its barrier, and has not been there.
+    // It stands at its barrier, and has not passed it.
     let pc = w.rig.peek32(vram(record + 16 * 256 + 448 + 4));
     assert_eq!(
         w.rig.peek32(vram(w.code + u64::from(pc - lo(CODE)))),
@@ -329,7 +331,7 @@ fn waves_are_only_in_memory() {
     assert_eq!(w.signal(), -1);
 }
 
-/// A queue with a launch of five groups, of which one CU has two at a time.
+/// A queue with a launch of five groups, of which a CU has room for two at a time.
 fn launched_in_part() -> Waves {
     let mut w = Waves::new(true);
     w.kernel(&assemble(include_str!("asm/patterns.s")));
@@ -439,7 +441,7 @@ fn traps() {
     w.run();
     // Three waves.
     assert_eq!(w.out(COUNTS - OUT + 3 * 4), 9);
-    // Without a handler it is nothing.
+    // Without a handler a trap does nothing.
     w.pm4([64, 1, 1], RSRC2);
     w.run();
     assert_eq!(w.out(COUNTS - OUT + 3 * 4), 9);
@@ -460,7 +462,7 @@ fn what_is_no_instruction() {
     assert_eq!(w.rig.gpu.summary.sq_saved.get(), 1);
     w.load();
     w.request(2);
-    // Without a handler SQ tells: encoding 2, type 1.
+    // Without a handler SQ reports it: encoding 2, type 1.
     w.load();
     w.pm4([64, 1, 1], RSRC2);
     let packet = release(w.queue.data(), 1, 5);

@@ -116,7 +116,11 @@ fn check(case: &Box3) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 96,
+        failure_persistence: None,
+        ..Default::default()
+    })]
     #[test]
     fn random_boxes(case in boxes()) {
         check(&case);

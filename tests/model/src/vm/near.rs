@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The near way to memory, of a client that keeps translations: the waves' data.
+//! The fast path to memory, for a client that keeps translations: the waves' data.
 
 use super::Vm;
 use crate::error::Result;
@@ -15,19 +15,19 @@ const PAGE: u64 = 1 << PAGE_SHIFT;
 impl<'a> Vm<'a> {
     /// The same, for a client with many accesses that keeps translations itself.
     pub fn keeping(self) -> Vm<'a> {
-        // Apertures come before the tables of VMID 0, so that nothing is kept of it.
+        // Apertures come before the tables of VMID 0, so nothing of it is kept.
         let utcl1 = (self.vmid != 0).then(Utcl1::new);
         Vm { utcl1, ..self }
     }
 
-    /// Has the summary count what was found among what is kept.
+    /// Adds the lookups that found a kept translation to the summary.
     pub fn count_hits(&self) {
         if let Some(utcl1) = &self.utcl1 {
             self.gpu.summary.tlb_hits.add(utcl1.take_hits());
         }
     }
 
-    /// By the hub.
+    /// Translates by the hub.
     pub(super) fn translate_far(
         &self,
         view: &View<'_>,
@@ -39,7 +39,7 @@ impl<'a> Vm<'a> {
         hub.translate(self.gpu, view, self.vmid, va, len, access)
     }
 
-    /// By what is kept, or by the hub, of which the translation is kept then.
+    /// Translates by the kept translations, or by the hub, whose translation is kept then.
     pub(super) fn translate_near(
         &self,
         utcl1: &Utcl1,
@@ -49,7 +49,7 @@ impl<'a> Vm<'a> {
         access: Access,
     ) -> Result<Run> {
         let hub = self.gpu.hub(self.hub);
-        // Before anything is looked up: what is removed meanwhile counts as removed after it.
+        // Before any lookup: a removal meanwhile counts as later than it.
         let generation = hub.generation(self.vmid);
         if let Some(phys) = kept(utcl1, generation, va, len, access) {
             let target = Target::Memory(phys);
@@ -64,8 +64,9 @@ impl<'a> Vm<'a> {
         Ok(run)
     }
 
-    /// Gives `step` memory of at least `size` bytes for each lane of `lanes`, in order, at the lane's address in `at`, until one's is not to be had
-    /// without more ado: it is the first of those that are returned. All of it is under one hold of the translations.
+    /// Calls `step` with memory of at least `size` bytes for each lane of `lanes`, in order, at the
+    /// lane's address in `at`, until one is not directly accessible: it is the first of the
+    /// returned lanes. All of it is under one hold of the translations.
     pub fn each_lane(
         &self,
         at: &[u64],
@@ -80,7 +81,7 @@ impl<'a> Vm<'a> {
         let _held = self.gpu.hub(self.hub).hold();
         let view = self.gpu.bus.view();
         let mut left = lanes;
-        // Where the lane before was.
+        // The stretch of the previous lane.
         let mut last: Option<Stretch<'_>> = None;
         while left != 0 {
             let lane = left.trailing_zeros() as usize;
@@ -100,7 +101,7 @@ impl<'a> Vm<'a> {
         0
     }
 
-    /// The memory around `va`, if there is some of which the hub has the translation.
+    /// The memory around `va`, if there is some for which the hub has the translation.
     fn stretch<'v>(
         &self,
         utcl1: &Utcl1,
@@ -131,7 +132,7 @@ impl<'a> Vm<'a> {
                 return Some(Stretch { first, span });
             }
         }
-        // Of other memory the device itself may be a part.
+        // Other memory may contain a part of the device itself.
         let first = va & !(PAGE - 1);
         let phys = leaf.base.plus(first & (size - 1));
         if self.gpu.bus.own(phys).is_some() {
@@ -142,7 +143,7 @@ impl<'a> Vm<'a> {
     }
 }
 
-/// A stretch of an address space that is in one piece.
+/// A contiguous stretch of an address space.
 #[derive(Clone, Copy)]
 struct Stretch<'a> {
     first: u64,
@@ -150,7 +151,7 @@ struct Stretch<'a> {
 }
 
 impl<'a> Stretch<'a> {
-    /// What is at `va`, if that are at least `size` bytes.
+    /// The memory at `va`, if it has at least `size` bytes.
     fn at(&self, va: u64, size: usize) -> Option<Span<'a>> {
         let last = self.span.len().checked_sub(size)? as u64;
         let offset = va.wrapping_sub(self.first);
@@ -158,7 +159,8 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Where `len` bytes at `va` are if a translation is kept that all of them are in, and that allows the access.
+/// The place of `len` bytes at `va`, if a kept translation covers all of them and allows the
+/// access.
 fn kept(utcl1: &Utcl1, generation: u64, va: u64, len: u64, access: Access) -> Option<Phys> {
     let leaf = utcl1.lookup(generation, va, len)?;
     let offset = va & ((1 << leaf.log2) - 1);

@@ -45,7 +45,7 @@ impl Body for Sop1 {
             wave.set_pair(dst, value);
             wave.scc = value != 0;
         };
-        // For what finds nothing.
+        // For searches that find nothing.
         let or_none = |found: u32, none: bool| if none { !0 } else { found };
         match inst.op {
             0 => wave.sgpr[dst] = wave.scalar32(src),
@@ -166,7 +166,8 @@ fn wave_index(inst: &Inst) -> usize {
     }
 }
 
-/// The number of an SGPR, or TTMP, with M0 added. None: one of the four SGPRs that are allocated and have no name.
+/// The number of an SGPR, or TTMP, with M0 added. None: one of the four SGPRs that are allocated
+/// and have no name.
 fn moved(wave: &Wave, number: usize, wide: bool) -> Result<Option<usize>, Reason> {
     let to = number.wrapping_add(wave.sgpr[sgpr::M0] as usize);
     let last = to.wrapping_add(usize::from(wide));
@@ -181,7 +182,7 @@ fn moved(wave: &Wave, number: usize, wide: bool) -> Result<Option<usize>, Reason
     }
 }
 
-/// Of a relative move.
+/// The error of a relative move.
 const OUTSIDE: Reason = Reason::Register("behind M0");
 
 /// All bits of each group of four in which one is set.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Sums with carries in masks, and the choice by a mask.
+//! Sums with carries in masks, and selection by a mask.
 
 use super::{Form, Spec};
 use crate::decode::{Inst, Kind};
@@ -11,7 +11,7 @@ const ADD: u8 = 0;
 const SUB: u8 = 1;
 const SUBREV: u8 = 2;
 
-/// The sum or difference; whether a carry comes in from the mask in source 2.
+/// The sum or difference; with `IN` a carry comes in from the mask in source 2.
 struct Sum<const OP: u8, const IN: bool>;
 
 impl<const OP: u8, const IN: bool> Body for Sum<OP, IN> {

@@ -66,7 +66,7 @@ fn spec<T: Test + 'static>(name: &'static str, x: bool) -> Spec {
     }
 }
 
-/// What integers and floats are compared as.
+/// The type in which integers and floats are compared.
 trait Compared: Ty {
     fn order(self, other: Self) -> Option<Ordering>;
 }
@@ -90,7 +90,8 @@ impl Compared for f16 {
     }
 }
 
-/// Of the three bits less, equal, greater the condition has those that make it true; bit 3 is for NaNs.
+/// A condition as a set of the three bits less, equal, greater that make it true; bit 3 is for
+/// NaNs.
 struct Condition<T, const C: u32>(PhantomData<T>);
 
 impl<T: Compared, const C: u32> Test for Condition<T, C> {
@@ -148,7 +149,8 @@ class_test!(f64, 51);
 
 /// The VOPC instruction with that opcode.
 pub fn vopc(op: u32) -> Option<Spec> {
-    // Sixteen conditions of floats, eight of integers (signed, then unsigned); then the same for v_cmpx.
+    // Sixteen conditions of floats, eight of integers (signed, then unsigned); then the same for
+    // v_cmpx.
     let x = op & 0x10 != 0;
     let number = op & 0xf;
     let integer = number & 7;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Vector instructions between lanes and scalars, and those that are like no other.
+//! Vector instructions between lanes and scalars, and other special ones.
 
 use super::{Form, Spec};
 use crate::decode::{Inst, Kind, Src};

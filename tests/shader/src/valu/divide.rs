@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The steps of a division (scale, fused steps, fix up), and the multiplications with a mask as second result.
+//! The steps of a division (scale, fused steps, fix up), and the multiplications with a mask as
+//! second result.
 
 use super::{fetch, lane, Form, Spec};
 use crate::decode::{Inst, Kind, Src};
@@ -25,9 +26,12 @@ fn power64(e: i32) -> f64 {
 }
 
 macro_rules! scale {
-    ($name:ident, $ty:ty, $exponent:ident, $power:ident, $far:literal, $by:literal, $small:literal) => {
-        /// `s` scaled so that the quotient of `num` and `den` neither overflows nor becomes denormal on the way, and
-        /// whether the quotient has to be scaled back.
+    (
+        $name:ident, $ty:ty, $exponent:ident, $power:ident, $far:literal, $by:literal,
+        $small:literal
+    ) => {
+        /// `s` scaled so that the quotient of `num` and `den` neither overflows nor becomes
+        /// denormal on the way, and whether the quotient has to be scaled back.
         fn $name(s: $ty, den: $ty, num: $ty) -> ($ty, bool) {
             let is_den = s.to_bits() == den.to_bits();
             let is_num = s.to_bits() == num.to_bits();
@@ -63,7 +67,7 @@ macro_rules! scale {
 scale!(scaled32, f32, exponent32, power32, 96, 64, 23);
 scale!(scaled64, f64, exponent64, power64, 768, 128, 53);
 
-/// A function of three sources that gives a value and a bit.
+/// A function of three sources with a value and a bit as result.
 trait WithMask {
     type A: super::types::Ty;
     type B: super::types::Ty;
@@ -98,7 +102,7 @@ impl<T: WithMask> Body for Lanes<T> {
     }
 }
 
-/// A [`WithMask`], by its lane.
+/// Defines a [`WithMask`] by its function of a lane.
 macro_rules! with_mask {
     ($name:ident, ($a:ident: $ta:ty, $b:ident: $tb:ty, $c:ident: $tc:ty) => $lane:expr) => {
         struct $name;
@@ -141,7 +145,7 @@ impl Body for MadU {
         let (c_lo, c_hi) = (&wave.rows[c].0, &wave.rows[c + 1].0);
         let (mut lo, mut hi) = (Row::ZERO, Row::ZERO);
         let mut bits = [0; LANES];
-        // In dwords, of which vectors hold twice as many as of their pairs.
+        // In dwords: vectors hold twice as many of them as of pairs.
         for n in 0..LANES {
             let product = a[n].wrapping_mul(b[n]);
             let product_hi = (u64::from(a[n]) * u64::from(b[n]) >> 32) as u32;
@@ -172,9 +176,11 @@ pub fn mad_i64_i32() -> Spec {
     Spec::of::<Lanes<MadI>>("v_mad_i64_i32", Form::CarryOut, 3, MAD)
 }
 
-/// a * b + c, times 2^e, rounded once: the product is scaled before the sum where that loses nothing.
+/// a * b + c, times 2^e, rounded once: the product is scaled before the sum where that loses
+/// nothing.
 fn fma_scaled32(a: f32, b: f32, c: f32, e: i32) -> f32 {
-    // A product of two f32 is exact in f64, and so is the sum but for its last bits, whose loss is made odd.
+    // A product of two f32 is exact in f64, and so is the sum except for its last bits, whose loss
+    // is made odd.
     let product = f64::from(a) * f64::from(b);
     let sum = product + f64::from(c);
     let lost = {
@@ -194,7 +200,8 @@ fn fma_scaled32(a: f32, b: f32, c: f32, e: i32) -> f32 {
     (odd * power64(e)) as f32
 }
 
-/// As [`fma_scaled32`]. Scaling down rounds again only if the result is denormal, where the sum is redone exactly.
+/// As [`fma_scaled32`]. Scaling down rounds again only if the result is denormal, where the sum is
+/// redone exactly.
 #[inline(always)]
 fn fma_scaled64(a: f64, b: f64, c: f64, e: i32) -> f64 {
     let sum = a.mul_add(b, c);
@@ -272,7 +279,7 @@ pub fn fmas64() -> Spec {
 
 macro_rules! fixup {
     ($name:ident, $ty:ty) => {
-        /// The quotient `q` of `num` and `den`, with its sign, and what it is where there is nothing to compute.
+        /// The quotient `q` of `num` and `den`, with its sign, or the result of the special cases.
         pub fn $name(q: $ty, den: $ty, num: $ty) -> $ty {
             let sign = den.is_sign_negative() ^ num.is_sign_negative();
             let signed = |value: $ty| if sign { -value } else { value };

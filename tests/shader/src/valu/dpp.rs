@@ -7,7 +7,7 @@ use crate::decode::bits;
 use crate::simd::{permuted_row, Build};
 use crate::wave::{mask_row, Row, LANES};
 
-/// Lanes of a row, as DPP has them.
+/// Lanes of a row in DPP.
 const ROW: usize = 16;
 
 /// A permutation of the first source's lanes.
@@ -20,7 +20,7 @@ pub struct Dpp {
 }
 
 impl Dpp {
-    /// From its dword. None: a reserved control.
+    /// Decodes its dword. None: a reserved control.
     pub fn of(word: u32) -> Option<Dpp> {
         let control = bits(word, 16, 8);
         let known = matches!(
@@ -57,7 +57,7 @@ impl Dpp {
         }
     }
 
-    /// What of it does not depend on the wave.
+    /// The part of it that does not depend on the wave.
     pub fn moves(self) -> Moves {
         let mut moves = Moves {
             from: Row::ZERO,
@@ -84,9 +84,9 @@ impl Dpp {
 pub struct Moves {
     /// The lane that each reads, if there is one.
     from: Row,
-    /// The lanes for which there is.
+    /// The lanes that have one.
     some: u64,
-    /// It is of the same row.
+    /// It is in the same row.
     within: bool,
     /// The lanes of the rows and banks that are written.
     there: u64,
@@ -114,7 +114,8 @@ impl Moves {
         self.there & reads & exec
     }
 
-    /// What lanes read of `row`: where there is nothing to read and lanes are written nevertheless, 0.
+    /// The value of `row` that each lane reads; 0 where there is nothing to read and the lane is
+    /// written nevertheless.
     #[inline(always)]
     pub fn permute(&self, build: impl Build, row: &Row, reading: u64) -> Row {
         let mut out = if self.within {

@@ -11,7 +11,7 @@ use super::{Form, Spec};
 use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Words};
 use crate::wave::sgpr;
 
-/// Source codes that say there is a second dword.
+/// Source codes that announce a second dword.
 const SDWA: u32 = 249;
 const DPP: u32 = 250;
 const VCC: u8 = sgpr::VCC as u8;
@@ -60,7 +60,7 @@ fn second_source(inst: &mut Inst, kind: Kind, words: Words) -> Decoded<Src> {
     inst.source(number + 256, kind, None)
 }
 
-/// What the form adds in the encodings of 32 bits: VCC is the mask.
+/// Adds the form's implied operands in the encodings of 32 bits: VCC is the mask.
 fn implied(inst: &mut Inst, spec: &Spec) {
     match spec.form {
         Form::Accumulate => inst.src[2] = Src::V(inst.dst),
@@ -132,7 +132,7 @@ pub fn vopc(words: Words) -> Decoded<Inst> {
     changes.apply(inst, &spec)
 }
 
-/// The instruction that a VOP3 opcode is.
+/// The instruction of a VOP3 opcode.
 pub fn vop3_spec(op: u32) -> Option<Spec> {
     match op {
         0..0x100 => compares(op),

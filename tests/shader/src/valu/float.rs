@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Floating point that the host has no single operation for.
+//! Floating-point functions without a single operation of the host.
 //!
-//! Where the bits of an approximation are not public (reciprocals, roots, exponentials, sines) results are the
-//! correctly rounded ones.
+//! Where the bits of an approximation are not public (reciprocals, roots, exponentials, sines)
+//! results are the correctly rounded ones.
 
 use half::f16;
 
@@ -30,7 +30,7 @@ const TWO_OVER_PI: [u64; 20] = [
     0xf0cf_bc20_9af4_361d,
 ];
 
-/// `a` where that holds, otherwise `b`. An `if` would be made a branch.
+/// `a` if `holds`, otherwise `b`. An `if` would become a branch.
 #[inline(always)]
 pub fn select32(holds: bool, a: u32, b: u32) -> u32 {
     let mask = 0u32.wrapping_sub(holds.into());
@@ -110,7 +110,7 @@ pub fn max16(a: f16, b: f16) -> f16 {
     chosen16(more & !is_nan16(a) | is_nan16(b), a, b)
 }
 
-/// A number that is as much less or more than another one's as the half is, -0 less than +0.
+/// A number with the order of the half, -0 less than +0.
 #[inline(always)]
 fn order16(a: f16) -> i16 {
     let bits = a.to_bits() as i16;
@@ -122,7 +122,7 @@ fn is_nan16(a: f16) -> bool {
     a.to_bits() & 0x7fff > 0x7c00
 }
 
-/// The first or the second one; a NaN is made quiet.
+/// The first or the second one; a NaN becomes quiet.
 #[inline(always)]
 fn chosen16(first: bool, a: f16, b: f16) -> f16 {
     let chosen = if first { a } else { b };
@@ -195,7 +195,7 @@ pub fn ldexp64(mut a: f64, e: i32) -> f64 {
     a * power(e)
 }
 
-/// The exponent of `a` as a mantissa in [0.5, 1) would have it; 0 for zero, infinity and NaN.
+/// The exponent of `a` for a mantissa in [0.5, 1); 0 for zero, infinity and NaN.
 pub fn frexp_exponent(a: f64) -> i32 {
     if a == 0.0 || !a.is_finite() {
         return 0;
@@ -224,8 +224,8 @@ pub fn cos_turns(a: f64) -> f64 {
     ((a - a.trunc()) * std::f64::consts::TAU).cos()
 }
 
-/// 53 bits of 2 / pi, from 53 times the segment number on and further for a large exponent of `a`, in their place
-/// (v_trig_preop_f64).
+/// 53 bits of 2 / pi, from 53 times the segment number on and further for a large exponent of `a`,
+/// in their place (v_trig_preop_f64).
 pub fn trig_preop(a: f64, segment: u32) -> f64 {
     let exponent = (a.to_bits() >> 52 & 0x7ff) as i32;
     let mut shift = (segment & 0x1f) as i32 * 53;
@@ -248,8 +248,8 @@ pub fn trig_preop(a: f64, segment: u32) -> f64 {
     ldexp64(bits as f64, scale)
 }
 
-/// Bit number of the class of a float, as v_cmp_class has them: signalling NaN, quiet NaN, -infinity, -normal,
-/// -denormal, -0, +0, +denormal, +normal, +infinity.
+/// Bit number of the class of a float, in the order of v_cmp_class: signalling NaN, quiet NaN,
+/// -infinity, -normal, -denormal, -0, +0, +denormal, +normal, +infinity.
 #[inline(always)]
 pub fn class(category: std::num::FpCategory, negative: bool, quiet: bool) -> u32 {
     use std::num::FpCategory::*;

@@ -31,13 +31,13 @@ impl Widen for f16 {
     }
 }
 
-/// The nearest f16, the even one of two. A NaN stays one, and becomes quiet.
+/// The nearest f16, ties to even. A NaN stays one, and becomes quiet.
 #[inline(always)]
 pub fn narrow(value: f32) -> f16 {
     /// From an exponent of f32 to the same of f16, in its place.
     const REBIAS: u32 = (127 - 15) << 23;
     const INFINITY: u32 = 0x7f80_0000;
-    /// The least that is infinite as f16 whatever is rounded, and the least that is normal.
+    /// The least that is infinite as f16 in any rounding, and the least that is normal.
     const LARGE: u32 = (127 + 16) << 23;
     const NORMAL: u32 = (127 - 14) << 23;
     /// Added to a denormal, it leaves that in its lowest bits, rounded.
@@ -61,18 +61,21 @@ pub fn fma(a: f16, b: f16, c: f16) -> f16 {
     narrow(fma_to_odd(a.widen(), b.widen(), c.widen()))
 }
 
-/// a * b + c of what halves are as floats, rounded to odd: of the two floats around a sum that none of them is, it is the one with an odd last bit.
+/// a * b + c of halves as floats, rounded to odd: if the sum lies between two floats, it is the one
+/// with an odd last bit.
 ///
-/// [`narrow`] of it is the half nearest the exact sum. A float has more than two bits beyond those of a half, so that no odd one is a half or half way
-/// between two, and what is nearest the sum is nearest its odd neighbour, too.
+/// [`narrow`] of it is the half nearest the exact sum. A float has more than two bits beyond those
+/// of a half, so no odd one is a half or half way between two, and the half nearest the sum is also
+/// nearest its odd neighbour.
 #[inline(always)]
 pub fn fma_to_odd(a: f32, b: f32, c: f32) -> f32 {
-    // Products have 22 bits, and no exponent that f32 lacks: they are exact. So is what the sum has lost.
+    // Products have 22 bits, and no exponent that f32 lacks: they are exact. So is the rounding
+    // error of the sum.
     let product = a * b;
     let sum = product + c;
     let part = sum - product;
     let lost = (product - (sum - part)) + (c - part);
-    // Neither holds for a NaN, which is what is lost of an infinity.
+    // Neither holds for a NaN, which is the rounding error of an infinity.
     let inexact = u32::from((lost < 0.0) | (lost > 0.0));
     // The neighbour toward zero, and the bit.
     let bits = sum.to_bits();
@@ -80,7 +83,8 @@ pub fn fma_to_odd(a: f32, b: f32, c: f32) -> f32 {
     f32::from_bits(bits.wrapping_sub(beyond) | inexact)
 }
 
-/// Whether a float may be half way between two halves, or is where halves have few bits. Of any other one the nearest half is that of what was rounded to it.
+/// Returns whether a float may be half way between two halves, or is in the range where halves have
+/// few bits. For any other one the nearest half is also that of the value which was rounded to it.
 #[inline(always)]
 pub fn is_halfway(bits: u32) -> bool {
     /// The least that is normal as f16.
@@ -112,7 +116,7 @@ mod tests {
             );
         };
         (0..=u32::MAX).step_by(1009).for_each(check);
-        // Around all that f16 has, and half way between.
+        // The neighbourhood of all f16, and the points half way between.
         for bits in 0..=u16::MAX {
             let value = f16::from_bits(bits).to_f32().to_bits();
             (-2i32..=2).for_each(|n| check(value.wrapping_add_signed(n)));
@@ -120,10 +124,10 @@ mod tests {
         }
     }
 
-    /// The half nearest so many 2^-48, the even one of two.
+    /// The half nearest so many 2^-48, ties to even.
     fn nearest(sum: i128) -> u16 {
         let magnitude = sum.unsigned_abs();
-        // What a unit of the result's last place is; that of denormals is 2^-24.
+        // The unit of the result's last place; that of denormals is 2^-24.
         let place = (u128::BITS - magnitude.leading_zeros())
             .saturating_sub(11)
             .max(24);
@@ -174,7 +178,7 @@ mod tests {
         for (a, b, c, sum) in [
             // 1.5 (1 + 2^-10) is half way between two, of which the even one is above.
             (0x3c01, 0x3e00, 0x0000, 0x3e02),
-            // The least there is less or more. As a float the sum is half way again.
+            // The least amount less or more. As a float the sum is half way again.
             (0x3c01, 0x3e00, 0x8001, 0x3e01),
             (0x3c01, 0x3e00, 0x0001, 0x3e02),
             // 1 + 2^-10 + 2^-11, and 2^-31 less.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Vector arithmetic. Tables of instructions say what one lane does; [`Alu`] and its kin do it for 64.
+//! Vector arithmetic. Tables of instructions define the work of one lane; [`Alu`] and similar
+//! traits do it for 64.
 
 pub mod carry;
 pub mod compare;
@@ -25,7 +26,7 @@ use crate::simd::{Body, Handler};
 use crate::wave::{Active, Flow, Row, Wave, LANES};
 use types::Ty;
 
-/// Where an instruction's results go and what it reads besides its sources.
+/// The form of an instruction: the place of its results, and its inputs besides its sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// A vector result.
@@ -42,7 +43,7 @@ pub enum Form {
     CarryOut,
     /// And carries come in.
     CarryInOut,
-    /// A mask chooses.
+    /// A mask selects.
     MaskIn,
     /// A scalar register.
     Scalar,
@@ -50,14 +51,14 @@ pub enum Form {
     WriteLane,
 }
 
-/// What is known of an instruction apart from its encoding.
+/// Properties of an instruction apart from its encoding.
 #[derive(Clone, Copy)]
 pub struct Spec {
     /// Its mnemonic.
     pub name: &'static str,
-    /// What executes it without modifiers.
+    /// Its handler without modifiers.
     pub handler: Handler,
-    /// How many sources are encoded or implied, masks not counted.
+    /// Number of sources that are encoded or implied, without masks.
     pub sources: usize,
     /// Of the three sources and the result.
     pub kinds: [Kind; 4],
@@ -81,7 +82,8 @@ pub trait Alu {
     fn lane(a: Self::A, b: Self::B, c: Self::C) -> Self::D;
 }
 
-/// Up to so many active lanes take less one by one than all 64 do in vectors: a transcendental is a call for each lane.
+/// Up to this number of active lanes a loop over them is faster than vectors for all 64: a
+/// transcendental is a call for each lane.
 const FEW: u32 = 8;
 
 /// [`Alu`] for 64 lanes.
@@ -163,7 +165,7 @@ impl<O: Alu> Body for Lanes<O> {
     }
 }
 
-/// As the loop in [`Lanes::run`], for the active lanes alone and any MODE.
+/// As the loop in [`Lanes::run`], only for the active lanes, with any MODE.
 #[cold]
 #[inline(never)]
 fn one_by_one<O: Alu>(mode: u32, active: Active, [a, b, c]: [[&[u32; LANES]; 2]; 3]) -> (Row, Row) {
@@ -179,7 +181,7 @@ fn one_by_one<O: Alu>(mode: u32, active: Active, [a, b, c]: [[&[u32; LANES]; 2];
 }
 
 impl Spec {
-    /// Of an instruction that is [`Alu`].
+    /// The [`Spec`] of an instruction that is [`Alu`].
     pub fn alu<O: Alu>(name: &'static str, form: Form) -> Spec {
         Spec {
             name,
@@ -190,7 +192,7 @@ impl Spec {
         }
     }
 
-    /// Of an instruction with a body of its own.
+    /// The [`Spec`] of an instruction with a body of its own.
     pub fn of<B: Body>(name: &'static str, form: Form, sources: usize, kinds: [Kind; 4]) -> Spec {
         Spec {
             name,
@@ -202,8 +204,8 @@ impl Spec {
     }
 }
 
-/// A [`Spec`] of a lane's function: `alu!("v_add_f32" (a: f32, b: f32) -> f32 { a + b })`, with a [`Form`] behind
-/// the name unless it is plain.
+/// The [`Spec`] of a lane's function: `alu!("v_add_f32" (a: f32, b: f32) -> f32 { a + b })`, with a
+/// [`Form`] behind the name unless it is plain.
 macro_rules! alu {
     ($name:literal ($($arg:ident : $ty:ty),+) -> $d:ty $body:block) => {
         alu!($name, Plain ($($arg: $ty),+) -> $d $body)
@@ -214,7 +216,10 @@ macro_rules! alu {
     ($name:literal, $form:ident ($a:ident : $at:ty, $b:ident : $bt:ty) -> $d:ty $body:block) => {
         alu!(@ $name, $form, 2, ($a: $at, $b: $bt, _c: u32) -> $d $body)
     };
-    ($name:literal, $form:ident ($a:ident : $at:ty, $b:ident : $bt:ty, $c:ident : $ct:ty) -> $d:ty $body:block) => {
+    (
+        $name:literal, $form:ident ($a:ident : $at:ty, $b:ident : $bt:ty, $c:ident : $ct:ty)
+        -> $d:ty $body:block
+    ) => {
         alu!(@ $name, $form, 3, ($a: $at, $b: $bt, $c: $ct) -> $d $body)
     };
     (@ $name:literal, $form:ident, $n:literal,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What instructions do to their sources and results on the way: signs, halves, clamp, SDWA, [DPP](super::dpp).
+//! Changes to the sources and results of instructions: signs, halves, clamp, SDWA,
+//! [DPP](super::dpp).
 //!
-//! A modified instruction is an outer one that prepares sources in rows of its own, and an inner one that computes
-//! with these.
+//! A modified instruction is an outer one that prepares sources in rows of its own, and an inner
+//! one that computes with these.
 
 use half::f16;
 
@@ -46,7 +47,7 @@ fn selected(select: u32) -> (u32, u32) {
     }
 }
 
-/// The modifiers that an encoding has.
+/// The modifiers of an encoding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changes {
     abs: [bool; 3],
@@ -67,7 +68,7 @@ fn flags(word: u32, lowest: u32) -> [bool; 3] {
 }
 
 impl Changes {
-    /// Takes those of an SDWA dword.
+    /// Adds those of an SDWA dword.
     pub fn sdwa(&mut self, word: u32, sdwa: Sdwa) {
         self.neg = [bits(word, 20, 20) == 1, bits(word, 28, 28) == 1, false];
         self.abs = [bits(word, 21, 21) == 1, bits(word, 29, 29) == 1, false];
@@ -76,21 +77,21 @@ impl Changes {
         self.sdwa = Some(sdwa);
     }
 
-    /// It is a compare: where results would be described is a scalar register.
+    /// It is a compare: a scalar register takes the place of the results' description.
     pub fn has_no_result(&mut self) {
         self.clamp = false;
         self.omod = 0;
         self.no_result = true;
     }
 
-    /// Takes those of a DPP dword.
+    /// Adds those of a DPP dword.
     pub fn dpp(&mut self, word: u32, dpp: Dpp) {
         self.neg = [bits(word, 20, 20) == 1, bits(word, 22, 22) == 1, false];
         self.abs = [bits(word, 21, 21) == 1, bits(word, 23, 23) == 1, false];
         self.dpp = Some(dpp);
     }
 
-    /// Takes those of a VOP3.
+    /// Adds those of a VOP3.
     pub fn vop3(&mut self, word: u32, second: u32, has_scalar: bool) {
         self.neg = flags(second, 29);
         self.clamp = bits(word, 15, 15) == 1;
@@ -102,7 +103,7 @@ impl Changes {
         }
     }
 
-    /// There are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         *self == Changes::default()
     }
@@ -130,14 +131,15 @@ impl Changes {
         let is_float = |kind: Kind| matches!(kind, Kind::F16 | Kind::F32 | Kind::F64);
         let is_small = |kind: Kind| matches!(kind, Kind::F16 | Kind::Int16);
         let sources = spec.sources;
-        // Integers have no signs to change; for v_mov_b32 and the like these would be those of an f32.
+        // Integers have no signs to change; for v_mov_b32 and the like these would be those of an
+        // f32.
         let signs = (0..3)
             .any(|n| (self.abs[n] || self.neg[n]) && (n >= sources || !is_float(spec.kinds[n])));
         let halves = (0..3).any(|n| self.high[n] && (n >= sources || !is_small(spec.kinds[n])))
             || self.high_result && !is_small(spec.kinds[3]);
         let result = (self.clamp || self.omod != 0) && !is_float(spec.kinds[3]);
         let scalar = matches!(spec.form, Form::Scalar | Form::WriteLane);
-        // What SDWA selects is of a dword.
+        // SDWA selects parts of a dword.
         let wide = self.sdwa.is_some() && spec.kinds[..sources].iter().any(|kind| kind.is_wide());
         if signs || halves || result || scalar || wide {
             return Err(Unknown);
@@ -169,12 +171,12 @@ impl Changes {
     }
 }
 
-/// A modified instruction's inner one, and how it is modified.
+/// A modified instruction's inner one, and its modifiers.
 pub struct Mods {
     inner: Inst,
     changes: Changes,
     moves: Option<Moves>,
-    /// The sources that the inner one has from rows of its own.
+    /// The sources that the inner one takes from rows of its own.
     changed: [bool; 3],
     kinds: [Kind; 4],
 }
@@ -232,7 +234,7 @@ impl Tuned for Modified {
     }
 }
 
-/// What SDWA or VOP3 selects of source `n`.
+/// The part of source `n` that SDWA or VOP3 selects.
 #[inline(always)]
 fn selected_row(row: &Row, changes: &Changes, n: usize) -> Row {
     if changes.high[n] {
@@ -275,7 +277,7 @@ fn change_signs(row: &mut Row, kind: Kind, abs: bool, neg: bool) {
     }
 }
 
-/// What omod and clamp make of a result.
+/// Applies omod and clamp to a result.
 #[inline(always)]
 fn bounded(value: f64, changes: &Changes, dx10: bool) -> f64 {
     let scaled = match changes.omod {
@@ -339,7 +341,7 @@ fn store_result(inst: &Inst, mods: &Mods, wave: &mut Wave) {
     if let Some((to, unused)) = place {
         let (first, size) = selected(to);
         let mask = (!0u32 >> (32 - size)) << first;
-        // What is not selected is 0, or has the sign, or stays.
+        // The bits outside of the selection are 0, or have the sign, or stay.
         let above = match unused {
             1 => (!0u32).checked_shl(first + size).unwrap_or(0),
             _ => 0,

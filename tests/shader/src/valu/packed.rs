@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! VOP3P but for matrices: two operations at once, mixed precision, dot products.
+//! VOP3P except matrices: two operations at once, mixed precision, dot products.
 
 use half::f16;
 
@@ -12,7 +12,7 @@ use crate::env::Env;
 use crate::simd::{Body, Handler};
 use crate::wave::{Flow, Row, Wave, LANES};
 
-/// Which parts of the sources are used, and their signs; a bit for each source.
+/// The used parts of the sources, and their signs; a bit for each source.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Selection {
     /// For the low result: the high part.
@@ -58,7 +58,7 @@ pub fn decode(words: Words) -> Decoded<Inst> {
         51 => (Handler::of::<Move>(), Kind::Int32, 2, true),
         _ => return Err(Unknown),
     };
-    // Clamp is not known here.
+    // Clamp is not supported.
     if bits(word, 15, 15) == 1 {
         return Err(Unknown);
     }
@@ -83,7 +83,8 @@ pub fn decode(words: Words) -> Decoded<Inst> {
     ];
     for n in 0..sources {
         let mut kind = kind;
-        // Sources of mixed precision are f16 where op_sel_hi says so; the last one of a dot product is a dword.
+        // Sources of mixed precision are f16 where op_sel_hi says so; the last one of a dot product
+        // is a dword.
         if (32..=34).contains(&op) && selection.high >> n & 1 == 1 {
             kind = Kind::F16;
         }
@@ -126,8 +127,8 @@ impl<const OP: u8> Body for Pair<OP> {
     }
 }
 
-/// One of the two results: of the registers of the pairs that `high` has a bit for the second ones. No closures: they
-/// would be compiled for the baseline.
+/// One of the two results: `high` has a bit for each pair whose second register is used. No
+/// closures: they would be compiled for the baseline.
 #[inline(always)]
 fn pair_half<const OP: u8>(wave: &Wave, [a, b, c]: [usize; 3], high: u32, neg: u32) -> Row {
     let a = &wave.rows[a + (high & 1) as usize].0;

@@ -12,7 +12,7 @@ use crate::env::Env;
 use crate::simd::{Build, Handler, Tuned};
 use crate::wave::{Flow, Row, Wave, HALVES, LANES};
 
-/// What executes the VOP3P opcode.
+/// The handler of the VOP3P opcode.
 pub fn handler(op: u32) -> Decoded<Handler> {
     Ok(match op {
         0 | 9 => Handler::tuned::<Halves<MAD>>(),
@@ -53,7 +53,7 @@ const FMA: u8 = 13;
 /// The halves of a row.
 const PARTS: usize = 2 * LANES;
 
-/// The row that has each source's halves where the result's are.
+/// The rows whose halves are at the places of the result's, one for each source.
 #[inline(always)]
 fn sources(inst: &Inst, wave: &mut Wave, count: usize) -> [usize; 3] {
     let selection = Selection::of(inst.imm);
@@ -144,7 +144,7 @@ impl<const OP: u8> Tuned for Floats<OP> {
     }
 }
 
-/// What the results are rounded from.
+/// Computes the values that are rounded to the results.
 #[inline(always)]
 fn floats<const OP: u8>(build: impl Build, a: &[u16; 8], b: &[u16; 8], c: &[u16; 8]) -> [f32; 8] {
     let (a, b) = (build.widen(a), build.widen(b));
@@ -163,8 +163,8 @@ fn floats<const OP: u8>(build: impl Build, a: &[u16; 8], b: &[u16; 8], c: &[u16;
     result
 }
 
-/// What becomes the result when it is made a half: products are exact as floats, and sums of two have more than enough bits not to be rounded to
-/// half way between two halves. With a third operand they may be.
+/// The value that is rounded to the result: products are exact as floats, and sums of two have
+/// enough bits not to be rounded to half way between two halves. With a third operand they may be.
 #[inline(always)]
 fn float<const OP: u8>(a: f32, b: f32, c: f32) -> f32 {
     match OP {

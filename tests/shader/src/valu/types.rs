@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The types that lanes compute with, and how they lie in registers.
+//! The types of lanes' operands, and their layout in registers.
 
 use half::f16;
 
 use crate::decode::Kind;
 
-/// The side of an instruction where its sources are.
+/// The side of an instruction's sources.
 pub const INPUT: u32 = 0;
-/// The side where its result is.
+/// The side of its result.
 pub const OUTPUT: u32 = 1;
 
-/// Whether nothing is flushed.
+/// Returns whether no denormals are flushed.
 #[inline(always)]
 pub fn keeps_denormals(mode: u32) -> bool {
     mode >> 4 & 0xf == 0xf
@@ -18,20 +18,22 @@ pub fn keeps_denormals(mode: u32) -> bool {
 
 /// The type of an operand.
 pub trait Ty: Copy {
-    /// Which it is.
+    /// Its kind.
     const KIND: Kind;
-    /// From its registers; narrow types have one.
+    /// Reads it from its registers; narrow types have one.
     fn get(lo: u32, hi: u32) -> Self;
-    /// To its registers. The upper half of one is zero for types of 16 bits.
+    /// Writes it to its registers. The upper half of one is zero for types of 16 bits.
     fn put(self) -> (u32, u32);
-    /// Zero of the same sign for a denormal, if MODE flushes those of this side ([`INPUT`], [`OUTPUT`]).
+    /// Zero of the same sign for a denormal, if MODE flushes those of this side ([`INPUT`],
+    /// [`OUTPUT`]).
     #[inline(always)]
     fn flush(self, _mode: u32, _side: u32) -> Self {
         self
     }
 }
 
-/// Whether MODE flushes on that side; `shift` is the field's place. 0 flushes both, 1 sources, 2 results.
+/// Returns whether MODE flushes on that side; `shift` is the field's place. 0 flushes both, 1
+/// sources, 2 results.
 #[inline(always)]
 fn flushes(mode: u32, shift: u32, side: u32) -> bool {
     let field = mode >> shift & 3;

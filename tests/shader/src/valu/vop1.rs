@@ -75,7 +75,9 @@ pub fn vop1(op: u32) -> Option<Spec> {
         64 => alu!("v_log_f16" (a: f16) -> f16 { f16::from_f64(a.to_f64().log2()) }),
         65 => alu!("v_exp_f16" (a: f16) -> f16 { f16::from_f64(a.to_f64().exp2()) }),
         66 => {
-            alu!("v_frexp_mant_f16" (a: f16) -> f16 { f16::from_f64(fp::frexp_mantissa(a.to_f64())) })
+            alu!("v_frexp_mant_f16" (a: f16) -> f16 {
+                f16::from_f64(fp::frexp_mantissa(a.to_f64()))
+            })
         }
         67 => alu!("v_frexp_exp_i16_f16" (a: f16) -> i16 { fp::frexp_exponent(a.to_f64()) as i16 }),
         68 => alu!("v_floor_f16" (a: f16) -> f16 { narrow(a.widen().floor()) }),

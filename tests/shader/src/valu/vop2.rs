@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! VOP2: two sources, some of which add to their result.
+//! VOP2: two sources; some instructions add to their result.
 
 use half::f16;
 
@@ -60,7 +60,9 @@ pub fn vop2(op: u32) -> Option<Spec> {
         21 => alu!("v_xor_b32" (a: u32, b: u32) -> u32 { a ^ b }),
         22 => alu!("v_mac_f32", Accumulate (a: f32, b: f32, c: f32) -> f32 { fp::mad32(a, b, c) }),
         23 => {
-            alu!("v_madmk_f32", MiddleLiteral (a: f32, b: f32, c: f32) -> f32 { fp::mad32(a, b, c) })
+            alu!("v_madmk_f32", MiddleLiteral (a: f32, b: f32, c: f32) -> f32 {
+                fp::mad32(a, b, c)
+            })
         }
         24 => {
             alu!("v_madak_f32", LastLiteral (a: f32, b: f32, c: f32) -> f32 { fp::mad32(a, b, c) })

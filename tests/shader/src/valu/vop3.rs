@@ -144,7 +144,9 @@ pub fn vop3(op: u32) -> Option<Spec> {
         507 => alu!("v_med3_i16" (a: i16, b: i16, c: i16) -> i16 { med(a, b, c) }),
         508 => alu!("v_med3_u16" (a: u16, b: u16, c: u16) -> u16 { med(a, b, c) }),
         509 => {
-            alu!("v_lshl_add_u32" (a: u32, b: u32, c: u32) -> u32 { (a << (b & 31)).wrapping_add(c) })
+            alu!("v_lshl_add_u32" (a: u32, b: u32, c: u32) -> u32 {
+                (a << (b & 31)).wrapping_add(c)
+            })
         }
         510 => {
             alu!("v_add_lshl_u32" (a: u32, b: u32, c: u32) -> u32 { a.wrapping_add(b) << (c & 31) })
@@ -172,10 +174,14 @@ pub fn vop3(op: u32) -> Option<Spec> {
         644 => alu!("v_ldexp_f64" (a: f64, b: i32) -> f64 { fp::ldexp64(a, b) }),
         645 => alu!("v_mul_lo_u32" (a: u32, b: u32) -> u32 { a.wrapping_mul(b) }),
         646 => {
-            alu!("v_mul_hi_u32" (a: u32, b: u32) -> u32 { (u64::from(a) * u64::from(b) >> 32) as u32 })
+            alu!("v_mul_hi_u32" (a: u32, b: u32) -> u32 {
+                (u64::from(a) * u64::from(b) >> 32) as u32
+            })
         }
         647 => {
-            alu!("v_mul_hi_i32" (a: i32, b: i32) -> i32 { (i64::from(a) * i64::from(b) >> 32) as i32 })
+            alu!("v_mul_hi_i32" (a: i32, b: i32) -> i32 {
+                (i64::from(a) * i64::from(b) >> 32) as i32
+            })
         }
         648 => alu!("v_ldexp_f32" (a: f32, b: i32) -> f32 { fp::ldexp32(a, b) }),
         649 => cross::readlane(),

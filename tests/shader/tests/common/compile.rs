@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Compiles kernels. For tests alone: cargo gives an example no place for what it makes.
+//! Compiles kernels. Only for tests: cargo gives an example no place for its output.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory that is a few vectors.
+//! Memory that consists of a few vectors.
 
 use std::cell::RefCell;
 
 use rkfd_shader::env::{Fault, Host};
 use rkfd_shader::image::{Shape, Word};
 use rkfd_shader::wave::LANES;
+use rkfd_shader::with_size;
 
-/// Where code, data and scratch are.
+/// Addresses of code, data and scratch.
 pub const CODE: u64 = 0x10_0000_0000;
 pub const DATA: u64 = 0x20_0000_0000;
 pub const SCRATCH: u64 = 0x30_0000_0000;
 
-/// What all clocks say.
+/// The value of all clocks.
 const NOW: u64 = 12345;
 
 /// Memory in three pieces.
@@ -41,7 +42,8 @@ impl Memory {
             .ok_or(Fault { address })
     }
 
-    /// Gives `step` where the lanes' `N` bytes are in the first one's piece, until one's are not there; the lanes that are left.
+    /// Calls `step` with the place of each lane's `N` bytes in the first one's piece, until one is
+    /// not there. Returns the lanes that are left.
     fn each_lane<const N: usize>(
         at: &[u64; LANES],
         lanes: u64,
@@ -121,27 +123,11 @@ impl Host for Memory {
     }
 
     fn load_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, out: &mut [u8]) -> u64 {
-        match size {
-            1 => self.load_sized::<1>(at, lanes, out),
-            2 => self.load_sized::<2>(at, lanes, out),
-            4 => self.load_sized::<4>(at, lanes, out),
-            8 => self.load_sized::<8>(at, lanes, out),
-            12 => self.load_sized::<12>(at, lanes, out),
-            16 => self.load_sized::<16>(at, lanes, out),
-            _ => lanes,
-        }
+        with_size!(size, self.load_sized(at, lanes, out), lanes)
     }
 
     fn store_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, data: &[u8]) -> u64 {
-        match size {
-            1 => self.store_sized::<1>(at, lanes, data),
-            2 => self.store_sized::<2>(at, lanes, data),
-            4 => self.store_sized::<4>(at, lanes, data),
-            8 => self.store_sized::<8>(at, lanes, data),
-            12 => self.store_sized::<12>(at, lanes, data),
-            16 => self.store_sized::<16>(at, lanes, data),
-            _ => lanes,
-        }
+        with_size!(size, self.store_sized(at, lanes, data), lanes)
     }
 
     fn atomic32(&self, address: u64, change: &mut dyn FnMut(u32) -> u32) -> Result<u32, Fault> {

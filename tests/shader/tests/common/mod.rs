@@ -55,7 +55,7 @@ pub fn load(bytes: &[u8], version: u32) -> CodeObject {
     }
 }
 
-/// The thread's time on the processor, of which others on the machine take nothing away.
+/// The thread's time on the processor, which other processes do not affect.
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -80,19 +80,19 @@ pub struct Run<'a> {
     args: Args,
 }
 
-/// What a kernel left behind.
+/// Results of a kernel.
 pub struct Ran {
     /// Its memory from DATA on.
     pub data: Vec<u8>,
     /// Wave instructions.
     pub executed: u64,
-    /// How much time of the processor that took.
+    /// The processor time of that.
     pub time: Duration,
 }
 
-/// How a kernel begins.
+/// Parameters of a kernel.
 pub struct Start {
-    /// Items of all.
+    /// Items in all.
     pub grid: [u32; 3],
     /// Items of a group.
     pub size: [u32; 3],
@@ -129,7 +129,7 @@ impl CodeObject {
         let at = found.ok_or_else(|| format!("there is no {kernel}"))?.1;
         let bytes: &[u8; DESCRIPTOR] = self.image[at as usize..][..DESCRIPTOR].try_into().unwrap();
         let descriptor = Descriptor::of(bytes);
-        // A stack for recursion, where the descriptor cannot say how much.
+        // A stack for recursion, where the descriptor does not give the size.
         let private = descriptor.private.max(4096);
         let stride = (private * 64).next_multiple_of(1024);
         let waves = size.iter().product::<u32>().div_ceil(64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! One instruction, of a wave whose registers have something in them.
+//! One instruction, of a wave with random registers.
 #![allow(dead_code)]
 
 pub mod memory;
@@ -24,7 +24,7 @@ pub fn exec() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// A wave with something in its registers, often near the ends of the range.
+/// A wave with random registers, often near the ends of the range.
 pub fn wave(seed: u64, exec: u64) -> Wave {
     let mut wave = Wave::new(VGPRS, 0, CODE);
     let mut state = seed | 1;
@@ -51,7 +51,7 @@ pub fn wave(seed: u64, exec: u64) -> Wave {
     wave
 }
 
-/// Has the wave execute an instruction.
+/// Makes the wave execute an instruction.
 pub fn run(wave: &mut Wave, words: [u32; 2]) {
     run_with(wave, words, &mut [], &mut Lds::new(0));
 }

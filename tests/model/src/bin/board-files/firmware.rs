@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Firmware files of this generation: headers, parts and sizes are those of the vendor's own, what is in the parts is
-//! counted dwords. The signatures are ones that the model takes.
+//! Firmware files of this generation. Headers, parts and sizes are those of the vendor's own; the
+//! parts consist of counted dwords. The signatures are ones that the model accepts.
 
 use rkfd_model::psp::image::{self, Kind};
 
@@ -10,7 +10,8 @@ use crate::block::Block;
 const COMMON: usize = 32;
 /// Where the first part begins, from which on others are counted.
 const FIRST: usize = 0x100;
-/// Versions of the files; that of the MEC's is one below which the stock driver sets up compute differently.
+/// Versions of the files. The MEC's is one below the version from which on the stock driver sets up
+/// compute differently.
 const SOS_MAIN: u32 = 0x0027_0181;
 const SOS: u32 = 0x0027_0085;
 const SMU: u32 = 0x0044_4000;
@@ -18,19 +19,20 @@ const SDMA: u32 = 8;
 const MEC: u32 = 0x60;
 const RLC: u32 = 0x11;
 
-/// A part: where it is in the file, and the image.
+/// A part: its offset in the file, and the image.
 struct Part {
     at: usize,
     image: Vec<u8>,
 }
 
 fn part(at: usize, kind: Kind, version: u32, total: usize) -> Part {
-    // Of the register list the signature is a short one.
+    // The signature of the register list is a short one.
     let image = image::make(kind, version, total, kind != Kind::REGISTER_LIST);
     Part { at, image }
 }
 
-/// A file: version of its header, of its contents, what follows the common header, bytes that count as its code, parts.
+/// A file: version of its header, of its contents, the data behind the common header, bytes that
+/// count as its code, parts.
 fn file(
     (major, minor): (usize, usize),
     version: u32,
@@ -58,7 +60,8 @@ fn file(
     file.0
 }
 
-/// The PSP's own: a pair for dies that hang on the processor's fabric, keys and registers for both, a pair for the others.
+/// The PSP's own file: a pair for dies that hang on the processor's fabric, keys and registers for
+/// both, a pair for the others.
 fn sos() -> Vec<u8> {
     let parts = [
         part(0x100, Kind::SYS_DRIVER, SOS_MAIN, 0x1_e890),
@@ -69,7 +72,8 @@ fn sos() -> Vec<u8> {
         part(0x5_6a60, Kind::SECURE_OS, SOS, 0x1_6480),
     ];
     let [sys, main, keys, list, driver, os] = &parts;
-    // Version, offset, size of each. There is neither a table of contents nor one of security levels.
+    // Version, offset, size of each. There is neither a table of contents nor one of security
+    // levels.
     let entry = |version, part: &Part| [version, (part.at - FIRST) as u32, part.image.len() as u32];
     let more = [
         entry(SOS_MAIN, main),
@@ -106,7 +110,7 @@ fn mec() -> Vec<u8> {
         part(FIRST, Kind::MEC, MEC, CODE),
         part(FIRST + CODE, Kind::MEC_JUMP_TABLE, MEC, JUMP_TABLE),
     ];
-    // Feature version; where the jump table is and how long, dwords.
+    // Feature version; offset and length of the jump table, dwords.
     let more = [1, CODE as u32 / 4, JUMP_TABLE as u32 / 4];
     file((1, 0), MEC, &more, CODE + JUMP_TABLE, &parts)
 }
@@ -119,7 +123,7 @@ fn rlc() -> Vec<u8> {
         part(0x760c, Kind::RLC_LIST_GPM, RLC, 0x700),
         part(0x7d0c, Kind::RLC_LIST_SRM, RLC, 0x36e0),
     ];
-    // Lists of registers that the driver would write itself: none. Then those that the RLC gets.
+    // No lists of registers for the driver itself. Then those for the RLC.
     let mut more = vec![0; 19];
     for list in &parts[1..] {
         more.extend([RLC, 1, list.image.len() as u32, list.at as u32]);
@@ -187,7 +191,7 @@ mod tests {
             let (at, len) = (dword(&sos, entry + 4), dword(&sos, entry + 8));
             check(&sos, 0x100 + at, len, kind);
         }
-        // Of the pair for the processor's fabric the first part is what is before the second.
+        // Of the pair for the processor's fabric the first part is the data before the second.
         check(&sos, 0x100, dword(&sos, 0x24), Kind::SYS_DRIVER);
         assert_eq!(sos.len(), 0x6_cee0);
         let mec = contents("mec");

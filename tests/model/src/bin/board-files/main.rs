@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Makes what a board and its vendor give to a driver, which does not start without: an ATOM BIOS image for the flash chip,
-//! and firmware files. All of it is made up: the tables hold what the stock driver reads of them, the firmware consists of counted
-//! dwords behind valid headers. The model executes none of it.
+//! Makes the files of a board and its vendor that a driver needs to start: an ATOM BIOS image for
+//! the flash chip, and firmware files. All of it is made up: the tables hold the fields that the
+//! stock driver reads, the firmware consists of counted dwords behind valid headers. The model
+//! executes none of it.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! An ATOM BIOS image: its tables hold what the stock driver reads of them.
+//! An ATOM BIOS image: its tables hold the fields that the stock driver reads.
 
 use crate::block::Block;
 
@@ -23,10 +23,10 @@ const SMU_INFO_INDEX: usize = 8;
 const GFX_INFO_INDEX: usize = 14;
 const POWERPLAY_INFO_INDEX: usize = 15;
 const VRAM_INFO_INDEX: usize = 28;
-/// The SMU's own table in that of power management: where, and bytes.
+/// The SMU's own table in that of power management: offset, and bytes.
 const PPTABLE: usize = POWERPLAY_INFO + 482;
 const PPTABLE_BYTES: usize = 760;
-/// And in that what is the board's.
+/// The board's part of that table.
 const BOARD: usize = 0x250;
 const BOARD_BYTES: usize = 168;
 /// First of the BIOS_SCRATCH registers, a dword index.
@@ -36,18 +36,19 @@ const SCRATCH: u32 = 0x4c;
 pub fn vbios() -> Vec<u8> {
     let mut rom = Block::new(IMAGE);
     rom.bytes(0, &[0x55, 0xaa, (IMAGE / 512) as u8]);
-    // A return, should somebody execute it. What follows must not be 1, which would be an IIO program.
+    // A return, in case the image is executed. The next byte must not be 1, which would be an IIO
+    // program.
     rom.byte(3, 0xcb);
     rom.bytes(0x30, b" 761295520");
     rom.word(0x48, ROM_HEADER);
     rom.bytes(0x50, b"01/01/26 00:00");
-    // The part number has to be there: the driver looks for it behind a null pointer otherwise.
+    // The part number must be there: otherwise the driver looks for it behind a null pointer.
     rom.bytes(0x80, b"113-MODEL90A-001\0");
     rom.bytes(0xa0, b"ATOMBIOSBK-AMD VER017.016.000.MODEL\0");
 
     rom.table(ROM_HEADER, 40, 2, 2);
     rom.bytes(ROM_HEADER + 4, b"ATOM");
-    // The name of the build is what lies between this offset and the header: nothing.
+    // The name of the build lies between this offset and the header: it is empty.
     rom.word(ROM_HEADER + 0xc, ROM_HEADER);
     rom.word(ROM_HEADER + 0x1e, COMMAND_TABLE);
     rom.word(ROM_HEADER + 0x20, DATA_TABLE);
@@ -91,7 +92,8 @@ pub fn vbios() -> Vec<u8> {
         rom.byte(module + at, value);
     }
 
-    // What the board puts into the SMU's table, counted, in place of what is there. And limits: the temperature at which software shuts down.
+    // The board's values for the SMU's table, counted, in place of its own. And limits: the
+    // temperature at which software shuts down.
     rom.table(SMC_DPM_INFO, 4 + BOARD_BYTES, 4, 10);
     for n in 0..BOARD_BYTES {
         rom.byte(SMC_DPM_INFO + 4 + n, n as u8 + 1);
@@ -142,7 +144,7 @@ mod tests {
     fn what_would_crash_the_driver_is_not_there() {
         let rom = vbios();
         let header = word(&rom, 0x48);
-        // A part number, and a build name of no length.
+        // A part number, and an empty build name.
         assert!(rom[0x80].is_ascii_graphic());
         assert_eq!(word(&rom, header + 0xc), header);
     }

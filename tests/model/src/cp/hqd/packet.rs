@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A queue's packet: what the executor is given of the queue when one begins, and what becomes of the queue when it is done, waits or fails.
+//! A queue's packet: the executor's copy of the queue's state at its begin, and the queue's state
+//! after it, when it is done, waits or fails.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -13,18 +14,19 @@ use crate::regs::gc::{
     cp_hqd_eop_wptr as eop_wptr, cp_hqd_pq_control as pq_control,
 };
 
-/// How long a packet that waits is tried again and again before the queue naps between the tries.
+/// The time for which a waiting packet is tried again and again before the queue sleeps between the
+/// tries.
 const SPIN: Duration = Duration::from_micros(30);
-/// The longest nap; else one eighth of the time waited so far.
+/// The longest sleep; else one eighth of the time waited so far.
 const LONGEST_NAP: Duration = Duration::from_millis(2);
-/// Long naps end at multiples of this, so that many queues are tried at one waking.
+/// Long sleeps end at multiples of this, so that many queues are tried at one wake-up.
 const BEAT: Duration = Duration::from_micros(500);
 
-/// Where the multiples count from.
+/// Origin of the multiples.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Hqd {
-    /// Begins a packet; false: the write pointer is one that the ring cannot have.
+    /// Begins a packet. Returns false if the write pointer is impossible for the ring.
     pub fn begin(&mut self, slot: Slot) -> (Job, bool) {
         let control = self.regs.get(gc::CP_HQD_PQ_CONTROL);
         let aql = self.regs.is_aql();
@@ -35,7 +37,7 @@ impl Hqd {
             << eop_control::EOP_SIZE
                 .get(self.regs.get(gc::CP_HQD_EOP_CONTROL))
                 .min(12);
-        // An AQL write index may be reserved ahead; headers say what is there.
+        // An AQL write index may be reserved ahead; headers mark valid packets.
         let valid = aql || self.wptr - self.rptr.min(self.wptr) <= self.regs.size();
         self.executing = true;
         let job = Job {
@@ -68,7 +70,7 @@ impl Hqd {
         (job, valid)
     }
 
-    /// The packet is done: the queue is where `job` says.
+    /// Ends the packet: the queue's state is that of `job`.
     pub fn end(&mut self, job: &Job) {
         self.settle(job);
         self.packets += 1;
@@ -94,9 +96,9 @@ impl Hqd {
         let (since, tries) = self.wait.map_or((now, 0), |wait| (wait.since, wait.tries));
         self.settle(job);
         let waited = now - since;
-        // Waves that ended after the executor had looked.
+        // Waves that ended after the executor's check.
         let over = !job.ended && job.grid.as_ref().is_some_and(|grid| grid.times().is_some());
-        // The end of waves is told: there is no need to look for that all the time.
+        // The end of waves is notified: there is no need to poll for that.
         let waves = job.grid.as_ref().is_some_and(|grid| grid.origin.of_packet);
         let nap = match (waited / 8).min(LONGEST_NAP) {
             _ if over => Duration::ZERO,
@@ -123,7 +125,7 @@ impl Hqd {
         self.starved = Some(job.wptr);
     }
 
-    /// The queue stops with bits of CP_HQD_ERROR until it is started anew.
+    /// Stops the queue with bits of CP_HQD_ERROR until it is started anew.
     pub fn halt(&mut self, error: u32) {
         self.kill_waves();
         self.executing = false;

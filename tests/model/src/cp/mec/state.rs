@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the MECs do to their HQDs beside packets: queues are taken off and come back, are tried again, and have their write pointers polled.
+//! Changes of the MECs' HQDs apart from packets: queues are taken off and restored, are tried
+//! again, and have their write pointers polled.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +11,15 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_pq_wptr_poll_cntl as poll_cntl};
 
-/// How often a packet that ends has a waiting one tried again, for each of these: a try takes about a tenth.
+/// The rate at which ends of packets make waiting ones try again, for each waiting packet: a try
+/// takes about a tenth of that.
 const HURRY: Duration = Duration::from_micros(20);
 /// Period of write-pointer polling.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
 
 impl State {
-    /// Takes a queue off with its state saved. False: it hangs or has waves; then the request stays.
+    /// Takes a queue off with its state saved. Returns false if it hangs or has waves; then the
+    /// request stays.
     pub(in crate::cp) fn take_off(&mut self, gpu: &Gpu, slot: Slot) -> Result<bool> {
         let hqd = &mut self.hqds[slot.index()];
         if hqd.is_hung() || hqd.has_waves() {
@@ -37,7 +40,8 @@ impl State {
         Ok(true)
     }
 
-    /// Takes from a queue's MQD what registers do not have: its AQL read index, COMPUTE_* registers, saved waves.
+    /// Loads the state that registers lack from a queue's MQD: its AQL read index, COMPUTE_*
+    /// registers, saved waves.
     pub(in crate::cp) fn restore(&mut self, gpu: &Gpu, slot: Slot) -> Result<()> {
         let hqd = &mut self.hqds[slot.index()];
         let index = if hqd.regs.is_aql() {
@@ -49,8 +53,9 @@ impl State {
         launch::resume(gpu, slot, hqd)
     }
 
-    /// How a scheduler's packet goes on that wants queues off: it waits for those that do not leave. When it has waited too long it
-    /// names one in the scheduler's MQD, leaves them where they are, and goes on as if nothing had been.
+    /// Decides how a scheduler's packet that removes queues goes on. It waits for queues that do
+    /// not leave. When it has waited too long it reports one in the scheduler's MQD, leaves them
+    /// where they are, and goes on as usual.
     pub(super) fn verdict(
         &mut self,
         gpu: &Gpu,
@@ -70,7 +75,7 @@ impl State {
         Ok(Work::Done)
     }
 
-    /// Something was done that others may wait for.
+    /// Notes progress that other packets may wait for.
     pub(super) fn hurry(&mut self, now: Instant) {
         if self.hurried.is_some_and(|next| now < next) {
             return;
@@ -84,7 +89,7 @@ impl State {
     }
 }
 
-/// Has all write pointers read when that is due; when it is next, if at all.
+/// Reads all write pointers when that is due. Returns the next time for it, if there is one.
 pub(super) fn poll_all(gpu: &Gpu, state: &mut State, now: Instant) -> Option<Instant> {
     if !poll_cntl::EN.is_set(gpu.regs.get(gc::CP_PQ_WPTR_POLL_CNTL)) {
         return None;

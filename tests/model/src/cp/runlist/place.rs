@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Where queues of a runlist are, and how many places there are.
+//! Places of queues of a runlist, and the number of places.
 
 use super::super::hqd::Hqd;
 use super::super::Slot;
@@ -8,7 +8,7 @@ use crate::gpu::Gpu;
 use crate::regs::SDMA_ENGINES;
 use crate::sdma;
 
-/// Where a queue of a runlist is, and which load of that place it is.
+/// The place of a queue of a runlist, and the number of its load there.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     Hqd(Slot, u64),
@@ -16,7 +16,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Whether the queue is still there.
+    /// Returns whether the queue is still there.
     pub(super) fn is_loaded(self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
         match self {
             Place::Hqd(slot, load) => hqds[slot.index()].is_loaded(load),
@@ -24,7 +24,7 @@ impl Place {
         }
     }
 
-    /// Whether there is something left to do.
+    /// Returns whether it has work left.
     pub(super) fn has_work(self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
         match self {
             Place::Hqd(slot, _) => hqds[slot.index()].has_work(),
@@ -32,7 +32,7 @@ impl Place {
         }
     }
 
-    /// Whether there are packets that do not wait.
+    /// Returns whether there are packets that do not wait.
     pub(super) fn is_busy(self, gpu: &Gpu, hqds: &[Hqd]) -> bool {
         match self {
             Place::Hqd(slot, _) => hqds[slot.index()].is_busy(),
@@ -40,17 +40,17 @@ impl Place {
         }
     }
 
-    /// Whether it hangs, or its waves keep it.
+    /// Returns whether it hangs, or its waves prevent it from leaving.
     pub(super) fn stays(self, hqds: &[Hqd]) -> bool {
         matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].stays())
     }
 
-    /// Whether it is to leave, and its waves keep it.
+    /// Returns whether it is to leave, and its waves prevent that.
     pub(super) fn is_kept(self, hqds: &[Hqd]) -> bool {
         matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].is_kept())
     }
 
-    /// Packets done; of an SDMA queue nobody counts them.
+    /// Packets done; for an SDMA queue they are not counted.
     pub(super) fn packets(self, hqds: &[Hqd]) -> u64 {
         match self {
             Place::Hqd(slot, _) => hqds[slot.index()].packets(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whose turn it is, and how queues get to the hardware and off it.
+//! The order of turns, and the way of queues to the hardware and off it.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_hqd_pq_doorbell_control as doorbell};
 use crate::sdma;
 
-/// How long a queue whose turn is over may be about to leave before its place counts as taken.
+/// The time that a queue after its time slice may take to leave before its place counts as taken.
 const LEAVE: Duration = Duration::from_millis(100);
 
 /// The order in which queues get a place.
@@ -21,14 +21,14 @@ const LEAVE: Duration = Duration::from_millis(100);
 enum Rank {
     Stays,
     Wants(u64, Instant),
-    /// Who has been there longest makes room.
+    /// The queue that has been there longest makes room.
     Runs(Reverse<Instant>),
     Idle,
     Absent,
 }
 
 impl State {
-    /// Gives the next queues of the runlist their turn; all that fit if they do.
+    /// Schedules the next queues of the runlist; all of them if they fit.
     pub(in crate::cp) fn schedule(&mut self, gpu: &Gpu, now: Instant) -> Result<()> {
         let Some(mut list) = self.list.take() else {
             return Ok(());
@@ -39,7 +39,7 @@ impl State {
     }
 
     fn rotate(&mut self, gpu: &Gpu, list: &mut Runlist, now: Instant) -> Result<()> {
-        // Within a turn only places are filled that have become free.
+        // Within a turn only places that have become free are filled.
         let within =
             list.has_vacancy(gpu, &self.hqds) && list.turn_end.is_some_and(|end| now < end);
         for entry in &mut list.entries {
@@ -82,7 +82,7 @@ impl State {
             .unwrap_or(list.floor);
         self.release_vmids(gpu, list);
         list.stuck = true;
-        // Who has waited longest comes first.
+        // The queue that has waited longest comes first.
         let has_turn = |entry: &&mut Entry| entry.turn && !entry.lost;
         let mut turns: Vec<&mut Entry> = list.entries.iter_mut().filter(has_turn).collect();
         turns.sort_by_key(|entry| (entry.wants.is_none(), entry.served, entry.wants));
@@ -142,7 +142,7 @@ impl State {
         }))
     }
 
-    /// Takes a queue off the hardware. False: it hangs, or the packet at hand goes on.
+    /// Takes a queue off the hardware. Returns false if it hangs, or the current packet goes on.
     fn leave(&mut self, gpu: &Gpu, place: Place, map: &MapQueue) -> Result<bool> {
         match place {
             Place::Hqd(slot, _) => self.take_off(gpu, slot),
@@ -164,8 +164,8 @@ impl State {
         }
     }
 
-    /// The entries that are to be on the hardware in the turn that begins. Who is about to leave is as good as gone, unless it has been
-    /// for long.
+    /// The entries that are to be on the hardware in the turn that begins. A queue that is about to
+    /// leave counts as gone, unless it has taken long.
     fn choose_entries(&self, gpu: &Gpu, list: &Runlist, now: Instant) -> Vec<usize> {
         let mut order: Vec<(Rank, usize)> = Vec::new();
         for (n, entry) in list.entries.iter().enumerate().filter(|(_, e)| !e.lost) {
@@ -212,7 +212,7 @@ impl State {
         chosen
     }
 
-    /// Slots of the HIQ's that nothing is on, spread over the pipes.
+    /// Free slots of the HIQ's, spread over the pipes.
     fn free_slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let mut slots: Vec<Slot> = Slot::all().collect();
         slots.sort_by_key(|slot| (slot.queue(), slot.me(), slot.pipe()));
@@ -230,7 +230,7 @@ impl State {
         (free != 0).then(|| free.trailing_zeros() as u8)
     }
 
-    /// Takes the VMIDs of processes without a queue on the hardware.
+    /// Frees the VMIDs of processes without a queue on the hardware.
     fn release_vmids(&mut self, gpu: &Gpu, list: &mut Runlist) {
         for (n, process) in list.processes.iter_mut().enumerate() {
             let used = |entry: &Entry| entry.process == n && entry.place.is_some();
@@ -244,7 +244,7 @@ impl State {
         }
     }
 
-    /// Loads a queue's MQD into `slot` and starts it; which load of the HQD that is.
+    /// Loads a queue's MQD into `slot` and starts it. Returns the number of that load of the HQD.
     pub(in crate::cp) fn load(
         &mut self,
         gpu: &Gpu,
@@ -276,7 +276,7 @@ impl State {
         Ok(generation)
     }
 
-    /// Takes queues of the runlist off and out of it. False: one of them hangs.
+    /// Takes queues of the runlist off and out of it. Returns false if one of them hangs.
     pub(in crate::cp) fn drop_entries(&mut self, gpu: &Gpu, unmap: &Unmap) -> Result<bool> {
         let Some(mut list) = self.list.take() else {
             return Ok(true);
@@ -313,7 +313,8 @@ impl State {
         Ok(gone)
     }
 
-    /// Gives up on the queues that the driver wants off and that have not left: they get no turn any more, and keep place and VMID.
+    /// Abandons the queues that the driver wants off and that have not left: they get no turn any
+    /// more, and keep place and VMID.
     pub(in crate::cp) fn abandon(&mut self) {
         let entries = self.list.iter_mut().flat_map(|list| &mut list.entries);
         for entry in entries.filter(|entry| entry.unwanted) {
@@ -326,7 +327,7 @@ impl State {
         }
     }
 
-    /// Whether a queue that was given up on is still there.
+    /// Returns whether a queue that was abandoned is still there.
     pub(in crate::cp) fn has_abandoned(&mut self) -> bool {
         let hqds = &self.hqds;
         self.abandoned
@@ -334,7 +335,7 @@ impl State {
         !self.abandoned.is_empty()
     }
 
-    /// The list as it is to run from now on. An error if it cannot.
+    /// The list in the form that runs from now on. An error if it cannot run.
     pub(in crate::cp) fn begin_list(
         &mut self,
         gpu: &Gpu,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-// A trap handler for the tests of saving and restoring waves: one level, without scratch of its own.
+// A trap handler for the tests of saving and restoring waves: one level, without scratch of its
+// own.
 //
-// s_trap n adds 1 to the dword at TMA + 4 * n and goes on behind itself; an exception halts the wave.
+// s_trap n adds 1 to the dword at TMA + 4 * n and goes on behind itself; an exception halts the
+// wave.
 
 	s_branch entry
 	s_branch restore

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-// Groups of 128 items of 8 arch and 8 accumulation VGPRs: values in all kinds of registers, which come together when
-// the dword at the start of the buffer is not 0. Meanwhile the first wave of a group waits for that, and the second one
-// at a barrier.
+// Groups of 128 items of 8 arch and 8 accumulation VGPRs: values in all kinds of registers, which are
+// combined when the dword at the start of the buffer is not 0. Meanwhile the first wave of a group
+// waits for that, and the second one at a barrier.
 
 	s_load_dwordx2 s[4:5], s[0:1], 0x0
 	s_waitcnt lgkmcnt(0)

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// An SDMA queue of a runlist, and what it is mapped with.
+/// An SDMA queue of a runlist, and its mapping.
 struct SdmaQueue {
     ring: Ring,
     mqd: u64,
@@ -12,7 +12,7 @@ struct SdmaQueue {
 }
 
 impl Schedulers {
-    /// An SDMA queue of process `number`, with its MQD; nothing of it is in registers.
+    /// An SDMA queue of process `number`, with its MQD; no part of it is in registers.
     fn sdma_queue(&mut self, number: u8, engine: usize, n: u32) -> SdmaQueue {
         let rig = &mut self.rig;
         let memory = rig.alloc(2 * RING);
@@ -76,7 +76,8 @@ impl Schedulers {
         [0xc002_a500, lo(at), hi(at), words.len() as u32 | 1 << 23]
     }
 
-    /// Writes packets into an SDMA ring and its write pointer to memory, and rings if there is to be a doorbell.
+    /// Writes packets into an SDMA ring and its write pointer to memory, and rings the doorbell if
+    /// `knock`.
     fn put_sdma(&self, queue: &mut SdmaQueue, words: &[u32], knock: bool) {
         for word in words {
             let at = queue.ring.vram + queue.ring.wptr % RING;
@@ -97,7 +98,7 @@ fn sdma_queues_of_a_runlist() {
     it.rig.map_large(8, VA, 0, RW);
     for engine in [0, 1, 4] {
         let mut queue = it.sdma_queue(8, engine, engine as u32);
-        // What was there before comes by the write pointer in memory, the rest by doorbell.
+        // Earlier packets are found by the write pointer in memory, the rest by doorbell.
         it.put_sdma(&mut queue, &fence(VA + 0x100, 1), false);
         let list = it.sdma_list(8, &[&queue], &[compute]);
         it.on_hiq(&list);
@@ -107,7 +108,7 @@ fn sdma_queues_of_a_runlist() {
         it.rig.drain(engine).unwrap();
         assert_eq!(it.rig.peek32(vram(0x100)), 2);
         assert_eq!(it.rig.peek64(vram(queue.ring.vram + RING)), queue.ring.wptr);
-        // Off, with the pointers in the MQD; a doorbell then is nobody's.
+        // Off, with the pointers in the MQD; a doorbell then belongs to no queue.
         it.unmap(ALL_DYNAMIC, 0, 100);
         it.rig.settle().unwrap();
         assert_eq!(it.fence(), 100);
@@ -118,7 +119,7 @@ fn sdma_queues_of_a_runlist() {
         it.rig.drain(engine).unwrap();
         assert_eq!(it.rig.peek32(vram(0x100)), 2);
         assert_eq!(it.rig.gpu.summary.doorbells_unattached.get(), before + 1);
-        // The next list makes good for it.
+        // The next list makes up for it.
         let list = it.sdma_list(8, &[&queue], &[compute]);
         it.on_hiq(&list);
         it.rig.drain(engine).unwrap();

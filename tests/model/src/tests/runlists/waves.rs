@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Queues with waves that never end, in turns.
+//! Queues with waves that never end, taking turns.
 
 use super::*;
 use crate::sq::pool::Worker;
@@ -12,7 +12,7 @@ const AREA: u64 = 0x6400_0000_0000;
 const AREA_SIZE: u64 = 0x1_0000;
 const STACK: u32 = 0x1000;
 
-/// Counts in the dword that the arguments are the address of, for ever.
+/// Counts for ever in the dword whose address is in the arguments.
 const BEATS: &str = "
 beat:
 	s_mov_b32 s4, 1
@@ -58,7 +58,8 @@ fn queue(it: &mut Schedulers, number: u8, save: u64) -> Compute {
     queue
 }
 
-/// Runs the list of processes' queues until waves were saved `saves` times: the queues' beats.
+/// Runs the list of processes' queues until waves were saved `saves` times. Returns the queues'
+/// beats.
 fn beats<const N: usize>(it: &mut Schedulers, queues: &[[Compute; N]], saves: u64) -> Vec<u32> {
     let entries: Vec<(u8, &[Compute])> = queues
         .iter()
@@ -89,14 +90,15 @@ fn endless_waves_take_turns() {
     let mut it = Schedulers::new(TWO_VMIDS, 1);
     let queues = [8, 9, 10].map(|number| beating::<1>(&mut it, number));
     let beats = beats(&mut it, &queues, 12);
-    // One slot: whoever has it was away, but for the first time.
+    // One slot: its user has been off the hardware, except for the first time.
     let summary = &it.rig.gpu.summary;
     assert!(summary.cp_restores.get() + 4 >= summary.cp_saves.get());
     assert!(!beats.contains(&0), "{beats:?}");
     assert_eq!(it.rig.gpu.summary.sq_waves.get(), 3);
 }
 
-/// Who leaves does not come back into the place that it has made for a process without a VMID.
+/// A queue that leaves does not come back into the place that it has freed for a process without a
+/// VMID.
 #[test]
 fn more_processes_with_endless_waves_than_vmids() {
     let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
