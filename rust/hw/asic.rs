@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Chips as values. [`Asic`] is the only door to facts of a chip, and each chip has a file below
 //! `asic/` with all of its facts. Code elsewhere asks the `Asic` of its GPU and never which chip it
-//! is. What a chip *does* differently is chosen by the version of the block, in the driver's HALs.
+//! is. Behaviour that differs is chosen by the version of the block, in the driver's HALs.
 //!
-//! Figures that differ from card to card (compute units, VRAM, clocks) come from registers, the
-//! SMU or the VBIOS; the figures here are what a chip of that kind has at most.
+//! Figures that differ from card to card (compute units, VRAM, clocks) come from registers, the SMU
+//! or the VBIOS; the figures here are the most that a chip of that kind has.
 
 pub mod gfx90a;
 
@@ -116,7 +116,7 @@ pub struct SdmaInfo {
     pub xgmi_engines: u8,
     /// RLC queues of an engine.
     pub queues_per_engine: u8,
-    /// What AMD wants in an engine's registers.
+    /// Golden settings of an engine.
     pub golden: SdmaGolden,
 }
 
@@ -206,7 +206,7 @@ impl GfxGolden {
     }
 }
 
-/// Who has which VMIDs. VMID 0 is the driver's own.
+/// The use of VMIDs. VMID 0 is the driver's own.
 #[derive(Clone, Copy, Debug)]
 pub struct VmidSplit {
     /// The first VMID of compute; those between 0 and it are graphics'.
@@ -270,7 +270,7 @@ pub struct Asic {
     pub hdp_page: u32,
     /// Attributes of page-table entries.
     pub pte: PteFormat,
-    /// Who has which VMIDs.
+    /// The use of VMIDs.
     pub vmids: VmidSplit,
     /// Memory.
     pub vram: VramInfo,
@@ -370,7 +370,7 @@ impl ContextSaveSizes {
     }
 
     /// Bytes that a process allocates for a queue which `xccs` XCCs run: an area of `area` bytes
-    /// for each XCC, then what the debugger needs of each.
+    /// for each XCC, then the debugger's part of each.
     #[inline]
     pub const fn total(&self, area: u32, xccs: u32) -> u64 {
         (area as u64 + self.debug as u64) * xccs as u64

@@ -150,7 +150,7 @@ pub enum HubKind {
 /// An entry of the IH ring, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IvEntry {
-    /// Who raised it.
+    /// The block that raised it.
     pub client: IhClient,
     /// Its number, as the entry has it.
     pub client_id: u8,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Hardware blocks, their versions, and where their registers begin.
 //!
-//! A register's place in BAR5 is the base of one of its block's segments plus the offset that the register
-//! headers give, in dwords (SOC15 addressing).
+//! A register's place in BAR5 is the base of one of its block's segments plus the offset that the
+//! register headers give, in dwords (SOC15 addressing).
 
 use core::fmt;
 
@@ -118,7 +118,7 @@ impl IpInstance {
     }
 }
 
-/// The blocks of a GPU that work. The list belongs to the GPU's owner, who has it from the chip's
+/// The blocks of a GPU that work. The list belongs to the GPU's owner, and comes from the chip's
 /// description or from a table that was read from the GPU's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct IpTable<'a> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! AMDGPU_INFO: questions about the device. What libdrm asks when it is initialized must be answered; of the
-//! others, those about memory are, and about sensors.
+//! AMDGPU_INFO: questions about the device. The questions that libdrm asks when it is initialized
+//! must be answered; of the others, those about memory are answered, and those about sensors.
 
 use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
@@ -61,7 +61,11 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
     }
 }
 
-/// The value of a register that user space may see. EFAULT for others, EINVAL for too many.
+/// The value of a register that user space may see.
+///
+/// # Errors
+///
+/// `EFAULT` for other registers; `EINVAL` for too many.
 fn register(gpu: &GpuMemory, info: &InfoArgs) -> Result<u32> {
     let query = info.register();
     if query.count > MAX_REGISTERS {
@@ -73,8 +77,12 @@ fn register(gpu: &GpuMemory, info: &InfoArgs) -> Result<u32> {
     gpu.hw.user_register(query.dword)
 }
 
-/// What the sensor `number` shows. ENOENT where there is no SMU that says so; EINVAL for one that there is not, and, as amdgpu has it, whatever keeps
-/// the SMU from it.
+/// The value of the sensor `number`.
+///
+/// # Errors
+///
+/// `ENOENT` without an SMU that answers; `EINVAL` for a sensor that does not exist and, as in
+/// amdgpu, for every failure of the SMU.
 fn sensor(gpu: &GpuMemory, number: u32) -> Result<u32> {
     // Copies count, which the SMU does not see.
     if number == uapi::SENSOR_GPU_LOAD {

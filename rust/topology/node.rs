@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What a node's files say, gathered from the machine and from the GPUs.
 //!
-//! The first nodes are the machine's NUMA nodes, those after them the GPUs. A GPU has a direct link with the processors that it hangs
-//! on, and others by way of these.
+//! The first nodes are the machine's NUMA nodes, those after them the GPUs. A GPU has a direct link
+//! with the processors that it hangs on, and others by way of these.
 
 use core::fmt;
 

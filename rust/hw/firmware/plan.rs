@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which files a GPU's firmware is in, and what is handed to the PSP in which order (amdgpu: psp_hw_start, psp_load_non_psp_fw).
+//! Which files hold a GPU's firmware, and in which order the PSP gets its parts (amdgpu:
+//! psp_hw_start, psp_load_non_psp_fw).
 
 use core::ffi::CStr;
 
@@ -17,7 +18,8 @@ pub struct FirmwarePlan {
     pub bootloader: &'static [Step],
     /// By LOAD_IP_FW, before the PSP has memory of its own. Those that answer from then on.
     pub before_tmr: &'static [Step],
-    /// Bytes of that memory, the trusted memory region (TMR): a power of two, and it is as well aligned.
+    /// Bytes of that memory, the trusted memory region (TMR): a power of two, to which the region
+    /// is also aligned.
     pub tmr_bytes: u64,
     /// By LOAD_IP_FW, after that.
     pub after_tmr: &'static [Step],

@@ -5,12 +5,12 @@ use core::fmt;
 
 use crate::sdma::engines::SdmaMask;
 
-/// What a register of a device that does not answer reads as.
+/// The value that every register of a device reads as when the device does not answer.
 const GONE: u32 = u32::MAX;
 /// C2PMSG_35 when the PSP's bootloader waits for a command: this and nothing else.
 const BOOTLOADER_READY: u32 = 1 << 31;
 
-/// What registers say, before anything is written to any.
+/// The state that registers show, before the first write to any of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObservedState {
     /// RCC_CONFIG_MEMSIZE, MiB.
@@ -33,11 +33,11 @@ pub struct ObservedState {
     pub die: u32,
     /// MC_VM_XGMI_LFB_CNTL: how many GPUs XGMI joins to it.
     pub neighbours: u32,
-    /// What somebody has left running.
+    /// Engines that a previous driver has left running.
     pub running: RunningEngines,
 }
 
-/// What runs, though no driver is there.
+/// Engines that run although no driver is bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunningEngines {
     /// CP_MEC_CNTL: a micro engine.
@@ -92,9 +92,10 @@ impl fmt::Display for RunningEngines {
 pub enum BootState {
     /// Nothing is loaded: the PSP's bootloader waits.
     Cold,
-    /// The secure OS lives, and engines stand.
+    /// The secure OS runs, and all engines are halted.
     Warm,
-    /// The secure OS lives, and a driver went without stopping what it had started.
+    /// The secure OS runs, and a previous driver left without stopping the engines that it had
+    /// started.
     Dirty,
 }
 
@@ -129,19 +130,27 @@ impl fmt::Display for BootRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("it does not answer: in reset, or gone from the bus"),
-            Self::VirtualFunction => f.write_str("it is a virtual function, which this driver does not know"),
-            Self::Unposted => {
-                f.write_str("its own firmware has not set it up (not posted): power-cycle the machine")
-            }
+            Self::VirtualFunction => f.write_str(
+                "it is a virtual function, \
+                 which this driver does not know",
+            ),
+            Self::Unposted => f.write_str(
+                "its own firmware has not set it up (not posted): \
+                     power-cycle the machine",
+            ),
             Self::OnCpuLink => {
                 f.write_str("it is joined to the CPU by XGMI, which this driver does not know")
             }
             Self::Hive(others) => {
-                write!(f, "it is joined to {others} others by XGMI: this driver cannot use a hive")
+                write!(
+                    f,
+                    "it is joined to {others} others by XGMI: this driver cannot use a hive"
+                )
             }
             Self::StuckBootloader(answer) => write!(
                 f,
-                "the PSP's bootloader does not wait for commands (C2PMSG_35 = {answer:#010x}): power-cycle the machine"
+                "the PSP's bootloader does not wait for commands (C2PMSG_35 = {answer:#010x}): \
+                 power-cycle the machine"
             ),
         }
     }
@@ -158,7 +167,12 @@ impl ObservedState {
         self.bootloader == BOOTLOADER_READY
     }
 
-    /// Which state that is. Registers that only a later question needs may have any value where an earlier one refuses.
+    /// The state that the registers show. Registers that only a later question needs may have any
+    /// value where an earlier one refuses.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the GPU is left alone.
     pub fn state(&self) -> Result<BootState, BootRefusal> {
         if !self.is_present() {
             return Err(BootRefusal::Gone);

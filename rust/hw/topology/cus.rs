@@ -16,9 +16,10 @@ pub struct ComputeUnits {
 }
 
 impl ComputeUnits {
-    /// Those of a GPU of which `inactive` tells, for each XCC, engine and array of it, the ones that
-    /// are switched off, a bit each (CC_GC_SHADER_ARRAY_CONFIG and GC_USER_SHADER_ARRAY_CONFIG,
-    /// INACTIVE_CUS). `None` when none is left, or there are more arrays than [`MAX_ARRAYS`].
+    /// The compute units of a GPU of which `inactive` tells, for each XCC, engine and array of it,
+    /// the ones that are switched off, a bit each (CC_GC_SHADER_ARRAY_CONFIG and
+    /// GC_USER_SHADER_ARRAY_CONFIG, INACTIVE_CUS). `None` when none is left, or there are more
+    /// arrays than [`MAX_ARRAYS`].
     pub fn new(
         asic: &'static Asic,
         mut inactive: impl FnMut(u32, u32, u32) -> u32,
@@ -38,7 +39,7 @@ impl ComputeUnits {
         any.then_some(Self { asic, masks })
     }
 
-    /// What kind of GPU they are of.
+    /// The chip.
     #[inline]
     pub const fn asic(&self) -> &'static Asic {
         self.asic
@@ -142,7 +143,8 @@ impl ComputeUnits {
         })
     }
 
-    /// The map of all of them, as a cache that all share has it: from CU `first` on, the first that works.
+    /// The map of all of them, as a cache that all share has it: from CU `first` on, the first that
+    /// works.
     fn map_from(&self, first: u32) -> [u32; SIBLINGS] {
         let mut map = [0; SIBLINGS];
         for array in 0..self.asic.gfx.arrays() {
