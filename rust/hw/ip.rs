@@ -132,12 +132,6 @@ impl<'a> IpTable<'a> {
         Self { instances }
     }
 
-    /// All of it.
-    #[inline]
-    pub const fn instances(&self) -> &'a [IpInstance] {
-        self.instances
-    }
-
     /// The instances of `block`.
     #[inline]
     pub fn of(&self, block: IpBlock) -> impl Iterator<Item = &'a IpInstance> {
