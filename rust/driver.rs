@@ -8,6 +8,7 @@ pub(crate) mod reset;
 mod sleep;
 mod watchdog;
 
+use hw::asic::KNOWN_DEVICES;
 use kernel::device::Core;
 use kernel::pci;
 use kernel::prelude::*;
@@ -37,15 +38,18 @@ use watchdog::Watchdog;
 /// The PCI driver.
 pub(crate) struct RkfdDriver;
 
+// The macro takes a list only. An index too many does not compile, and neither does one too few.
 pci_table!(
     PCI_TABLE,
     (),
-    [
-        (pci::DeviceId::from_id(pci::Vendor::ATI, 0x7408), ()),
-        (pci::DeviceId::from_id(pci::Vendor::ATI, 0x740c), ()),
-        (pci::DeviceId::from_id(pci::Vendor::ATI, 0x740f), ()),
-    ]
+    [(known(0), ()), (known(1), ()), (known(2), ())]
 );
+const _: () = assert!(KNOWN_DEVICES.len() == 3);
+
+/// The id of known device `index`.
+const fn known(index: usize) -> pci::DeviceId {
+    pci::DeviceId::from_id(pci::Vendor::ATI, KNOWN_DEVICES[index].device as u32)
+}
 
 /// Handles the GPU's interrupts.
 struct GpuIrqHandler(Arc<Gpu>);
@@ -163,7 +167,7 @@ impl DeviceParts {
         dev_info!(
             pdev,
             "{}, {} MiB of VRAM, gpu_id {}\n",
-            gpu.hw.asic.name,
+            gpu.hw.asic.ids.name,
             gpu.memory.vram.total() >> 20,
             gpu.hw.id.get()
         );

@@ -140,13 +140,13 @@ fn hand_over(
     let plan = hw.asic.firmware;
     let start = Instant::<Monotonic>::now();
     let bus = (&hw.vram_map, &hw.hdp, hw.gmc.fb());
-    let psp = Psp::new(&hw.dev, &hw.mmio, hw.asic.ips, bus, blocks.places())?;
+    let psp = Psp::new(&hw.dev, &hw.mmio, hw.ips(), bus, blocks.places())?;
     start_secure_os(hw, state, &psp, files)?;
     let mut ring = psp.make_ring(state == BootState::Dirty)?;
     each(plan.before_tmr, files, &mut ring)?;
     let mut tmr = ring.set_up_tmr(blocks.tmr.start(), plan.tmr_bytes)?;
     each(plan.after_tmr, files, tmr.ring())?;
-    let smu = Smu::start(&hw.dev, &hw.mmio, hw.asic.ips)?;
+    let smu = Smu::start(&hw.dev, &hw.mmio, hw.ips())?;
     let version = |part| files.image(part).map_or(0, |image| image.version);
     dev_info!(
         &*hw.dev,

@@ -24,11 +24,12 @@ pub(crate) mod sensor;
 mod shader_array;
 pub(crate) mod smu;
 pub(crate) mod state;
+mod version;
 pub(crate) mod vmid;
 
+use hw::asic::Asic;
 use hw::firmware::state::{BootState, RunningEngines};
-use hw::ip::{IpBlock, GFX90A_SDMA_ENGINES};
-use hw::topology::asic::Asic;
+use hw::ip::{IpBlock, IpInstance, IpTable};
 use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
 use kernel::device::{self, Bound, Core};
@@ -75,7 +76,7 @@ pub(crate) struct Hardware {
     /// Who has which VMID.
     pub(crate) vmids: Arc<VmidPool>,
     /// The SDMA engines.
-    pub(crate) sdma: [Arc<Sdma>; GFX90A_SDMA_ENGINES],
+    pub(crate) sdma: KVec<Arc<Sdma>>,
     /// The command processor.
     pub(crate) gfx: Arc<Gfx>,
     /// What keeps its clocks.
@@ -110,8 +111,10 @@ pub(crate) struct Hardware {
     pub(crate) ledger: Arc<Ledger>,
     /// In which state it was found.
     pub(crate) state: BootState,
-    /// What kind of GPU it is.
+    /// Which chip it is.
     pub(crate) asic: &'static Asic,
+    /// Its blocks.
+    ips: KVec<IpInstance>,
     /// Its compute units that work.
     pub(crate) cus: ComputeUnits,
     /// The number by which user space names it.
@@ -134,9 +137,9 @@ pub(crate) struct Hardware {
 fn probe_state(
     dev: &device::Device,
     mmio: &Arc<Mmio>,
-    asic: &'static Asic,
+    ips: IpTable<'_>,
 ) -> Result<(BootState, RunningEngines)> {
-    let seen = BootObserver::new(mmio, asic.ips)?.wait();
+    let seen = BootObserver::new(dev, mmio, ips)?.wait();
     let state = seen.state().map_err(|refusal| {
         dev_err!(
             dev,
@@ -168,36 +171,42 @@ impl Hardware {
         let ledger = Ledger::new()?;
         let health = GpuHealth::new()?;
 
-        let (state, running) = probe_state(bound, &mmio, asic)?;
-        let engine = |n| Sdma::new(&mmio, asic.ips, n);
-        let sdma = [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?];
-        let gfx = Gfx::new(&mmio, asic.ips)?;
-        let rlc = Rlc::new(&mmio, asic.ips, asic.shader_engines)?;
+        let mut instances = KVec::new();
+        instances.extend_from_slice(asic.ips, GFP_KERNEL)?;
+        let ips = IpTable::new(&instances);
+        let (state, running) = probe_state(bound, &mmio, ips)?;
+        let engines = asic.sdma.engines();
+        let mut sdma = KVec::with_capacity(engines.into(), GFP_KERNEL)?;
+        for engine in 0..engines {
+            sdma.push(Sdma::new(&mmio, ips, &asic.sdma, engine)?, GFP_KERNEL)?;
+        }
+        let gfx = Gfx::new(bound, &mmio, ips, asic)?;
+        let rlc = Rlc::new(&mmio, ips, asic.gfx.shader_engines)?;
         let engines = EngineSet {
             sdma: &sdma,
             gfx: &gfx,
             rlc: &rlc,
         };
-        let rest = HaltedGpu::halt(bound, &mmio, asic.ips, &running, &engines)?;
+        let rest = HaltedGpu::halt(bound, &mmio, ips, &running, &engines)?;
 
-        let nbio = Nbio::new(&mmio, asic.ips)?;
+        let nbio = Nbio::new(bound, &mmio, ips, asic)?;
         let size = nbio.vram_size()?;
         nbio.bring_up(&rest, doorbells.start());
         let revision = nbio.revision();
-        let hdp = Arc::new(Hdp::new(bound, &mmio, asic.ips)?, GFP_KERNEL)?;
-        let gmc = Gmc::new(bound, &rest, &hdp, &health, &vram_map, size)?;
+        let hdp = Arc::new(Hdp::new(bound, &mmio, ips, asic.hdp_page)?, GFP_KERNEL)?;
+        let gmc = Gmc::new(bound, &rest, &hdp, &health, &vram_map, size, &asic.vmids)?;
         nbio.setup_interrupts(gmc.dummy_page());
-        let vmids = VmidPool::new(&ledger, SchedulerMode::get())?;
-        let page_faults = PageFaults::new(&doorbells)?;
-        let retries = RetryFaults::new(&mmio, asic.ips, &page_faults, &gmc, &vmids)?;
-        let ih = Ih::new(bound, &mmio, asic.ips, &doorbells, &gmc, retries)?;
-        let cus = gfx.compute_units(asic).ok_or_else(|| {
+        let vmids = VmidPool::new(&ledger, &asic.vmids, SchedulerMode::get())?;
+        let page_faults = PageFaults::new(&doorbells, &asic.doorbells)?;
+        let retries = RetryFaults::new(&mmio, ips, &page_faults, &gmc, &vmids)?;
+        let ih = Ih::new(bound, &mmio, ips, asic, &doorbells, &gmc, retries)?;
+        let cus = gfx.compute_units().ok_or_else(|| {
             if nbio.vram_size().is_ok() {
                 dev_err!(bound, "no compute unit works, or so its fuses say\n");
             }
             ENODEV
         })?;
-        let clock = ReferenceClock::new(&mmio, asic.ips)?;
+        let clock = ReferenceClock::new(&mmio, ips)?;
 
         let [devfn, bus] = pdev.dev_id().to_le_bytes();
         let identity = PciIdentity {
@@ -232,6 +241,7 @@ impl Hardware {
                 ledger,
                 state,
                 asic,
+                ips: instances,
                 cus,
                 id,
                 domain: identity.domain,
@@ -243,6 +253,11 @@ impl Hardware {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Its blocks.
+    pub(crate) fn ips(&self) -> IpTable<'_> {
+        IpTable::new(&self.ips)
     }
 
     /// Lets the engines run, which have nothing to do yet, and before the MECs the RLC: who had the GPU before has stopped it (amdgpu:
@@ -257,7 +272,7 @@ impl Hardware {
     /// Brings the blocks up again as [`Hardware::new`] does, after a sleep in which the GPU may have lost all that it had: in which state it is. ENODEV and EIO as
     /// there, and EIO for one whose VRAM is another. Sleeps.
     pub(crate) fn resume(&self) -> Result<BootState> {
-        let (state, running) = probe_state(&self.dev, &self.mmio, self.asic)?;
+        let (state, running) = probe_state(&self.dev, &self.mmio, self.ips())?;
         if self.nbio.vram_size()? != self.vram_size {
             return Err(EIO);
         }
@@ -266,7 +281,7 @@ impl Hardware {
             gfx: &self.gfx,
             rlc: &self.rlc,
         };
-        let rest = HaltedGpu::halt(&self.dev, &self.mmio, self.asic.ips, &running, &engines)?;
+        let rest = HaltedGpu::halt(&self.dev, &self.mmio, self.ips(), &running, &engines)?;
         self.nbio.bring_up(&rest, self.doorbells.start());
         self.gmc.bring_up(&rest, &self.vram_map)?;
         self.nbio.setup_interrupts(self.gmc.dummy_page());
@@ -303,14 +318,31 @@ impl Hardware {
     /// Versions of the firmware of compute queues and of SDMA, as who loads it by registers leaves them in those
     /// (amdgpu: gfx_v9_0_cp_compute_load_microcode, sdma_v4_0_load_microcode). The PSP leaves none there. ENODEV if the ASIC has no such.
     pub(crate) fn firmware(&self) -> Result<(u32, u32)> {
-        let gc = RegisterWindow::new(&self.mmio, self.asic.ips, IpBlock::Gc, 0)?;
-        let sdma = RegisterWindow::new(&self.mmio, self.asic.ips, IpBlock::Sdma, 0)?;
+        let gc = RegisterWindow::new(&self.mmio, self.ips(), IpBlock::Gc, 0)?;
+        let sdma = RegisterWindow::new(&self.mmio, self.ips(), IpBlock::Sdma, 0)?;
         Ok((gc.read(CP_MEC_ME1_UCODE_ADDR), sdma.read(UCODE_ADDR)))
     }
 
-    /// The value of GB_ADDR_CONFIG, which user space asks for. ENODEV if the ASIC has none.
+    /// The value of GB_ADDR_CONFIG, which user space asks for.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has none.
     pub(crate) fn address_config(&self) -> Result<u32> {
-        let gc = RegisterWindow::new(&self.mmio, self.asic.ips, IpBlock::Gc, 0)?;
+        let gc = RegisterWindow::new(&self.mmio, self.ips(), IpBlock::Gc, 0)?;
+        Ok(gc.read(GB_ADDR_CONFIG))
+    }
+
+    /// The value of the register at `dword` of BAR5, if user space may see it: GB_ADDR_CONFIG.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for other registers; `ENODEV` if the GPU has none.
+    pub(crate) fn user_register(&self, dword: u32) -> Result<u32> {
+        let gc = RegisterWindow::new(&self.mmio, self.ips(), IpBlock::Gc, 0)?;
+        if gc.dword(GB_ADDR_CONFIG) != Some(dword) {
+            return Err(EFAULT);
+        }
         Ok(gc.read(GB_ADDR_CONFIG))
     }
 }

@@ -220,7 +220,10 @@ impl Process {
         );
         let queue = queue.and_then(|queue| {
             let folder = self.folder().map(|folder| {
-                let (kind, gpu) = (create.served_as(), context.gpu().hw.id);
+                let (kind, gpu) = (
+                    create.served_as(&context.gpu().hw.asic.sdma),
+                    context.gpu().hw.id,
+                );
                 folder.add_queue(id, kind, gpu, create.size.bytes())
             });
             Ok(QueueEntry {

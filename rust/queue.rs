@@ -39,6 +39,7 @@ use compute::{ComputeScheduler, TrapPage, UserComputeQueue};
 use core::ops::Deref;
 use doorbell::{DoorbellSlice, SliceTable};
 use hardware_queues::HardwareQueues;
+use hw::asic::SdmaInfo;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::hqd::WaveState;
 use hw::queue::{QueuePercentage, QueuePriority, QueueType};
@@ -51,9 +52,6 @@ use user::UserSdmaQueue;
 
 // How all queues of a process are quiesced; buffers need it too, so it lies below.
 pub(crate) use crate::mem::queue_group;
-
-/// The first engines of SDMA, for traffic with the host; the others have the links between GPUs.
-const HOST_ENGINES: u8 = 2;
 
 /// The queues of a GPU, kept by each of them. Fields are dropped in this order: each only uses what is below it.
 #[pin_data]
@@ -81,7 +79,7 @@ impl GpuQueues {
         Arc::pin_init(
             try_pin_init!(Self {
                 interrupts: SetOnce::new(),
-                slots: SdmaSlots::new()?,
+                slots: SdmaSlots::new(rings.hw.asic.sdma.engines())?,
                 compute: compute::scheduler(
                     SchedulerMode::get(),
                     &rings.hw.gfx,
@@ -142,11 +140,12 @@ pub(crate) struct CreateQueue {
 }
 
 impl CreateQueue {
-    /// The kind of queue that comes of it: for one that names its engine, that of the engine.
-    pub(crate) fn served_as(&self) -> QueueType {
+    /// The kind of queue that comes of it: for one that names its engine, that of the engine of
+    /// `sdma`.
+    pub(crate) fn served_as(&self, sdma: &SdmaInfo) -> QueueType {
         match self.kind {
             QueueType::Compute | QueueType::ComputeAql => QueueType::Compute,
-            QueueType::SdmaByEngine if self.engine < HOST_ENGINES.into() => QueueType::Sdma,
+            QueueType::SdmaByEngine if self.engine < sdma.host_engines.into() => QueueType::Sdma,
             QueueType::SdmaByEngine => QueueType::SdmaXgmi,
             kind => kind,
         }
@@ -281,18 +280,23 @@ impl QueueOwner {
     }
 }
 
-/// The engines that serve queues of `kind`, of a process that `retries` page faults. EINVAL for an engine that does not exist.
+/// The engines of `sdma` that serve queues of `kind`, of a process that `retries` page faults. EINVAL for an engine that does not exist.
 ///
 /// An engine stands while it waits for a page, and what has to be moved for that must not wait behind it: the first one has no such
 /// queues. Who asks for it gets the other one for traffic with the host.
-fn engines(kind: QueueType, wanted: u32, retries: bool) -> Result<core::ops::Range<u8>> {
-    const ALL: u8 = hw::ip::GFX90A_SDMA_ENGINES as u8;
+fn engines(
+    sdma: &SdmaInfo,
+    kind: QueueType,
+    wanted: u32,
+    retries: bool,
+) -> Result<core::ops::Range<u8>> {
+    let (host, all) = (sdma.host_engines, sdma.engines());
     let first = u8::from(retries);
     match kind {
-        QueueType::Sdma => Ok(first..HOST_ENGINES),
-        QueueType::SdmaXgmi => Ok(HOST_ENGINES..ALL),
+        QueueType::Sdma => Ok(first..host),
+        QueueType::SdmaXgmi => Ok(host..all),
         QueueType::SdmaByEngine => match u8::try_from(wanted) {
-            Ok(engine) if engine < ALL => {
+            Ok(engine) if engine < all => {
                 let engine = engine.max(first);
                 Ok(engine..engine + 1)
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Registers by AMD's names: their offsets in their block, and their fields. A block's place in
-//! BAR5 comes from the ASIC's table (SOC15 addressing), so that one list serves every ASIC with
+//! Registers by AMD's names: where they are in their block, and their fields. A block's place in BAR5
+//! comes from the GPU's table of blocks (SOC15 addressing), so that one list serves every chip with
 //! that version of the block.
 
 pub(crate) mod athub;
@@ -19,7 +19,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::bits::Field;
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable, SegmentBases};
 
 use crate::kern::mmio::{Mmio, GONE};
 
@@ -68,31 +68,30 @@ pub(crate) const fn bit(n: u32) -> u32 {
 #[derive(Clone)]
 pub(crate) struct RegisterWindow {
     mmio: Arc<Mmio>,
-    bases: &'static [u32],
+    bases: SegmentBases,
 }
 
 impl RegisterWindow {
-    /// Instance `instance` of `block` in the table `ips`.
+    /// Instance `instance` of `block`, of those in the table `ips`.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the ASIC has none.
+    /// `ENODEV` if the GPU has no such instance.
     pub(crate) fn new(
         mmio: &Arc<Mmio>,
-        ips: &'static [IpInfo],
+        ips: IpTable<'_>,
         block: IpBlock,
         instance: usize,
     ) -> Result<Self> {
-        let ip = hw::ip::find(ips, block).ok_or(ENODEV)?;
         Ok(Self {
             mmio: mmio.clone(),
-            bases: ip.instances.get(instance).ok_or(ENODEV)?,
+            bases: ips.find(block, instance).ok_or(ENODEV)?.bases,
         })
     }
 
     /// The dword of `reg` in BAR5; `None` in a segment that the block does not have.
     pub(crate) fn dword(&self, reg: Register) -> Option<u32> {
-        self.bases.get(reg.segment)?.checked_add(reg.offset)
+        self.bases.register(reg.segment, reg.offset)
     }
 
     /// Reads `reg`; all ones if the device is missing.

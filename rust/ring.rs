@@ -14,7 +14,6 @@ use crate::mem::gart::JobMemory;
 use crate::mem::vram::VramBlocks;
 use crate::mem::GpuMemory;
 use core::fmt;
-use hw::ip::GFX90A_SDMA_ENGINES;
 use kernel::new_spinlock;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -107,8 +106,9 @@ impl KernelRings {
     /// room in the GART; ETIMEDOUT for an engine that does nothing, which the log says. Sleeps.
     pub(crate) fn start(&self, engines: &Arc<dyn RingEngines>) -> Result {
         let gpu = &self.memory;
-        let mut rings = KVec::with_capacity(GFX90A_SDMA_ENGINES, GFP_KERNEL)?;
-        for engine in 0..GFX90A_SDMA_ENGINES as u8 {
+        let count = gpu.hw.asic.sdma.engines();
+        let mut rings = KVec::with_capacity(count.into(), GFP_KERNEL)?;
+        for engine in 0..count {
             rings.push(JobRing::start(gpu, engine, engines)?, GFP_KERNEL)?;
         }
         rings.iter().for_each(|ring| SdmaRing::pulse(ring.sdma()));

@@ -8,8 +8,8 @@ use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use hw::asic::Asic;
 use hw::firmware::state::ObservedState;
-use hw::topology::asic::Asic;
 
 use crate::firmware;
 use crate::firmware::files::{FirmwareFiles, MissingFile};
@@ -29,7 +29,7 @@ pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
     let _enabled = EnabledDevice::new(pdev)?;
     let mmio = Arc::new(Mmio::new(pdev)?, GFP_KERNEL)?;
     let dev: &Device<Bound> = pdev.as_ref();
-    let seen = BootObserver::new(&mmio, asic.ips)?.wait();
+    let seen = BootObserver::new(dev, &mmio, asic.ip_table())?.wait();
     registers(dev, &seen);
     match seen.state() {
         Ok(state) => dev_info!(dev, "probe_only: {}\n", format_args!("{state}")),

@@ -24,7 +24,7 @@ pub(super) fn find(hw: &Hardware) -> Result<Option<KBox<SmuLimits>>> {
         dev_info!(&*hw.dev, "SMU: {WITHOUT}: the parameter clocks is 0\n");
         return Ok(None);
     }
-    let rom = Rom::new(&hw.mmio, hw.asic.ips)?;
+    let rom = Rom::new(&hw.mmio, hw.ips())?;
     match read(&rom)? {
         Ok(limits) => Ok(Some(limits)),
         Err(damage) => {

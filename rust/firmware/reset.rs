@@ -53,7 +53,7 @@ impl FirmwareReset {
     /// logged.
     fn reset(&self, smu: &SmuSensors) -> Result {
         let start = Instant::<Monotonic>::now();
-        let observer = BootObserver::new(&self.hw.mmio, self.hw.asic.ips)?;
+        let observer = BootObserver::new(&self.hw.dev, &self.hw.mmio, self.hw.ips())?;
         let config = SavedConfig::save(&self.pdev)?;
         observer.mark_posted(false);
         smu.ask(SmuMessage::GfxDriverReset).inspect_err(|error| {

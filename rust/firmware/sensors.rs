@@ -73,7 +73,7 @@ impl SmuSensors {
         limits: Option<KBox<SmuLimits>>,
     ) -> Result<Arc<Self>> {
         let hw = &memory.hw;
-        let smuio = RegisterWindow::new(&hw.mmio, hw.asic.ips, IpBlock::Smuio, 0)?;
+        let smuio = RegisterWindow::new(&hw.mmio, hw.ips(), IpBlock::Smuio, 0)?;
         let state = SensorCache {
             smu,
             clocks: ClockControl::default(),

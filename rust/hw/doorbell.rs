@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Doorbells: slots of 8 bytes in BAR2, the slice that each process gets, and the offsets that name them to
-//! user space.
+//! Doorbells: slots of 8 bytes in BAR2, the slice that each process gets, and the offsets that name
+//! them to user space.
 //!
-//! The low 12 bits of a doorbell's address decide which block gets it, so the same slots of every 4 KiB page
-//! belong to SDMA, IH and VCN; all others belong to the CP.
+//! The low 12 bits of a doorbell's address decide which block gets it, so the same slots of every
+//! 4 KiB page belong to SDMA, IH and VCN; all others belong to the CP. Which slots those are differs
+//! from chip to chip: [`DoorbellLayout`].
 
 use crate::bits::{Field, Field64};
-use crate::ip::GFX90A_SDMA_ENGINES;
 
 /// Bytes of a doorbell.
 pub const SLOT_BYTES: u64 = 8;
@@ -17,15 +17,8 @@ pub const SLICE_SLOTS: u16 = 1024;
 /// Bytes of a process's slice.
 pub const SLICE_BYTES: u64 = SLICE_SLOTS as u64 * SLOT_BYTES;
 
-/// RLC queues of an SDMA engine.
+/// RLC queues of an SDMA engine: engines of version 4 have registers for so many.
 pub const SDMA_QUEUES: u8 = 8;
-
-/// Slots that an SDMA engine owns, starting at its base.
-const SDMA_ENGINE_SLOTS: u16 = 10;
-/// The first SDMA engine's base slot; those of the others follow.
-const SDMA_FIRST_SLOT: u16 = 0x100;
-/// Slots of a page that do not go to the CP.
-const NON_CP: core::ops::Range<u16> = 0x100..0x190;
 
 /// `SIZE` and `OFFSET` of NBIO's `BIF_*_DOORBELL_RANGE` registers.
 const RANGE_SIZE: Field = Field::new(20, 16);
@@ -36,16 +29,6 @@ const RANGE_OFFSET: Field = Field::new(11, 2);
 pub struct DoorbellSlot(u16);
 
 impl DoorbellSlot {
-    /// KIQ's, in the kernel's slice.
-    pub const KIQ: Self = Self(0);
-    /// HIQ's, in the kernel's slice.
-    pub const HIQ: Self = Self(1);
-    /// The IH's ring 0 read pointer, in the kernel's slice.
-    pub const IH_RING0: Self = Self(0x178);
-
-    /// The IH's retry CAM's, behind its three rings', in the kernel's slice.
-    pub const IH_RETRY_CAM: Self = Self(Self::IH_RING0.0 + 3);
-
     /// Slot `index`; `None` beyond the slice.
     #[inline]
     pub const fn new(index: u16) -> Option<Self> {
@@ -53,28 +36,6 @@ impl DoorbellSlot {
             Some(Self(index))
         } else {
             None
-        }
-    }
-
-    /// The kernel ring's slot of SDMA `engine`, in the kernel's slice.
-    #[inline]
-    pub const fn sdma_kernel(engine: u8) -> Option<Self> {
-        if (engine as usize) < GFX90A_SDMA_ENGINES {
-            Some(Self(SDMA_FIRST_SLOT + SDMA_ENGINE_SLOTS * engine as u16))
-        } else {
-            None
-        }
-    }
-
-    /// The slot of RLC queue `queue` of SDMA `engine`: fixed by the hardware. Odd queues are in the slice's
-    /// second page.
-    #[inline]
-    pub const fn sdma(engine: u8, queue: u8) -> Option<Self> {
-        match Self::sdma_kernel(engine) {
-            Some(base) if queue < SDMA_QUEUES => Some(Self(
-                base.0 + (queue as u16 % 2) * PAGE_SLOTS + queue as u16 / 2,
-            )),
-            _ => None,
         }
     }
 
@@ -112,18 +73,172 @@ impl DoorbellSlot {
     pub const fn byte(self) -> u64 {
         self.0 as u64 * SLOT_BYTES
     }
+}
 
-    /// Whether the hardware routes the slot to the CP, so that a compute queue may have it.
+/// Which slots belong to which block. Slots are numbered within a 4 KiB page; the driver's own
+/// queues and rings have theirs in the kernel's slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoorbellLayout {
+    /// XCCs, each with a KIQ and a HIQ.
+    pub xccs: u8,
+    /// KIQ's slot of XCC 0.
+    pub kiq: u16,
+    /// HIQ's slot of XCC 0.
+    pub hiq: u16,
+    /// Slots from one XCC's KIQ to that of the next one.
+    pub xcc_slots: u16,
+    /// SDMA engines.
+    pub sdma_engines: u8,
+    /// RLC queues of an SDMA engine.
+    pub sdma_queues: u8,
+    /// The first slot of SDMA engine 0; those of the other engines follow.
+    pub sdma_first: u16,
+    /// Slots that an SDMA engine owns. Its kernel ring has the first of them.
+    pub sdma_slots: u16,
+    /// RLC queues begin at a multiple of so many slots.
+    pub sdma_user_align: u16,
+    /// The slot of IH ring 0's read pointer.
+    pub ih_first: u16,
+    /// Slots of the IH: its rings, and the retry CAM.
+    pub ih_slots: u16,
+    /// The retry CAM's slot.
+    pub ih_retry_cam: u16,
+    /// The first slot that does not go to the CP.
+    pub non_cp_first: u16,
+    /// The last one.
+    pub non_cp_last: u16,
+}
+
+impl DoorbellLayout {
+    /// KIQ's slot of XCC `xcc`.
     #[inline]
-    pub const fn is_cp(self) -> bool {
-        let in_page = self.0 % PAGE_SLOTS;
-        in_page < NON_CP.start || in_page >= NON_CP.end
+    pub const fn kiq(&self, xcc: u8) -> Option<DoorbellSlot> {
+        self.kernel_queue(xcc, self.kiq)
+    }
+
+    /// HIQ's slot of XCC `xcc`.
+    #[inline]
+    pub const fn hiq(&self, xcc: u8) -> Option<DoorbellSlot> {
+        self.kernel_queue(xcc, self.hiq)
+    }
+
+    const fn kernel_queue(&self, xcc: u8, first: u16) -> Option<DoorbellSlot> {
+        if xcc < self.xccs {
+            DoorbellSlot::new(first + xcc as u16 * self.xcc_slots)
+        } else {
+            None
+        }
+    }
+
+    /// The slot of the kernel ring of SDMA engine `engine`.
+    #[inline]
+    pub const fn sdma_kernel(&self, engine: u8) -> Option<DoorbellSlot> {
+        if engine < self.sdma_engines {
+            DoorbellSlot::new(self.sdma_first + self.sdma_slots * engine as u16)
+        } else {
+            None
+        }
+    }
+
+    /// The slot of RLC queue `queue` of SDMA engine `engine`: fixed by the hardware. Odd queues are
+    /// in the slice's second page.
+    #[inline]
+    pub const fn sdma(&self, engine: u8, queue: u8) -> Option<DoorbellSlot> {
+        match self.sdma_kernel(engine) {
+            Some(base) if queue < self.sdma_queues => DoorbellSlot::new(
+                base.0.next_multiple_of(self.sdma_user_align)
+                    + (queue as u16 % 2) * PAGE_SLOTS
+                    + queue as u16 / 2,
+            ),
+            _ => None,
+        }
+    }
+
+    /// The slot of IH ring 0's read pointer.
+    #[inline]
+    pub const fn ih_ring0(&self) -> DoorbellSlot {
+        DoorbellSlot(self.ih_first)
+    }
+
+    /// The slot of the IH's retry CAM.
+    #[inline]
+    pub const fn ih_retry_cam(&self) -> DoorbellSlot {
+        DoorbellSlot(self.ih_retry_cam)
+    }
+
+    /// The slots of every page that NBIO routes to SDMA engine `engine`.
+    #[inline]
+    pub const fn sdma_range(&self, engine: u8) -> Option<DoorbellRange> {
+        match self.sdma_kernel(engine) {
+            Some(first) => Some(DoorbellRange {
+                first,
+                slots: self.sdma_slots,
+            }),
+            None => None,
+        }
+    }
+
+    /// The slots of every page that NBIO routes to the IH.
+    #[inline]
+    pub const fn ih_range(&self) -> DoorbellRange {
+        DoorbellRange {
+            first: self.ih_ring0(),
+            slots: self.ih_slots,
+        }
+    }
+
+    /// Whether the hardware routes `slot` to the CP, so that a compute queue may have it.
+    #[inline]
+    pub const fn is_cp(&self, slot: DoorbellSlot) -> bool {
+        let in_page = slot.0 % PAGE_SLOTS;
+        in_page < self.non_cp_first || in_page > self.non_cp_last
     }
 
     /// The slots of the slice's first page that compute queues may have, in ascending order.
     #[inline]
-    pub fn cp_slots() -> impl Iterator<Item = Self> + Clone {
-        (0..PAGE_SLOTS).map(Self).filter(|slot| slot.is_cp())
+    pub fn cp_slots(&self) -> impl Iterator<Item = DoorbellSlot> + Clone + '_ {
+        (0..PAGE_SLOTS)
+            .map(DoorbellSlot)
+            .filter(|&slot| self.is_cp(slot))
+    }
+
+    /// Whether no slot has two owners: SDMA engines and IH lie side by side among the slots that do
+    /// not go to the CP, each engine has room for its queues, and KIQs and HIQs are the CP's.
+    pub const fn is_consistent(&self) -> bool {
+        let sdma_end = self.sdma_first as u32 + self.sdma_slots as u32 * self.sdma_engines as u32;
+        let ih_end = self.ih_first as u32 + self.ih_slots as u32;
+        let non_cp_end = self.non_cp_last as u32 + 1;
+        if self.sdma_user_align == 0
+            || self.sdma_queues > SDMA_QUEUES
+            || self.sdma_first < self.non_cp_first
+            || self.ih_first < self.non_cp_first
+            || sdma_end > non_cp_end
+            || ih_end > non_cp_end
+            || non_cp_end > PAGE_SLOTS as u32
+            || sdma_end > self.ih_first as u32 && ih_end > self.sdma_first as u32
+            || self.ih_retry_cam < self.ih_first
+            || self.ih_retry_cam as u32 >= ih_end
+        {
+            return false;
+        }
+        let mut engine = 0;
+        while engine < self.sdma_engines {
+            let end = self.sdma_first + self.sdma_slots * (engine as u16 + 1);
+            match self.sdma(engine, self.sdma_queues.saturating_sub(2)) {
+                Some(slot) if slot.0 < end => {}
+                _ => return false,
+            }
+            engine += 1;
+        }
+        let mut xcc = 0;
+        while xcc < self.xccs {
+            match (self.kiq(xcc), self.hiq(xcc)) {
+                (Some(kiq), Some(hiq)) if self.is_cp(kiq) && self.is_cp(hiq) && kiq.0 != hiq.0 => {}
+                _ => return false,
+            }
+            xcc += 1;
+        }
+        self.xccs == 1 || self.xcc_slots > self.kiq.abs_diff(self.hiq)
     }
 }
 
@@ -188,23 +303,22 @@ impl Doorbell {
     }
 }
 
-/// Value of a `BIF_*_DOORBELL_RANGE` register: `dwords` dwords of each page from `slot` on.
-#[inline]
-const fn range(slot: DoorbellSlot, dwords: u32) -> u32 {
-    RANGE_OFFSET.put(slot.0 as u32 * 2) | RANGE_SIZE.put(dwords)
+/// Neighbouring slots of every page that belong to one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoorbellRange {
+    /// The first one.
+    pub first: DoorbellSlot,
+    /// How many there are.
+    pub slots: u16,
 }
 
-/// Value of NBIO's `BIF_SDMAn_DOORBELL_RANGE` for `engine`.
-#[inline]
-pub const fn sdma_range(engine: u8) -> Option<u32> {
-    match DoorbellSlot::sdma_kernel(engine) {
-        Some(slot) => Some(range(slot, SDMA_ENGINE_SLOTS as u32 * 2)),
-        None => None,
+impl DoorbellRange {
+    /// Value of a `BIF_*_DOORBELL_RANGE` register of NBIO 7.4, which counts dwords.
+    #[inline]
+    pub const fn bif(self) -> u32 {
+        RANGE_OFFSET.put(self.first.0 as u32 * 2) | RANGE_SIZE.put(self.slots as u32 * 2)
     }
 }
-
-/// Value of NBIO's `BIF_IH_DOORBELL_RANGE`: rings 0 to 2 and the retry CAM.
-pub const IH_RANGE: u32 = range(DoorbellSlot::IH_RING0, 8);
 
 /// What an offset of `mmap` on the KFD file names, in its two top bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

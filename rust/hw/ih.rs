@@ -54,45 +54,42 @@ pub enum IhClient {
     Other(u8),
 }
 
-impl IhClient {
-    /// The number of the client, as entries carry it.
-    #[inline]
-    pub const fn id(self) -> u8 {
-        match self {
-            Self::Ih => 0x00,
-            Self::Sdma(0) => 0x08,
-            Self::Sdma(1) => 0x09,
-            Self::Sdma(2) => 0x01,
-            Self::Sdma(engine) => engine.saturating_add(1),
-            Self::Rlc => 0x07,
-            Self::Shader(engine) => engine.saturating_add(0x0a),
-            Self::Vmc => 0x12,
-            Self::Cp => 0x14,
-            Self::Utcl2 => 0x1b,
-            Self::Mp0 => 0x1e,
-            Self::Mp1 => 0x1f,
-            Self::Other(id) => id,
-        }
-    }
+/// How a chip's interrupts name blocks that there are several of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IhInfo {
+    /// The `client_id`s of the SDMA engines of a die, from its first engine on.
+    pub sdma_clients: &'static [u8],
+    /// Nodes of a die, where dies use the same clients and the node tells the die; 0 where the node
+    /// tells nothing.
+    pub nodes_per_die: u8,
+}
 
-    /// The client of number `id`.
+impl IhInfo {
+    /// The client that an entry of `client_id` `id` and node `node` comes from.
     #[inline]
-    pub const fn new(id: u8) -> Self {
+    pub const fn client(&self, id: u8, node: u8) -> IhClient {
+        let mut engine = 0;
+        while engine < self.sdma_clients.len() {
+            if self.sdma_clients[engine] == id {
+                let die = match self.nodes_per_die {
+                    0 => 0,
+                    nodes => node / nodes,
+                };
+                let first = die.saturating_mul(self.sdma_clients.len() as u8);
+                return IhClient::Sdma(first.saturating_add(engine as u8));
+            }
+            engine += 1;
+        }
         match id {
-            0x00 => Self::Ih,
-            0x08 => Self::Sdma(0),
-            0x09 => Self::Sdma(1),
-            0x01 => Self::Sdma(2),
-            0x04 => Self::Sdma(3),
-            0x05 => Self::Sdma(4),
-            0x07 => Self::Rlc,
-            0x0a..=0x0d => Self::Shader(id - 0x0a),
-            0x12 => Self::Vmc,
-            0x14 => Self::Cp,
-            0x1b => Self::Utcl2,
-            0x1e => Self::Mp0,
-            0x1f => Self::Mp1,
-            other => Self::Other(other),
+            0x00 => IhClient::Ih,
+            0x07 => IhClient::Rlc,
+            0x0a..=0x0d => IhClient::Shader(id - 0x0a),
+            0x12 => IhClient::Vmc,
+            0x14 => IhClient::Cp,
+            0x1b => IhClient::Utcl2,
+            0x1e => IhClient::Mp0,
+            0x1f => IhClient::Mp1,
+            other => IhClient::Other(other),
         }
     }
 }
@@ -155,6 +152,8 @@ pub enum HubKind {
 pub struct IvEntry {
     /// Who raised it.
     pub client: IhClient,
+    /// Its number, as the entry has it.
+    pub client_id: u8,
     /// Why: see [`source`].
     pub source: u8,
     /// The client's ring; its meaning is the client's.
@@ -167,19 +166,21 @@ pub struct IvEntry {
     pub timestamp: u64,
     /// The process; 0 where the hardware does not know it.
     pub pasid: u16,
-    /// The node, on parts with more than one.
+    /// The node: which die, and which XCC of it, on chips with more than one.
     pub node: u8,
     /// What the client adds.
     pub data: [u32; 4],
 }
 
 impl IvEntry {
-    /// Decodes the dwords of an entry (little-endian already undone). Every content is an entry.
+    /// Decodes the dwords of an entry (little-endian already undone) of a chip whose entries `info`
+    /// describes. Every content is an entry.
     #[inline]
-    pub const fn decode(dwords: &[u32; ENTRY_DWORDS]) -> Self {
+    pub const fn decode(dwords: &[u32; ENTRY_DWORDS], info: &IhInfo) -> Self {
         let [first, ts_lo, ts_hi, process, d0, d1, d2, d3] = *dwords;
         Self {
-            client: IhClient::new(CLIENT.get(first) as u8),
+            client: info.client(CLIENT.get(first) as u8, NODE.get(process) as u8),
+            client_id: CLIENT.get(first) as u8,
             source: SOURCE.get(first) as u8,
             ring: RING.get(first) as u8,
             vmid: VMID.get(first) as u8,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Hardware blocks, their versions, and where their registers begin on an ASIC without a discovery table.
+//! Hardware blocks, their versions, and where their registers begin.
 //!
 //! A register's place in BAR5 is the base of one of its block's segments plus the offset that the register
 //! headers give, in dwords (SOC15 addressing).
@@ -57,98 +57,102 @@ pub enum IpBlock {
     Df,
 }
 
-/// A block of an ASIC: its version and the first dword of each register segment of each instance.
-#[derive(Clone, Copy, Debug)]
-pub struct IpInfo {
+/// Most segments of a block that a table may list: NBIF of gfx 9.4.3 has nine.
+pub const MAX_SEGMENTS: usize = 9;
+
+/// The first dword in BAR5 of each register segment of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentBases {
+    bases: [u32; MAX_SEGMENTS],
+    count: u8,
+}
+
+impl SegmentBases {
+    /// The bases `bases`, of which the first [`MAX_SEGMENTS`] count: no register is in any other.
+    #[inline]
+    pub const fn new(bases: &[u32]) -> Self {
+        let mut own = [0; MAX_SEGMENTS];
+        let mut count = 0;
+        while count < bases.len() && count < MAX_SEGMENTS {
+            own[count] = bases[count];
+            count += 1;
+        }
+        Self {
+            bases: own,
+            count: count as u8,
+        }
+    }
+
+    /// The dword in BAR5 of the register at `offset` of `segment`; `None` if there is no such
+    /// segment.
+    #[inline]
+    pub fn register(&self, segment: usize, offset: u32) -> Option<u32> {
+        let bases = self.bases.get(..self.count.into())?;
+        bases.get(segment)?.checked_add(offset)
+    }
+}
+
+/// An instance of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpInstance {
     /// Which block.
     pub block: IpBlock,
     /// Its version.
     pub version: IpVersion,
-    /// Segment bases by instance, dwords in BAR5.
-    pub instances: &'static [&'static [u32]],
+    /// Its number on the chip. Fused-off instances are not listed, so numbers may have gaps.
+    pub number: u8,
+    /// Where its registers are.
+    pub bases: SegmentBases,
 }
 
-impl IpInfo {
-    /// The dword in BAR5 of the register at `offset` of `segment` of `instance`; `None` if there is no such
-    /// instance or segment.
+impl IpInstance {
+    /// Instance `number` of `block`, whose segments begin at `bases`.
     #[inline]
-    pub fn register(&self, instance: usize, segment: usize, offset: u32) -> Option<u32> {
-        self.instances
-            .get(instance)?
-            .get(segment)?
-            .checked_add(offset)
+    pub const fn new(block: IpBlock, version: IpVersion, number: u8, bases: &[u32]) -> Self {
+        Self {
+            block,
+            version,
+            number,
+            bases: SegmentBases::new(bases),
+        }
     }
 }
 
-/// Instances of SDMA on gfx90a.
-pub const GFX90A_SDMA_ENGINES: usize = 5;
+/// The blocks of a GPU that work. The list belongs to the GPU's owner, who has it from the chip's
+/// description or from a table that was read from the GPU's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct IpTable<'a> {
+    instances: &'a [IpInstance],
+}
 
-/// First dword of each SDMA engine's registers on gfx90a.
-pub const GFX90A_SDMA_BASE: [u32; GFX90A_SDMA_ENGINES] =
-    [0x1260, 0x1860, 0x1_e000, 0x1_e400, 0x1_e800];
+impl<'a> IpTable<'a> {
+    /// The table with `instances`; those of a block in ascending order of their numbers.
+    #[inline]
+    pub const fn new(instances: &'a [IpInstance]) -> Self {
+        Self { instances }
+    }
 
-/// The blocks of gfx90a (Aldebaran), fixed since the part needs no discovery table.
-pub const GFX90A: [IpInfo; 10] = [
-    IpInfo {
-        block: IpBlock::Nbio,
-        version: IpVersion::new(7, 4, 4),
-        instances: &[&[0x0, 0x14, 0xd20, 0x1_0400]],
-    },
-    IpInfo {
-        block: IpBlock::Gc,
-        version: IpVersion::new(9, 4, 2),
-        instances: &[&[0x2000, 0xa000]],
-    },
-    IpInfo {
-        block: IpBlock::Mmhub,
-        version: IpVersion::new(9, 4, 2),
-        instances: &[&[0x1_a000]],
-    },
-    IpInfo {
-        block: IpBlock::Athub,
-        version: IpVersion::new(9, 4, 2),
-        instances: &[&[0xc20]],
-    },
-    IpInfo {
-        block: IpBlock::Osssys,
-        version: IpVersion::new(4, 4, 0),
-        instances: &[&[0x10a0]],
-    },
-    IpInfo {
-        block: IpBlock::Hdp,
-        version: IpVersion::new(4, 4, 0),
-        instances: &[&[0xf20]],
-    },
-    IpInfo {
-        block: IpBlock::Sdma,
-        version: IpVersion::new(4, 4, 0),
-        instances: &[
-            &[GFX90A_SDMA_BASE[0]],
-            &[GFX90A_SDMA_BASE[1]],
-            &[GFX90A_SDMA_BASE[2]],
-            &[GFX90A_SDMA_BASE[3]],
-            &[GFX90A_SDMA_BASE[4]],
-        ],
-    },
-    IpInfo {
-        block: IpBlock::Mp,
-        version: IpVersion::new(13, 0, 2),
-        instances: &[&[0x1_6000]],
-    },
-    IpInfo {
-        block: IpBlock::Smuio,
-        version: IpVersion::new(13, 0, 2),
-        instances: &[&[0x1_6800]],
-    },
-    IpInfo {
-        block: IpBlock::Df,
-        version: IpVersion::new(3, 6, 0),
-        instances: &[&[0x7000]],
-    },
-];
+    /// All of it.
+    #[inline]
+    pub const fn instances(&self) -> &'a [IpInstance] {
+        self.instances
+    }
 
-/// The entry of `block` in an ASIC's table.
-#[inline]
-pub fn find(table: &'static [IpInfo], block: IpBlock) -> Option<&'static IpInfo> {
-    table.iter().find(|ip| ip.block == block)
+    /// The instances of `block`.
+    #[inline]
+    pub fn of(&self, block: IpBlock) -> impl Iterator<Item = &'a IpInstance> {
+        self.instances.iter().filter(move |ip| ip.block == block)
+    }
+
+    /// The `n`-th instance of `block` that works.
+    #[inline]
+    pub fn find(&self, block: IpBlock, n: usize) -> Option<&'a IpInstance> {
+        self.of(block).nth(n)
+    }
+
+    /// The version of `block`; that of its first instance.
+    #[inline]
+    pub fn version(&self, block: IpBlock) -> Option<IpVersion> {
+        self.find(block, 0).map(|ip| ip.version)
+    }
 }

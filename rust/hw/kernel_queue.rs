@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The driver's own compute queues, on MEC2: KIQ and HIQ.
+//! The driver's own compute queues of an XCC: KIQ and HIQ.
 
 use crate::bits::Field;
-use crate::doorbell::DoorbellSlot;
+use crate::doorbell::{DoorbellLayout, DoorbellSlot};
+use crate::queue::{HqdLocation, MecInfo};
 
 /// A queue of the driver's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,42 +21,30 @@ const PIPE: Field = Field::new(4, 3);
 const QUEUE: Field = Field::new(2, 0);
 
 impl KernelQueue {
-    /// The micro engine.
+    /// Its HQD.
     #[inline]
-    pub const fn me(self) -> u8 {
-        2
-    }
-
-    /// The pipe.
-    #[inline]
-    pub const fn pipe(self) -> u8 {
+    pub const fn location(self, mec: &MecInfo) -> HqdLocation {
         match self {
-            Self::Kiq => 1,
-            Self::Hiq => 0,
+            Self::Kiq => mec.kiq,
+            Self::Hiq => mec.hiq,
         }
     }
 
-    /// The queue of the pipe.
+    /// Its doorbell of XCC `xcc`, in the kernel's slice.
     #[inline]
-    pub const fn queue(self) -> u8 {
-        0
-    }
-
-    /// Its doorbell in the kernel's slice.
-    #[inline]
-    pub const fn doorbell(self) -> DoorbellSlot {
+    pub const fn doorbell(self, layout: &DoorbellLayout, xcc: u8) -> Option<DoorbellSlot> {
         match self {
-            Self::Kiq => DoorbellSlot::KIQ,
-            Self::Hiq => DoorbellSlot::HIQ,
+            Self::Kiq => layout.kiq(xcc),
+            Self::Hiq => layout.hiq(xcc),
         }
     }
+}
 
-    /// What a byte of RLC_CP_SCHEDULERS names it by.
-    #[inline]
-    pub const fn scheduler(self) -> u32 {
-        VALID.flag(true)
-            | ME.put(self.me() as u32)
-            | PIPE.put(self.pipe() as u32)
-            | QUEUE.put(self.queue() as u32)
-    }
+/// The byte by which RLC_CP_SCHEDULERS names the queue in `hqd`.
+#[inline]
+pub const fn scheduler(hqd: HqdLocation) -> u32 {
+    VALID.flag(true)
+        | ME.put(hqd.me as u32)
+        | PIPE.put(hqd.pipe as u32)
+        | QUEUE.put(hqd.queue as u32)
 }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod asic;
 pub mod bits;
 pub mod doorbell;
 pub mod firmware;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! GPUVM page-table entries of gfx9, in the translate-further form that gfx90a and gfx942 use.
+//! GPUVM page-table entries of gfx9, in the translate-further form of gfx 9.4.2 and 9.4.3. Memory
+//! types differ from chip to chip: [`PteFormat`].
 //!
 //! Four levels of 512 entries. In this form an entry of PDB1 that points to a PDB0 carries block fragment
 //! size 9; an entry of PDB0 is a 2 MiB leaf unless its TF bit says that it points to a PTB of 4 KiB pages.
@@ -73,15 +74,63 @@ pub struct Coherence {
     pub uncached: bool,
 }
 
-/// The memory type that gfx 9.4.2 needs for `residence` under `coherence`.
-#[inline]
-pub const fn mtype_gfx90a(residence: MemoryResidence, coherence: Coherence) -> Mtype {
-    match residence {
-        MemoryResidence::LocalVram if coherence.uncached => Mtype::Uc,
-        MemoryResidence::LocalVram if coherence.coherent => Mtype::Cc,
-        MemoryResidence::LocalVram => Mtype::Rw,
-        MemoryResidence::Host if coherence.uncached || coherence.coherent => Mtype::Uc,
-        MemoryResidence::Host => Mtype::Nc,
+/// How a chip's caches treat memory of one residence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PteRule {
+    /// Memory type of a buffer without any wish.
+    pub plain: Mtype,
+    /// Memory type of a coherent buffer.
+    pub coherent: Mtype,
+    /// Memory type of a buffer that is never cached.
+    pub uncached: Mtype,
+    /// Accesses snoop the CPU's caches.
+    pub snooped: bool,
+}
+
+/// Attributes of a chip's page-table entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PteFormat {
+    /// The GPU's own VRAM.
+    pub local_vram: PteRule,
+    /// Host memory.
+    pub host: PteRule,
+}
+
+impl PteFormat {
+    const fn rule(&self, residence: MemoryResidence) -> &PteRule {
+        match residence {
+            MemoryResidence::LocalVram => &self.local_vram,
+            MemoryResidence::Host => &self.host,
+        }
+    }
+
+    /// The memory type of `residence` under `coherence`.
+    #[inline]
+    pub const fn mtype(&self, residence: MemoryResidence, coherence: Coherence) -> Mtype {
+        let rule = self.rule(residence);
+        match coherence {
+            Coherence { uncached: true, .. } => rule.uncached,
+            Coherence { coherent: true, .. } => rule.coherent,
+            _ => rule.plain,
+        }
+    }
+
+    /// The attributes of a mapping of memory of `residence`.
+    #[inline]
+    pub const fn flags(
+        &self,
+        residence: MemoryResidence,
+        access: PageAccess,
+        coherence: Coherence,
+    ) -> PteFlags {
+        PteFlags {
+            readable: access.read,
+            writeable: access.write,
+            executable: access.execute,
+            snooped: self.rule(residence).snooped,
+            system: matches!(residence, MemoryResidence::Host),
+            mtype: self.mtype(residence, coherence),
+        }
     }
 }
 
@@ -130,7 +179,7 @@ pub struct PteFlags {
     pub writeable: bool,
     /// Instruction fetch is allowed.
     pub executable: bool,
-    /// Accesses snoop the CPU's caches; only with `system`.
+    /// Accesses snoop the CPU's caches. gfx 9.4.2 does so for `system` only.
     pub snooped: bool,
     /// The address is a DMA address of host memory; otherwise an offset in VRAM.
     pub system: bool,
@@ -148,23 +197,6 @@ impl PteFlags {
         system: true,
         mtype: Mtype::Uc,
     };
-
-    /// The attributes of a gfx 9.4.2 mapping. Host memory is always snooped.
-    #[inline]
-    pub const fn gfx90a(
-        residence: MemoryResidence,
-        access: PageAccess,
-        coherence: Coherence,
-    ) -> Self {
-        Self {
-            readable: access.read,
-            writeable: access.write,
-            executable: access.execute,
-            snooped: matches!(residence, MemoryResidence::Host),
-            system: matches!(residence, MemoryResidence::Host),
-            mtype: mtype_gfx90a(residence, coherence),
-        }
-    }
 
     /// The flag bits of an entry; VALID is not among them.
     #[inline]

@@ -104,18 +104,6 @@ impl QueuePriority {
     }
 }
 
-/// The micro engine whose HQDs user queues get. The other one has the queues of the driver itself.
-pub const MEC1: u8 = 1;
-/// Pipes of a micro engine.
-pub const MEC_PIPES: u8 = 4;
-/// Queues of a pipe.
-pub const PIPE_QUEUES: u8 = 8;
-/// HQDs that user queues get.
-pub const USER_HQDS: u8 = MEC_PIPES * PIPE_QUEUES;
-
-/// Micro engines.
-const MECS: u8 = 2;
-
 /// Where an HQD is, of whichever micro engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HqdLocation {
@@ -127,51 +115,126 @@ pub struct HqdLocation {
     pub queue: u8,
 }
 
-/// The HQDs of both micro engines.
-pub fn all_hqds() -> impl Iterator<Item = HqdLocation> {
-    (MEC1..=MECS).flat_map(|me| {
-        (0..MEC_PIPES).flat_map(move |pipe| {
-            (0..PIPE_QUEUES).map(move |queue| HqdLocation { me, pipe, queue })
-        })
-    })
+/// The micro engines of compute (MECs) and their hardware queue slots (HQDs), of each XCC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MecInfo {
+    /// Micro engines, numbered from 1 on.
+    pub micro_engines: u8,
+    /// The one whose HQDs user queues get. Another one has the queues of the driver itself.
+    pub user: u8,
+    /// Pipes of a micro engine.
+    pub pipes: u8,
+    /// Queues of a pipe.
+    pub pipe_queues: u8,
+    /// User queues of the CP, as the topology tells: `num_cp_queues`.
+    pub cp_queues: u32,
+    /// KIQ's HQD.
+    pub kiq: HqdLocation,
+    /// HIQ's HQD.
+    pub hiq: HqdLocation,
 }
 
-/// A hardware queue slot of MEC1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hqd(u8);
-
-impl Hqd {
-    /// HQD `index`: neighbours are on different pipes, so that few queues have a pipe each. `None` beyond the last.
+impl MecInfo {
+    /// HQDs that user queues get.
     #[inline]
-    pub const fn new(index: u8) -> Option<Self> {
-        if index < USER_HQDS {
-            Some(Self(index))
-        } else {
-            None
-        }
+    pub const fn user_hqds(&self) -> u8 {
+        self.pipes * self.pipe_queues
     }
 
+    /// A bit for each HQD that user queues get, as SET_RESOURCES has them: of the first micro
+    /// engine first.
+    #[inline]
+    pub const fn user_mask(&self) -> u64 {
+        let hqds = self.user_hqds() as u32;
+        (u64::MAX >> (u64::BITS - hqds)) << (hqds * (self.user as u32 - 1))
+    }
+
+    /// User HQD `index`: neighbours are on different pipes, so that few queues have a pipe each.
+    /// `None` beyond the last.
+    #[inline]
+    pub const fn hqd(&self, index: u8) -> Option<Hqd> {
+        if index >= self.user_hqds() {
+            return None;
+        }
+        let (pipe, queue) = (index % self.pipes, index / self.pipes);
+        Some(Hqd {
+            index,
+            location: HqdLocation {
+                me: self.user,
+                pipe,
+                queue,
+            },
+            poll: pipe * self.pipe_queues + queue,
+        })
+    }
+
+    /// The HQDs that user queues get.
+    #[inline]
+    pub fn hqds(&self) -> impl Iterator<Item = Hqd> + '_ {
+        (0..self.user_hqds()).filter_map(|index| self.hqd(index))
+    }
+
+    /// The HQDs of all micro engines.
+    pub fn all_hqds(&self) -> impl Iterator<Item = HqdLocation> {
+        let (pipes, queues) = (self.pipes, self.pipe_queues);
+        (1..=self.micro_engines).flat_map(move |me| {
+            (0..pipes)
+                .flat_map(move |pipe| (0..queues).map(move |queue| HqdLocation { me, pipe, queue }))
+        })
+    }
+
+    /// Whether registers with a bit for each user HQD have room for them, and the driver's queues
+    /// are on another micro engine.
+    pub const fn is_consistent(&self) -> bool {
+        self.user >= 1
+            && self.user <= self.micro_engines
+            && self.pipes >= 1
+            && self.user_hqds() >= 1
+            && self.user_hqds() <= MAX_USER_HQDS
+            && self.kiq.me != self.user
+            && self.hiq.me != self.user
+    }
+}
+
+/// The most user HQDs: CP_PQ_WPTR_POLL_CNTL1 and the driver's own masks have 32 bits.
+pub const MAX_USER_HQDS: u8 = 32;
+
+/// An HQD for user queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hqd {
+    index: u8,
+    location: HqdLocation,
+    poll: u8,
+}
+
+impl Hqd {
     /// Its number.
     #[inline]
     pub const fn index(self) -> u8 {
-        self.0
+        self.index
+    }
+
+    /// Where it is.
+    #[inline]
+    pub const fn location(self) -> HqdLocation {
+        self.location
     }
 
     /// Its pipe.
     #[inline]
     pub const fn pipe(self) -> u8 {
-        self.0 % MEC_PIPES
+        self.location.pipe
     }
 
     /// Its number on the pipe.
     #[inline]
     pub const fn queue(self) -> u8 {
-        self.0 / MEC_PIPES
+        self.location.queue
     }
 
     /// Its bit of CP_PQ_WPTR_POLL_CNTL1.
     #[inline]
     pub const fn poll_bit(self) -> u32 {
-        self.pipe() as u32 * PIPE_QUEUES as u32 + self.queue() as u32
+        self.poll as u32
     }
 }

@@ -2,7 +2,6 @@
 //! What the topology files in sysfs say: facts of each ASIC, sizes that follow from them, and the records whose
 //! `Display` is a file's text.
 
-pub mod asic;
 pub mod cus;
 pub mod gpu_id;
 pub mod record;

@@ -4,7 +4,7 @@
 //! The handler is the driver's own. It saves waves that have to leave the hardware, restores them, and takes everything
 //! else to the *second level*, the handler that the process has set.
 
-mod gfx9_4_2;
+pub mod gfx9_4_2;
 
 use crate::bits::{hi, lo};
 use crate::va::VA_END;
@@ -19,12 +19,10 @@ pub const MEMORY: usize = 0xf00;
 /// 64-bit words of the TMA block.
 pub const MEMORY_WORDS: usize = 4;
 
-const _: () = assert!(gfx9_4_2::CODE.len() * 4 <= MEMORY && MEMORY + MEMORY_WORDS * 8 <= BYTES);
+/// Bytes before the TMA block: the most that a handler's code takes.
+pub const CODE_BYTES: usize = MEMORY;
 
-/// The code of gfx 9.4.2's handler, for the beginning of the page.
-pub const fn code() -> &'static [u32] {
-    &gfx9_4_2::CODE
-}
+const _: () = assert!(MEMORY + MEMORY_WORDS * 8 <= BYTES);
 
 /// What a VMID's shaders run when they trap: GPU addresses that are multiples of 256, or 0 for nothing. Bits 47:8 go to
 /// SQ_SHADER_TBA and SQ_SHADER_TMA, and are sign-extended from there.

@@ -5,7 +5,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::Delta;
 
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 
 use super::vmid::Vmid;
 use crate::kern::mmio::Mmio;
@@ -20,7 +20,7 @@ pub(crate) struct Athub {
 
 impl Athub {
     /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Self> {
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: IpTable<'_>) -> Result<Self> {
         Ok(Self {
             regs: RegisterWindow::new(mmio, ips, IpBlock::Athub, 0)?,
         })

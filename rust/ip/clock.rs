@@ -5,7 +5,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use hw::bits::join;
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 
 use crate::kern::mmio::Mmio;
 use crate::regs::gc::{self as regs, rlc_capture_gpu_clock_count as capture};
@@ -22,7 +22,7 @@ impl ReferenceClock {
     /// The clock of the ASIC whose blocks are `ips`; ENODEV if it has none.
     pub(crate) fn new(
         mmio: &Arc<Mmio>,
-        ips: &'static [IpInfo],
+        ips: IpTable<'_>,
     ) -> Result<impl PinInit<Self, core::convert::Infallible>> {
         let window = RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?;
         Ok(pin_init!(Self {

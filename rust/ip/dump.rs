@@ -5,8 +5,7 @@ use core::fmt;
 
 use kernel::prelude::*;
 
-use hw::ip::{IpBlock, GFX90A_SDMA_ENGINES};
-use hw::queue::{Hqd, USER_HQDS};
+use hw::ip::IpBlock;
 
 use super::Hardware;
 use crate::regs::{gc, mp, nbio, sdma, Register, RegisterWindow};
@@ -57,7 +56,7 @@ const OF_SDMA: &[(&str, Register)] = &[
 fn show(
     f: &mut dyn fmt::Write,
     window: Result<RegisterWindow>,
-    name: &str,
+    name: fmt::Arguments<'_>,
     regs: &[(&str, Register)],
 ) -> fmt::Result {
     let Ok(window) = window else { return Ok(()) };
@@ -67,15 +66,15 @@ fn show(
 
 /// Writes a line for each register, and one for each of the user HQDs that is active. May sleep.
 pub(crate) fn registers(hw: &Hardware, f: &mut dyn fmt::Write) -> fmt::Result {
-    let window = |block, instance| RegisterWindow::new(&hw.mmio, hw.asic.ips, block, instance);
+    let window = |block, instance| RegisterWindow::new(&hw.mmio, hw.ips(), block, instance);
     for (block, regs) in GROUPS {
-        show(f, window(block, 0), "", regs)?;
+        show(f, window(block, 0), format_args!(""), regs)?;
     }
-    const NAMES: [&str; GFX90A_SDMA_ENGINES] = ["SDMA0_", "SDMA1_", "SDMA2_", "SDMA3_", "SDMA4_"];
-    for (engine, name) in NAMES.into_iter().enumerate() {
-        show(f, window(IpBlock::Sdma, engine), name, OF_SDMA)?;
+    for engine in 0..hw.sdma.len() {
+        let window = window(IpBlock::Sdma, engine);
+        show(f, window, format_args!("SDMA{engine}_"), OF_SDMA)?;
     }
-    for hqd in (0..USER_HQDS).filter_map(Hqd::new) {
+    for hqd in hw.asic.mec.hqds() {
         if let Some(doorbell) = hw.gfx.active_doorbell(hqd) {
             let (pipe, queue) = (hqd.pipe(), hqd.queue());
             writeln!(f, "HQD {pipe}.{queue} doorbell {doorbell:#x}")?;

@@ -3,20 +3,24 @@
 
 mod firmware;
 mod golden;
+mod hal;
 
+use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex, MutexGuard};
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
+use hw::asic::Asic;
 use hw::bits::{lo, Field};
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 use hw::mqd::hqd::HqdImage;
-use hw::queue::{all_hqds, Hqd, MEC1, MEC_PIPES, USER_HQDS};
-use hw::topology::asic::Asic;
+use hw::queue::{Hqd, HqdLocation, MecInfo};
 use hw::topology::cus::ComputeUnits;
 use hw::trap::TrapHandler;
 use hw::va::SH_MEM_BASES;
+
+use hal::GcHal;
 
 use super::shader_array::ShaderArray;
 use super::vmid::Vmid;
@@ -56,6 +60,16 @@ struct GrbmSelect {
 }
 
 impl GrbmSelect {
+    /// The registers of an HQD.
+    fn of_hqd(hqd: HqdLocation) -> Self {
+        Self {
+            me: hqd.me,
+            pipe: hqd.pipe,
+            queue: hqd.queue,
+            vmid: 0,
+        }
+    }
+
     /// The registers that a VMID has one each of.
     fn of_vmid(vmid: u32) -> Self {
         Self {
@@ -71,6 +85,8 @@ impl GrbmSelect {
 #[pin_data]
 pub(crate) struct Gfx {
     regs: RegisterWindow,
+    hal: &'static dyn GcHal,
+    asic: &'static Asic,
     df: RegisterWindow,
     /// Which die of its package it is on.
     die: u32,
@@ -83,7 +99,7 @@ pub(crate) struct Gfx {
     control: Mutex<()>,
 }
 
-/// What the registers of MEC1's HQDs without a queue hold, by the HQD's index, where that is known.
+/// What the registers of user HQDs without a queue hold, by the HQD's index, where that is known.
 struct HqdBanks {
     held: KVec<Option<HqdImage>>,
 }
@@ -134,18 +150,30 @@ pub(crate) fn sh_mem_config(retries: bool) -> u32 {
 }
 
 impl Gfx {
-    /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none. ENOMEM.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Arc<Self>> {
+    /// The block of the GPU whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has none, or one of a version that the driver does not know; `ENOMEM`.
+    pub(crate) fn new(
+        dev: &Device,
+        mmio: &Arc<Mmio>,
+        ips: IpTable<'_>,
+        asic: &'static Asic,
+    ) -> Result<Arc<Self>> {
+        let hal = hal::choose(dev, ips)?;
         let regs = RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?;
         let df = RegisterWindow::new(mmio, ips, IpBlock::Df, 0)?;
         let smuio = RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?;
         let die = smuio_mcm_config::DIE_ID.get(smuio.read(SMUIO_MCM_CONFIG));
         let banks = HqdBanks {
-            held: KVec::from_elem(None, USER_HQDS.into(), GFP_KERNEL)?,
+            held: KVec::from_elem(None, asic.mec.user_hqds().into(), GFP_KERNEL)?,
         };
         Arc::pin_init(
             pin_init!(Self {
                 regs,
+                hal,
+                asic,
                 df,
                 die,
                 banks <- new_mutex!(banks, "Gfx::banks"),
@@ -155,10 +183,15 @@ impl Gfx {
         )
     }
 
-    /// The compute units that work of this block, which is `asic`'s, by its fuses. None where none does. Before anybody else
-    /// uses the block.
-    pub(crate) fn compute_units(&self, asic: &'static Asic) -> Option<ComputeUnits> {
-        ComputeUnits::new(asic, |engine, array| {
+    /// The micro engines and their HQDs.
+    pub(crate) fn mec(&self) -> &'static MecInfo {
+        &self.asic.mec
+    }
+
+    /// The compute units of this block that work, by its fuses; `None` where none does. Called
+    /// before the block has any other user.
+    pub(crate) fn compute_units(&self) -> Option<ComputeUnits> {
+        ComputeUnits::new(self.asic, |_, engine, array| {
             let _selected = ShaderArray::select(&self.regs, engine, array);
             let fused_off = self.regs.read(regs::CC_GC_SHADER_ARRAY_CONFIG);
             let switched_off = self.regs.read(regs::GC_USER_SHADER_ARRAY_CONFIG);
@@ -176,12 +209,7 @@ impl Gfx {
     }
 
     fn bank(&self, hqd: Hqd) -> SelectedBank<'_> {
-        self.select(GrbmSelect {
-            me: MEC1,
-            pipe: hqd.pipe(),
-            queue: hqd.queue(),
-            vmid: 0,
-        })
+        self.select(GrbmSelect::of_hqd(hqd.location()))
     }
 
     /// Whether neither the command processor nor any compute unit is at work (GRBM_STATUS).
@@ -194,8 +222,8 @@ impl Gfx {
         let r = &self.regs;
         self.halt(true);
         self.banks.lock().held.fill(None);
-        golden::apply(r, self.die);
-        golden::set_channels(r, &self.df);
+        self.hal
+            .apply_golden(r, &self.df, &self.asic.golden, self.die);
         r.update(regs::GRBM_CNTL, &[(grbm_cntl::READ_TIMEOUT, READ_TIMEOUT)]);
         for word in 0..2 {
             r.write(regs::SPI_GDBG_TRAP_DATA0.nth(word, 1), 0);
@@ -234,13 +262,13 @@ impl Gfx {
             cp_mec_doorbell_range::DWORD.put(lo(doorbells / 4).saturating_sub(1)),
         );
         r.update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 1)]);
-        for pipe in 0..MEC_PIPES {
-            let _bank = self.select(GrbmSelect {
-                me: MEC1,
+        let mec = self.mec();
+        for pipe in 0..mec.pipes {
+            let _bank = self.select(GrbmSelect::of_hqd(HqdLocation {
+                me: mec.user,
                 pipe,
                 queue: 0,
-                vmid: 0,
-            });
+            }));
             r.write(
                 regs::CPC_INT_CNTL,
                 cpc_int_cntl::TIME_STAMP_INT_ENABLE.flag(true)
@@ -254,7 +282,7 @@ impl Gfx {
     /// Lets the MECs run, with no queue. Sleeps.
     pub(crate) fn run(&self) {
         self.halt(false);
-        golden::heed_power_brake(&self.regs);
+        self.hal.heed_power_brake(&self.regs);
     }
 
     /// The trap handler that waves of `vmid` run from the next trap on.
@@ -281,13 +309,8 @@ impl Gfx {
     /// Empties the HQDs of both MECs, which are halted, whoever has a queue in them (amdgpu: gfx_v9_0_kiq_fini_register, for one that does not leave by
     /// itself).
     pub(super) fn drop_queues(&self) {
-        for place in all_hqds() {
-            let bank = self.select(GrbmSelect {
-                me: place.me,
-                pipe: place.pipe,
-                queue: place.queue,
-                vmid: 0,
-            });
+        for place in self.mec().all_hqds() {
+            let bank = self.select(GrbmSelect::of_hqd(place));
             if cp_hqd_active::ACTIVE.is_set(bank.regs.read(regs::CP_HQD_ACTIVE)) {
                 bank.regs.write(regs::CP_HQD_ACTIVE, 0);
                 bank.regs.write(regs::CP_HQD_PQ_DOORBELL_CONTROL, 0);
@@ -339,7 +362,7 @@ impl Gfx {
         self.bank(hqd).regs.read(reg)
     }
 
-    /// Resets a pipe of MEC1: the queues on it are gone. Sleeps; banks can be selected meanwhile.
+    /// Resets a pipe of the users' micro engine: the queues on it are gone. Sleeps; banks can be selected meanwhile.
     pub(crate) fn reset_pipe(&self, pipe: u8) {
         let _control = self.control.lock();
         let pipes = cp_mec_cntl::MEC_ME1_PIPE_RESET;
@@ -351,7 +374,7 @@ impl Gfx {
         fsleep(RESET_PAUSE);
         self.regs.write(regs::CP_MEC_CNTL, with(control, pipes, 0));
         let mut banks = self.banks.lock();
-        for hqd in (0..USER_HQDS).filter_map(Hqd::new) {
+        for hqd in self.mec().hqds() {
             if hqd.pipe() == pipe {
                 banks.save(hqd, None);
             }

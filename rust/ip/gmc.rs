@@ -8,6 +8,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 
+use hw::asic::VmidSplit;
 use hw::ih::FaultStatus;
 use hw::ip::IpBlock;
 use hw::no_retry::{self, NoRetryTables};
@@ -56,6 +57,7 @@ pub(crate) struct Gmc {
     dev: ARef<Device>,
     fb: FbLocation,
     dummy: DmaWords,
+    vmids: &'static VmidSplit,
     osssys: RegisterWindow,
     /// Where no access is retried.
     no_retry: ContextBase,
@@ -109,11 +111,12 @@ impl Gmc {
         health: &Arc<GpuHealth>,
         vram_map: &VramMap,
         vram: u64,
+        vmids: &'static VmidSplit,
     ) -> Result<Arc<Self>> {
         let (mmio, ips) = rest.registers();
         let hubs = TranslationHubs {
-            gfx: Hub::new(mmio, ips, hw::ih::HubKind::Gfx)?,
-            mm: Hub::new(mmio, ips, hw::ih::HubKind::Mm)?,
+            gfx: Hub::new(dev, mmio, ips, hw::ih::HubKind::Gfx)?,
+            mm: Hub::new(dev, mmio, ips, hw::ih::HubKind::Mm)?,
             athub: Athub::new(mmio, ips)?,
         };
         let fb = hubs.mm.fb_location();
@@ -139,6 +142,7 @@ impl Gmc {
                 dev: dev.into(),
                 fb,
                 dummy,
+                vmids,
                 osssys,
                 no_retry,
                 barred: [const { Atomic::new(0) }; VMIDS as usize],
@@ -234,12 +238,12 @@ impl Gmc {
     /// succeed before the hub answers. Sleeps; allocates nothing. ETIMEDOUT.
     pub(crate) fn unbind_firmware(&self) -> Result {
         let hubs = self.hubs.lock();
-        for vmid in Vmid::of_firmware() {
+        for vmid in Vmid::of_firmware(self.vmids) {
             for hub in hubs.each() {
                 hub.set_base(vmid, ContextBase::NONE);
             }
         }
-        for vmid in Vmid::of_firmware() {
+        for vmid in Vmid::of_firmware(self.vmids) {
             self.invalidate(&hubs, vmid, TlbFlush::Heavyweight)?;
             self.set_interrupt_pasid(vmid, 0);
             hubs.athub.map(vmid, None)?;
@@ -305,7 +309,7 @@ impl Gmc {
     pub(crate) fn flush_process(&self, pasid: u16, kind: TlbFlush) -> Result {
         let hubs = self.hubs.lock();
         self.hdp.flush();
-        Vmid::of_firmware()
+        Vmid::of_firmware(self.vmids)
             .filter(|&vmid| hubs.athub.process(vmid) == Some(pasid))
             .try_for_each(|vmid| self.invalidate(&hubs, vmid, kind))
     }

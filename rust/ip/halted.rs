@@ -11,7 +11,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::firmware::state::RunningEngines;
-use hw::ip::{IpBlock, IpInfo, GFX90A_SDMA_ENGINES};
+use hw::ip::{IpBlock, IpTable};
 
 use super::gfx::Gfx;
 use super::ih;
@@ -23,13 +23,13 @@ use crate::regs::RegisterWindow;
 /// A GPU of which nothing is at work, nor will be before it is told to: who changes its way to memory gets to the registers by this.
 pub(super) struct HaltedGpu<'a> {
     mmio: &'a Arc<Mmio>,
-    ips: &'static [IpInfo],
+    ips: IpTable<'a>,
 }
 
 /// What may be at work.
 pub(super) struct EngineSet<'a> {
     /// The SDMA engines.
-    pub(super) sdma: &'a [Arc<Sdma>; GFX90A_SDMA_ENGINES],
+    pub(super) sdma: &'a [Arc<Sdma>],
     /// The command processor.
     pub(super) gfx: &'a Gfx,
     /// What keeps its clocks.
@@ -42,7 +42,7 @@ impl<'a> HaltedGpu<'a> {
     pub(super) fn halt(
         dev: &Device,
         mmio: &'a Arc<Mmio>,
-        ips: &'static [IpInfo],
+        ips: IpTable<'a>,
         running: &RunningEngines,
         engines: &EngineSet<'_>,
     ) -> Result<Self> {
@@ -78,7 +78,7 @@ impl<'a> HaltedGpu<'a> {
         }
     }
     /// Its registers, and the blocks of its ASIC.
-    pub(super) fn registers(&self) -> (&'a Arc<Mmio>, &'static [IpInfo]) {
+    pub(super) fn registers(&self) -> (&'a Arc<Mmio>, IpTable<'a>) {
         (self.mmio, self.ips)
     }
 }

@@ -6,10 +6,9 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::bits::lo;
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 use hw::va::PAGE_SIZE;
 
-use super::nbio::HDP_PAGE;
 use crate::kern::barrier;
 use crate::kern::dma_resource::DmaResource;
 use crate::kern::mmio::Mmio;
@@ -23,21 +22,30 @@ const WATERMARK: u32 = 2;
 /// The block.
 pub(crate) struct Hdp {
     mmio: Arc<Mmio>,
+    /// Byte in BAR5 of the flush registers' page.
+    place: u32,
     page: Arc<DmaResource>,
     regs: RegisterWindow,
     nbio: RegisterWindow,
 }
 
 impl Hdp {
-    /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none, ENOMEM.
+    /// The block of the GPU whose blocks are `ips`, with the page of its flush registers at byte
+    /// `place` of BAR5.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has none; `ENOMEM`.
     pub(crate) fn new(
         dev: &Device<Bound>,
         mmio: &Arc<Mmio>,
-        ips: &'static [IpInfo],
+        ips: IpTable<'_>,
+        place: u32,
     ) -> Result<Self> {
-        let page = DmaResource::new(dev, mmio.address(HDP_PAGE.into())?, PAGE_SIZE)?;
+        let page = DmaResource::new(dev, mmio.address(place.into())?, PAGE_SIZE)?;
         Ok(Self {
             mmio: mmio.clone(),
+            place,
             page: Arc::new(page, GFP_KERNEL)?,
             regs: RegisterWindow::new(mmio, ips, IpBlock::Hdp, 0)?,
             nbio: RegisterWindow::new(mmio, ips, IpBlock::Nbio, 0)?,
@@ -60,7 +68,7 @@ impl Hdp {
     /// context.
     pub(crate) fn flush(&self) {
         barrier::wmb();
-        self.mmio.write(HDP_PAGE / 4, 0);
+        self.mmio.write(self.place / 4, 0);
         // The write has arrived when a read behind it is answered.
         self.nbio.read(RCC_CONFIG_MEMSIZE);
     }
@@ -73,6 +81,6 @@ impl Hdp {
     /// The page frame of the flush registers, for user space (KFD's MMIO_REMAP): MEM flush at 0, REG flush
     /// at 4.
     pub(crate) fn remap_pfn(&self) -> Result<usize> {
-        self.mmio.pfn(HDP_PAGE.into())
+        self.mmio.pfn(self.place.into())
     }
 }

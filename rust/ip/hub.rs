@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A VM hub: GFXHUB of CP and shaders, MMHUB of SDMA. Both have the same translation registers.
 
+mod hal;
+
+use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
@@ -8,7 +11,7 @@ use kernel::time::Delta;
 
 use hw::bits::{hi, lo};
 use hw::ih::FaultStatus;
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 use hw::pte::{ContextBase, CONTEXT_BLOCK_SIZE, CONTEXT_DEPTH};
 use hw::va::{LAST_PFN, PAGE_SHIFT};
 
@@ -21,7 +24,8 @@ use crate::regs::hub::{
     vm_l2_cntl3, vm_l2_cntl4, vm_l2_protection_fault_cntl as fault_cntl,
     vm_l2_protection_fault_cntl2 as fault_cntl2,
 };
-use crate::regs::{bit, gc, mmhub, Register, RegisterWindow};
+use crate::regs::{bit, Register, RegisterWindow};
+use hal::HubHal;
 
 /// The invalidation engine of the CPU; the others are for rings.
 const ENGINE: u32 = 17;
@@ -84,29 +88,50 @@ pub(crate) struct ScratchPages {
     pub(crate) vram: u64,
 }
 
+/// MC_VM_XGMI_LFB_CNTL of the GPU whose blocks are `ips`, a register of GC.
+///
+/// # Errors
+///
+/// `ENODEV` if the hubs are of a version that the driver does not know.
+pub(super) fn xgmi_register(dev: &Device, ips: IpTable<'_>) -> Result<Register> {
+    Ok(hal::choose(dev, ips)?.xgmi())
+}
+
 /// A hub. Its caller serialises changes and invalidations.
 pub(crate) struct Hub {
     which: hw::ih::HubKind,
+    hal: &'static dyn HubHal,
+    /// VM_L2_CNTL.
     first: Register,
+    /// From where offsets of MC_VM_* registers count.
+    apertures: Register,
     regs: RegisterWindow,
     /// An invalidation was not acknowledged in time, and none since.
     silent: Atomic<bool>,
 }
 
 impl Hub {
-    /// Hub `which` of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    /// Hub `which` of the GPU whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has none, or one of a version that the driver does not know.
     pub(crate) fn new(
+        dev: &Device,
         mmio: &Arc<Mmio>,
-        ips: &'static [IpInfo],
+        ips: IpTable<'_>,
         which: hw::ih::HubKind,
     ) -> Result<Self> {
-        let (block, first) = match which {
-            hw::ih::HubKind::Gfx => (IpBlock::Gc, gc::VM_L2_CNTL),
-            hw::ih::HubKind::Mm => (IpBlock::Mmhub, mmhub::VM_L2_CNTL),
+        let hal = hal::choose(dev, ips)?;
+        let block = match which {
+            hw::ih::HubKind::Gfx => IpBlock::Gc,
+            hw::ih::HubKind::Mm => IpBlock::Mmhub,
         };
         Ok(Self {
             which,
-            first,
+            hal,
+            first: hal.first(which),
+            apertures: hal.apertures(which),
             regs: RegisterWindow::new(mmio, ips, block, 0)?,
             silent: Atomic::new(false),
         })
@@ -120,6 +145,14 @@ impl Hub {
         self.regs.write(reg.within(self.first), value);
     }
 
+    fn read_aperture(&self, reg: Register) -> u32 {
+        self.regs.read(reg.within(self.apertures))
+    }
+
+    fn write_aperture(&self, reg: Register, value: u32) {
+        self.regs.write(reg.within(self.apertures), value);
+    }
+
     fn write_pair(&self, low: Register, value: u64) {
         self.write(low, lo(value));
         self.write(regs::high_of(low), hi(value));
@@ -127,13 +160,13 @@ impl Hub {
 
     /// Where firmware has put VRAM.
     pub(crate) fn fb_location(&self) -> FbLocation {
-        let base = self.read(regs::MC_VM_FB_LOCATION_BASE);
-        let top = self.read(regs::MC_VM_FB_LOCATION_TOP);
+        let base = self.read_aperture(regs::MC_VM_FB_LOCATION_BASE);
+        let top = self.read_aperture(regs::MC_VM_FB_LOCATION_TOP);
         FbLocation {
             base: u64::from(mc_vm_fb_location_base::FB_BASE.get(base)) << 24,
             last: u64::from(mc_vm_fb_location_top::FB_TOP.get(top)) << 24 | 0xff_ffff,
             offset: u64::from(
-                mc_vm_fb_location_base::FB_BASE.get(self.read(regs::MC_VM_FB_OFFSET)),
+                mc_vm_fb_location_base::FB_BASE.get(self.read_aperture(regs::MC_VM_FB_OFFSET)),
             ) << 24,
         }
     }
@@ -155,30 +188,20 @@ impl Hub {
             );
         }
         if self.which == hw::ih::HubKind::Mm {
-            for group in 0..mmhub::DAGBS {
-                for reg in [
-                    mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE,
-                    mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
-                ] {
-                    self.regs.update(
-                        reg.nth(group, mmhub::DAGB_STRIDE),
-                        &[(mmhub::dagb_snoop::SDMA, 1)],
-                    );
-                }
-            }
+            self.hal.snoop_sdma(&self.regs);
         }
         self.clear_fault();
     }
 
     fn apertures(&self, fb: FbLocation, scratch: ScratchPages) {
-        self.write(regs::MC_VM_AGP_BASE, 0);
-        self.write(regs::MC_VM_AGP_BOT, AGP_OFF);
-        self.write(regs::MC_VM_AGP_TOP, 0);
-        self.write(regs::MC_VM_SYSTEM_APERTURE_LOW_ADDR, lo(fb.base >> 18));
-        self.write(regs::MC_VM_SYSTEM_APERTURE_HIGH_ADDR, lo(fb.last >> 18));
+        self.write_aperture(regs::MC_VM_AGP_BASE, 0);
+        self.write_aperture(regs::MC_VM_AGP_BOT, AGP_OFF);
+        self.write_aperture(regs::MC_VM_AGP_TOP, 0);
+        self.write_aperture(regs::MC_VM_SYSTEM_APERTURE_LOW_ADDR, lo(fb.base >> 18));
+        self.write_aperture(regs::MC_VM_SYSTEM_APERTURE_HIGH_ADDR, lo(fb.last >> 18));
         let page = (scratch.vram + fb.offset) >> PAGE_SHIFT;
-        self.write(regs::MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB, lo(page));
-        self.write(regs::MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB, hi(page));
+        self.write_aperture(regs::MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB, lo(page));
+        self.write_aperture(regs::MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB, hi(page));
         self.write_pair(
             regs::VM_L2_PROTECTION_FAULT_DEFAULT_ADDR_LO32,
             scratch.dummy >> PAGE_SHIFT,
@@ -191,7 +214,7 @@ impl Hub {
 
     fn caches(&self) {
         self.regs.update(
-            regs::MC_VM_MX_L1_TLB_CNTL.within(self.first),
+            regs::MC_VM_MX_L1_TLB_CNTL.within(self.apertures),
             &[
                 (l1::ENABLE_L1_TLB, 1),
                 (l1::SYSTEM_ACCESS_MODE, ACCESS_BY_APERTURE),
@@ -266,8 +289,7 @@ impl Hub {
             | context::ENABLE_CONTEXT.flag(true)
             | context::PAGE_TABLE_DEPTH.put(CONTEXT_DEPTH)
             | context::PAGE_TABLE_BLOCK_SIZE.put(CONTEXT_BLOCK_SIZE)
-            // 9.4.2 wants it whether or not the process retries (XNACK).
-            | context::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT.flag(true);
+            | context::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT.flag(self.hal.retries_always());
         for n in 1..regs::VMIDS {
             self.write_pair(
                 regs::pair_of(regs::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, n),

@@ -12,13 +12,14 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::Delta;
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
+use hw::asic::Asic;
 use hw::bits::{hi, lo};
-use hw::doorbell::{DoorbellSlot, SliceIndex};
+use hw::doorbell::{Doorbell, SliceIndex};
 use hw::ih::{
     CpEop, CpError, FaultStatus, IhRing, IhWritePointer, IvEntry, IvEvent, ShaderMessage, VmFault,
     ENTRY_BYTES, ENTRY_DWORDS,
 };
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 
 use super::gmc::Gmc;
 use super::page_faults::PageFault;
@@ -94,6 +95,7 @@ pub(crate) trait InterruptSink: Send + Sync {
 #[pin_data]
 pub(crate) struct Ih {
     regs: RegisterWindow,
+    asic: &'static Asic,
     doorbells: Arc<DoorbellMap>,
     /// How often entries were lost because the ring was full.
     overflows: Atomic<u64>,
@@ -131,7 +133,8 @@ impl Ih {
     pub(super) fn new(
         dev: &Device<Bound>,
         mmio: &Arc<Mmio>,
-        ips: &'static [IpInfo],
+        ips: IpTable<'_>,
+        asic: &'static Asic,
         doorbells: &Arc<DoorbellMap>,
         gmc: &Arc<Gmc>,
         retries: RetryFaults,
@@ -143,6 +146,7 @@ impl Ih {
         Arc::pin_init(
             pin_init!(Self {
                 regs,
+                asic,
                 doorbells,
                 overflows: Atomic::new(0),
                 ring,
@@ -191,7 +195,8 @@ impl Ih {
         r.write(regs::IH_RB_RPTR, 0);
         r.write(
             regs::IH_DOORBELL_RPTR,
-            ih_doorbell_rptr::OFFSET.put(doorbell().dword()) | ih_doorbell_rptr::ENABLE.flag(true),
+            ih_doorbell_rptr::OFFSET.put(self.doorbell().dword())
+                | ih_doorbell_rptr::ENABLE.flag(true),
         );
         self.retries.start();
         r.write(
@@ -386,7 +391,7 @@ impl Ih {
 
     fn write_rptr(&self) {
         let rptr = RING.offset(self.handled.load(Relaxed));
-        self.doorbells.ring32(doorbell().byte() as u32, rptr);
+        self.doorbells.ring32(self.doorbell().byte() as u32, rptr);
     }
 
     /// The write pointer, bytes. What an overflow has lost is passed over. The caller holds `sink`.
@@ -409,11 +414,15 @@ impl Ih {
         wptr.offset
     }
 
+    /// The doorbell of the read pointer.
+    fn doorbell(&self) -> Doorbell {
+        SliceIndex::KERNEL.doorbell(self.asic.doorbells.ih_ring0())
+    }
+
     fn entry(&self, at: u32) -> IvEntry {
         let first = at as usize / 4;
-        IvEntry::decode(&core::array::from_fn::<_, ENTRY_DWORDS, _>(|n| {
-            self.ring.read(first + n)
-        }))
+        let dwords = core::array::from_fn::<_, ENTRY_DWORDS, _>(|n| self.ring.read(first + n));
+        IvEntry::decode(&dwords, &self.asic.interrupts)
     }
 }
 
@@ -428,11 +437,6 @@ pub(super) fn turn_off(regs: &RegisterWindow) {
     }
     regs.write(regs::IH_DOORBELL_RPTR, 0);
     retries::turn_off(regs);
-}
-
-/// The doorbell of the read pointer.
-const fn doorbell() -> hw::doorbell::Doorbell {
-    SliceIndex::KERNEL.doorbell(DoorbellSlot::IH_RING0)
 }
 
 /// Byte offset in a value of WPTR; inside the ring and on an entry whatever the value.
@@ -455,7 +459,7 @@ fn named(entry: IvEntry, gmc: &Gmc) -> IvEntry {
 /// Tells `sink` what an entry announces, which is at `position` of the ring.
 fn dispatch(entry: &IvEntry, position: u64, retries: &RetryFaults, sink: &dyn InterruptSink) {
     trace::interrupt(
-        entry.client.id().into(),
+        entry.client_id.into(),
         entry.source.into(),
         entry.ring.into(),
         entry.vmid.into(),

@@ -1,41 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
-//! NBIO 7.4: the PCI side of the chip. Doorbell routing, the VRAM BAR's enables, the HDP's flush page.
+//! NBIO 7: the PCI side of the chip. Doorbell routing, the VRAM BAR's enables, the HDP's flush page.
 
+mod hal;
+
+use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use hw::asic::Asic;
 use hw::bits::{hi, lo};
-use hw::doorbell::{sdma_range, IH_RANGE};
-use hw::ip::{IpBlock, IpInfo, GFX90A_SDMA_ENGINES};
+use hw::ip::{IpBlock, IpTable};
 
 use super::halted::HaltedGpu;
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::nbio::{
     self as regs, baco_cntl, doorbell_selfring_gpa_aper_cntl as selfring, interrupt_cntl,
-    rcc_dev0_epf0_strap0, rcc_doorbell_aper_en,
+    rcc_doorbell_aper_en,
 };
-use crate::regs::{Register, RegisterWindow};
-
-/// Where in BAR5 the HDP's flush registers are made to appear: a page of its own, which user space may map.
-pub(crate) const HDP_PAGE: u32 = 0x7_f000;
-
-const SDMA_RANGES: [Register; GFX90A_SDMA_ENGINES] = [
-    regs::BIF_SDMA0_DOORBELL_RANGE,
-    regs::BIF_SDMA1_DOORBELL_RANGE,
-    regs::BIF_SDMA2_DOORBELL_RANGE,
-    regs::BIF_SDMA3_DOORBELL_RANGE,
-    regs::BIF_SDMA4_DOORBELL_RANGE,
-];
+use crate::regs::RegisterWindow;
+use hal::NbioHal;
 
 /// The block.
 pub(crate) struct Nbio {
     regs: RegisterWindow,
+    hal: &'static dyn NbioHal,
+    asic: &'static Asic,
 }
 
 impl Nbio {
-    /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Self> {
+    /// The block of the GPU whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has none, or one of a version that the driver does not know.
+    pub(crate) fn new(
+        dev: &Device,
+        mmio: &Arc<Mmio>,
+        ips: IpTable<'_>,
+        asic: &'static Asic,
+    ) -> Result<Self> {
         Ok(Self {
+            hal: hal::choose(dev, ips)?,
+            asic,
             regs: RegisterWindow::new(mmio, ips, IpBlock::Nbio, 0)?,
         })
     }
@@ -50,7 +56,7 @@ impl Nbio {
 
     /// Revision of the silicon (ATI_REV_ID).
     pub(crate) fn revision(&self) -> u32 {
-        rcc_dev0_epf0_strap0::ATI_REV_ID.get(self.regs.read(regs::RCC_DEV0_EPF0_STRAP0))
+        self.hal.revision(&self.regs)
     }
 
     /// Opens the doorbell BAR and places the HDP's flush page. `doorbells` is the bus address of the doorbell
@@ -61,14 +67,9 @@ impl Nbio {
             regs::BACO_CNTL,
             &[(baco_cntl::BACO_EN, 0), (baco_cntl::BACO_DUMMY_EN, 0)],
         );
-        r.write(regs::REMAP_HDP_MEM_FLUSH_CNTL, HDP_PAGE);
-        r.write(regs::REMAP_HDP_REG_FLUSH_CNTL, HDP_PAGE + 4);
-        for (engine, reg) in SDMA_RANGES.into_iter().enumerate() {
-            if let Some(range) = sdma_range(engine as u8) {
-                r.write(reg, range);
-            }
-        }
-        r.write(regs::BIF_IH_DOORBELL_RANGE, IH_RANGE);
+        r.write(regs::REMAP_HDP_MEM_FLUSH_CNTL, self.asic.hdp_page);
+        r.write(regs::REMAP_HDP_REG_FLUSH_CNTL, self.asic.hdp_page + 4);
+        self.hal.route_doorbells(r, &self.asic.doorbells);
         r.write(
             regs::RCC_DOORBELL_APER_EN,
             rcc_doorbell_aper_en::BIF_DOORBELL_APER_EN.flag(true),

@@ -5,7 +5,7 @@
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
+use hw::doorbell::{Doorbell, DoorbellLayout, SliceIndex};
 use hw::ih::{CamEntry, HubKind, VmFault};
 
 use crate::kern::doorbell_map::DoorbellMap;
@@ -132,13 +132,15 @@ impl FaultCursor {
 #[pin_data]
 pub(crate) struct PageFaults {
     doorbells: Arc<DoorbellMap>,
+    /// The CAM's.
+    doorbell: Doorbell,
     #[pin]
     state: SpinLock<PageFaultsState>,
 }
 
 impl PageFaults {
     /// None. ENOMEM.
-    pub(super) fn new(doorbells: &Arc<DoorbellMap>) -> Result<Arc<Self>> {
+    pub(super) fn new(doorbells: &Arc<DoorbellMap>, layout: &DoorbellLayout) -> Result<Arc<Self>> {
         let mut slots = KVec::with_capacity(CamEntry::COUNT, GFP_KERNEL)?;
         for _ in 0..CamEntry::COUNT {
             slots.push(None, GFP_KERNEL)?;
@@ -146,6 +148,7 @@ impl PageFaults {
         Arc::pin_init(
             pin_init!(Self {
                 doorbells: doorbells.clone(),
+                doorbell: SliceIndex::KERNEL.doorbell(layout.ih_retry_cam()),
                 state <- new_spinlock!(PageFaultsState { slots, urgent: [None; MOST_URGENT] }, "PageFaults::state"),
             }),
             GFP_KERNEL,
@@ -235,14 +238,14 @@ impl PageFaults {
         }
     }
 
+    /// The CAM's doorbell.
+    pub(super) fn doorbell(&self) -> Doorbell {
+        self.doorbell
+    }
+
     /// Lets the CAM have another one at `place`. Any context.
     pub(super) fn acknowledge(&self, place: CamEntry) {
         self.doorbells
-            .ring32(doorbell().byte() as u32, place.acknowledgement());
+            .ring32(self.doorbell.byte() as u32, place.acknowledgement());
     }
-}
-
-/// The CAM's doorbell.
-pub(super) const fn doorbell() -> Doorbell {
-    SliceIndex::KERNEL.doorbell(DoorbellSlot::IH_RETRY_CAM)
 }

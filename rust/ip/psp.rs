@@ -16,7 +16,7 @@ use kernel::sync::Arc;
 use kernel::time::Delta;
 
 use hw::firmware::image::{FirmwareImage, MOST_BYTES};
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 use hw::psp::READY;
 
 use super::hdp::Hdp;
@@ -67,7 +67,7 @@ impl Psp {
     pub(crate) fn new(
         dev: &ARef<device::Device>,
         mmio: &Arc<Mmio>,
-        ips: &'static [IpInfo],
+        ips: IpTable<'_>,
         (vram, hdp, fb): (&Arc<VramMap>, &Arc<Hdp>, FbLocation),
         places: PspBuffers,
     ) -> Result<Self> {

@@ -15,11 +15,11 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::ih::{CamEntry, FaultStatus, HubKind, VmFault};
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 
 use super::gmc::Gmc;
 use super::ih::{FaultPolicy, InterruptSink};
-use super::page_faults::{doorbell, PageFaults};
+use super::page_faults::PageFaults;
 use super::vmid::{Vmid, VmidPool};
 use crate::kern::mmio::Mmio;
 use crate::regs::osssys::{self as regs, ih_doorbell_rptr, ih_retry_int_cam_cntl};
@@ -37,7 +37,7 @@ impl RetryFaults {
     /// The CAM of the ASIC whose blocks are `ips`, off; ENODEV if it has none. What waits for its page is in `waiting`.
     pub(super) fn new(
         mmio: &Arc<Mmio>,
-        ips: &'static [IpInfo],
+        ips: IpTable<'_>,
         waiting: &Arc<PageFaults>,
         gmc: &Arc<Gmc>,
         vmids: &Arc<VmidPool>,
@@ -54,7 +54,8 @@ impl RetryFaults {
     pub(super) fn start(&self) {
         self.regs.write(
             regs::IH_DOORBELL_RETRY_CAM,
-            ih_doorbell_rptr::OFFSET.put(doorbell().dword()) | ih_doorbell_rptr::ENABLE.flag(true),
+            ih_doorbell_rptr::OFFSET.put(self.waiting.doorbell().dword())
+                | ih_doorbell_rptr::ENABLE.flag(true),
         );
         enable(&self.regs, true);
     }

@@ -8,7 +8,7 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 use hw::bits::Field;
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 
 use super::shader_array::ShaderArray;
 use crate::kern::mmio::{Mmio, GONE};
@@ -40,7 +40,7 @@ pub(crate) struct Rlc {
 
 impl Rlc {
     /// The block of the ASIC whose blocks are `ips`, which has so many shader `engines`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo], engines: u32) -> Result<Self> {
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: IpTable<'_>, engines: u32) -> Result<Self> {
         Ok(Self {
             regs: RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?,
             engines,

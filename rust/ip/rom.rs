@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta};
 
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 
 use crate::kern::mmio::Mmio;
 use crate::regs::smuio::{ROM_DATA, ROM_INDEX};
@@ -23,7 +23,7 @@ pub(crate) struct Rom {
 
 impl Rom {
     /// That of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Self> {
+    pub(crate) fn new(mmio: &Arc<Mmio>, ips: IpTable<'_>) -> Result<Self> {
         Ok(Self {
             smuio: RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?,
         })

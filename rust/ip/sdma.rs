@@ -5,9 +5,10 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::Delta;
 
+use hw::asic::SdmaInfo;
 use hw::bits::{hi, join, lo};
-use hw::doorbell::{Doorbell, SDMA_QUEUES};
-use hw::ip::{IpBlock, IpInfo};
+use hw::doorbell::Doorbell;
+use hw::ip::{IpBlock, IpTable};
 use hw::mqd::sdma::{doorbell_offset, kernel_rb_cntl, RlcQueueImage};
 use hw::sdma::ring::RingSize;
 
@@ -24,12 +25,6 @@ pub(crate) const STOP_TIMEOUT: Delta = Delta::from_millis(2000);
 const STOP_POLL: Delta = Delta::from_micros(500);
 /// How long a ring may take to come to rest once its engine is reset.
 const RESET_TIMEOUT: Delta = Delta::from_millis(100);
-/// Time slice of a queue, in units of 2^0 microseconds.
-const QUANTUM: u32 = 32;
-/// Tries of a translation that misses.
-const XNACK_LIMIT: u32 = 0x80;
-/// How tiled memory is laid out: which bits, and what (amdgpu: golden_settings_sdma_aldebaran).
-const TILES: (u32, u32) = (0x0018_773f, 0x0010_4002);
 
 /// Where an engine's kernel ring is.
 #[derive(Clone, Copy, Debug)]
@@ -49,13 +44,23 @@ pub(crate) struct KernelRingConfig {
 /// An engine. Calls for one ring are serialised by the ring's owner; different rings do not interfere.
 pub(crate) struct Sdma {
     regs: RegisterWindow,
+    info: &'static SdmaInfo,
 }
 
 impl Sdma {
-    /// Engine `engine` of the ASIC whose blocks are `ips`; ENODEV if it has none.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo], engine: u8) -> Result<Arc<Self>> {
+    /// Engine `engine` of the GPU whose blocks are `ips` and whose engines are of the form `info`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has no such engine; `ENOMEM`.
+    pub(crate) fn new(
+        mmio: &Arc<Mmio>,
+        ips: IpTable<'_>,
+        info: &'static SdmaInfo,
+        engine: u8,
+    ) -> Result<Arc<Self>> {
         let regs = RegisterWindow::new(mmio, ips, IpBlock::Sdma, engine.into())?;
-        Ok(Arc::new(Self { regs }, GFP_KERNEL)?)
+        Ok(Arc::new(Self { regs, info }, GFP_KERNEL)?)
     }
 
     /// Whether the engine has nothing to do (STATUS_REG).
@@ -72,7 +77,7 @@ impl Sdma {
     }
 
     fn set_up(&self) {
-        let r = &self.regs;
+        let (r, golden) = (&self.regs, &self.info.golden);
         r.update(
             regs::CNTL,
             &[
@@ -82,13 +87,13 @@ impl Sdma {
             ],
         );
         for reg in [regs::GB_ADDR_CONFIG, regs::GB_ADDR_CONFIG_READ] {
-            r.merge(reg, TILES.0, TILES.1);
+            r.merge(reg, golden.tiles_mask, golden.tiles);
         }
         r.write(regs::SEM_WAIT_FAIL_TIMER_CNTL, 0);
         r.write(
             regs::UTCL1_TIMEOUT,
-            utcl1_timeout::RD_XNACK_LIMIT.put(XNACK_LIMIT)
-                | utcl1_timeout::WR_XNACK_LIMIT.put(XNACK_LIMIT),
+            utcl1_timeout::RD_XNACK_LIMIT.put(golden.xnack_limit)
+                | utcl1_timeout::WR_XNACK_LIMIT.put(golden.xnack_limit),
         );
         for phase in [
             regs::PHASE0_QUANTUM,
@@ -97,7 +102,7 @@ impl Sdma {
         ] {
             r.write(
                 phase,
-                phase0_quantum::VALUE.put(QUANTUM) | phase0_quantum::UNIT.put(0),
+                phase0_quantum::VALUE.put(golden.quantum) | phase0_quantum::UNIT.put(0),
             );
         }
     }
@@ -136,15 +141,28 @@ impl Sdma {
         stopped.map(|_| ())
     }
 
+    /// Its RLC slots.
+    fn queues(&self) -> core::ops::Range<u8> {
+        0..self.info.queues_per_engine
+    }
+
+    /// Where the registers of RLC slot `queue` begin; `EINVAL` if there is no such slot.
+    fn slot(&self, queue: u8) -> Result<Register> {
+        match self.queues().contains(&queue) {
+            true => Ok(rlc(queue)),
+            false => Err(EINVAL),
+        }
+    }
+
     /// Whether no ring has a packet under way.
     fn is_at_rest(&self) -> bool {
         let is_idle = |ring| context_status::IDLE.is_set(self.read(ring, regs::CONTEXT_STATUS));
-        is_idle(regs::GFX) && (0..SDMA_QUEUES).map(rlc).all(is_idle)
+        is_idle(regs::GFX) && self.queues().map(rlc).all(is_idle)
     }
 
     fn disable_rings(&self) {
         self.disable(regs::GFX);
-        (0..SDMA_QUEUES).for_each(|queue| self.disable(rlc(queue)));
+        self.queues().for_each(|queue| self.disable(rlc(queue)));
     }
 
     fn disable(&self, ring: Register) {
@@ -211,7 +229,7 @@ impl Sdma {
     /// Puts a queue into RLC slot `queue`, to go on from the read pointer `rptr` to the write pointer `wptr`
     /// (bytes). The slot is empty. Sleeps. EINVAL if there is no such slot, ETIMEDOUT if it does not get idle.
     pub(crate) fn load(&self, queue: u8, image: &RlcQueueImage, rptr: u64, wptr: u64) -> Result {
-        let ring = slot(queue)?;
+        let ring = self.slot(queue)?;
         self.write(ring, regs::RB_CNTL, image.rb_cntl);
         self.wait_idle(ring, STOP_TIMEOUT)?;
         self.write(ring, regs::DOORBELL_OFFSET, image.doorbell_offset);
@@ -241,14 +259,14 @@ impl Sdma {
     /// EINVAL if there is no such slot; ETIMEDOUT if the queue does not stop in time, and the slot must not be used
     /// then.
     pub(crate) fn unload(&self, queue: u8, time: Delta) -> Result<u64> {
-        let ring = slot(queue)?;
+        let ring = self.slot(queue)?;
         self.halt(ring, time)?;
         Ok(self.read_pointer(ring))
     }
 
     /// The read pointer of the queue in RLC slot `queue`, bytes; 0 if there is no such slot.
     pub(crate) fn rptr(&self, queue: u8) -> u64 {
-        slot(queue).map_or(0, |ring| self.read_pointer(ring))
+        self.slot(queue).map_or(0, |ring| self.read_pointer(ring))
     }
 
     fn halt(&self, ring: Register, time: Delta) -> Result {
@@ -294,11 +312,4 @@ impl Sdma {
 /// Where RLC queue `queue`'s registers begin.
 const fn rlc(queue: u8) -> Register {
     regs::RLC0.nth(queue as u32, regs::RLC_STRIDE)
-}
-
-fn slot(queue: u8) -> Result<Register> {
-    if queue >= SDMA_QUEUES {
-        return Err(EINVAL);
-    }
-    Ok(rlc(queue))
 }

@@ -11,7 +11,7 @@ use kernel::sync::Arc;
 use kernel::time::Delta;
 
 use hw::bits::{hi, join, lo};
-use hw::ip::{IpBlock, IpInfo};
+use hw::ip::{IpBlock, IpTable};
 use hw::smu::link::{self, PcieLink};
 use hw::smu::{megahertz, SmuAnswer, SmuClock, SmuFeatures, SmuMessage, SmuVersion};
 use hw::smu::{FIRMWARE_FLAGS, HIGHEST_LEVEL};
@@ -81,7 +81,7 @@ impl Smu {
     pub(crate) fn start(
         dev: &ARef<device::Device>,
         mmio: &Arc<Mmio>,
-        ips: &'static [IpInfo],
+        ips: IpTable<'_>,
     ) -> Result<Self> {
         let nbio = RegisterWindow::new(mmio, ips, IpBlock::Nbio, 0)?;
         let flags = || Ok(fabric(&nbio, FIRMWARE_FLAGS));

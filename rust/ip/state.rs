@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 //! In which state a GPU is found, from its registers. Nothing is written, but where a reset is about to change that state.
 
+use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
 use hw::firmware::state::{ObservedState, RunningEngines};
-use hw::ip::{IpBlock, IpInfo, GFX90A_SDMA_ENGINES};
+use hw::ip::{IpBlock, IpTable};
 
+use super::hub;
 use crate::kern::mmio::Mmio;
 use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
-use crate::regs::hub::{mc_vm_xgmi_lfb_cntl, MC_VM_XGMI_LFB_CNTL};
+use crate::regs::hub::mc_vm_xgmi_lfb_cntl;
 use crate::regs::mp::{self, mp0_c2pmsg_33};
 use crate::regs::nbio::{self, bios_scratch_7, rcc_iov_func_identifier};
 use crate::regs::osssys::{ih_rb_cntl, IH_RB_CNTL, IH_RB_CNTL_RING1, IH_RB_CNTL_RING2};
 use crate::regs::sdma::{f32_cntl, F32_CNTL};
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
-use crate::regs::RegisterWindow;
+use crate::regs::{Register, RegisterWindow};
 
 /// How long a GPU may take to come out of a reset.
 const PRESENT: Delta = Delta::from_millis(100);
@@ -34,29 +36,41 @@ pub(crate) struct BootObserver {
     mp: RegisterWindow,
     smuio: RegisterWindow,
     gc: RegisterWindow,
+    /// How many GPUs XGMI joins to this one: a register of `gc`.
+    xgmi: Register,
     osssys: RegisterWindow,
-    sdma: [RegisterWindow; GFX90A_SDMA_ENGINES],
+    sdma: KVec<RegisterWindow>,
 }
 
 impl BootObserver {
-    /// For the ASIC whose blocks are `ips`; ENODEV if it lacks one.
-    pub(crate) fn new(mmio: &Arc<Mmio>, ips: &'static [IpInfo]) -> Result<Self> {
+    /// For the GPU whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if it lacks one, or has one of a version that the driver does not know; `ENOMEM`.
+    pub(crate) fn new(dev: &Device, mmio: &Arc<Mmio>, ips: IpTable<'_>) -> Result<Self> {
         let window = |block| RegisterWindow::new(mmio, ips, block, 0);
-        let engine = |n| RegisterWindow::new(mmio, ips, IpBlock::Sdma, n);
+        let engines = ips.of(IpBlock::Sdma).count();
+        let mut sdma = KVec::with_capacity(engines, GFP_KERNEL)?;
+        for engine in 0..engines {
+            let window = RegisterWindow::new(mmio, ips, IpBlock::Sdma, engine)?;
+            sdma.push(window, GFP_KERNEL)?;
+        }
         Ok(Self {
             nbio: window(IpBlock::Nbio)?,
             mp: window(IpBlock::Mp)?,
             smuio: window(IpBlock::Smuio)?,
             gc: window(IpBlock::Gc)?,
+            xgmi: hub::xgmi_register(dev, ips)?,
             osssys: window(IpBlock::Osssys)?,
-            sdma: [engine(0)?, engine(1)?, engine(2)?, engine(3)?, engine(4)?],
+            sdma,
         })
     }
 
     /// What registers say now.
     pub(crate) fn read(&self) -> ObservedState {
         let mcm = self.smuio.read(SMUIO_MCM_CONFIG);
-        let xgmi = self.gc.read(MC_VM_XGMI_LFB_CNTL.within(gc::VM_L2_CNTL));
+        let xgmi = self.gc.read(self.xgmi);
         ObservedState {
             is_virtual: rcc_iov_func_identifier::FUNC_IDENTIFIER
                 .is_set(self.nbio.read(nbio::RCC_IOV_FUNC_IDENTIFIER)),
@@ -78,14 +92,14 @@ impl BootObserver {
     fn running(&self) -> RunningEngines {
         let mec = self.gc.read(gc::CP_MEC_CNTL);
         let halts = [cp_mec_cntl::MEC_ME1_HALT, cp_mec_cntl::MEC_ME2_HALT];
-        let mut sdma = [false; GFX90A_SDMA_ENGINES];
-        for (runs, engine) in sdma.iter_mut().zip(&self.sdma) {
-            *runs = !f32_cntl::HALT.is_set(engine.read(F32_CNTL));
-        }
+        let engines = (0..).zip(&self.sdma);
+        let running = engines
+            .filter(|(_, engine)| !f32_cntl::HALT.is_set(engine.read(F32_CNTL)))
+            .map(|(number, _)| number);
         RunningEngines {
             mec: halts.iter().any(|halt| !halt.is_set(mec)),
             rlc: rlc_cntl::RLC_ENABLE_F32.is_set(self.gc.read(gc::RLC_CNTL)),
-            sdma,
+            sdma: running.collect(),
             ih: [IH_RB_CNTL, IH_RB_CNTL_RING1, IH_RB_CNTL_RING2]
                 .into_iter()
                 .any(|ring| ih_rb_cntl::RB_ENABLE.is_set(self.osssys.read(ring))),

@@ -8,6 +8,7 @@
 
 use core::iter;
 
+use hw::asic::VmidSplit;
 use hw::latency_average::LatencyAverage;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -15,13 +16,11 @@ use kernel::time::{Delta, Instant, Monotonic};
 
 use crate::kern::params::SchedulerMode;
 use crate::ledger::{Ledger, LedgerHold, LedgerKind};
+use crate::regs::hub::VMIDS;
 
-/// The first VMID of compute on gfx 9.4.2; 0 is the kernel's, 1 and 2 graphics'.
-const FIRST: u8 = 3;
-/// The last VMID.
-const LAST: u8 = 15;
-/// The first of those that the firmware gives to processes, where it schedules.
-const FIRST_OF_FIRMWARE: u8 = 10;
+/// VMIDs of a hub: registers and interrupts have four bits for them.
+const COUNT: u8 = 16;
+const _: () = assert!(COUNT as u32 == VMIDS);
 
 /// The most processes that wait: as many as there may be queues, of either kind. Who finds no room behind them could be
 /// overtaken for ever by those that come back.
@@ -49,7 +48,7 @@ impl Vmid {
 
     /// VMID `number`, if there is one.
     pub(crate) const fn new(number: u8) -> Option<Self> {
-        if number <= LAST {
+        if number < COUNT {
             Some(Self(number))
         } else {
             None
@@ -61,9 +60,9 @@ impl Vmid {
         self.0
     }
 
-    /// Those that the firmware gives to processes, where it schedules.
-    pub(crate) fn of_firmware() -> impl Iterator<Item = Self> + Clone {
-        (FIRST_OF_FIRMWARE..=LAST).map(Self)
+    /// Those of `split` that the firmware gives to processes, where it schedules.
+    pub(crate) fn of_firmware(split: &VmidSplit) -> impl Iterator<Item = Self> + Clone {
+        (split.first_of_firmware..=split.last).filter_map(Self::new)
     }
 }
 
@@ -79,7 +78,7 @@ pub(crate) enum VmidTurn {
 /// The processes whose turn it is.
 #[derive(Default)]
 pub(crate) struct DueProcesses {
-    pasids: [u16; LAST as usize + 1],
+    pasids: [u16; COUNT as usize],
     count: usize,
 }
 
@@ -126,7 +125,9 @@ struct VmidWaiter {
 }
 
 struct VmidPoolState {
-    leases: [Option<LeaseRecord>; LAST as usize + 1],
+    leases: [Option<LeaseRecord>; COUNT as usize],
+    /// The driver's VMIDs.
+    first: u8,
     last: u8,
     /// The line: the first has waited longest.
     line: KVVec<VmidWaiter>,
@@ -139,7 +140,7 @@ struct VmidPoolState {
 impl VmidPoolState {
     fn leases(&self) -> impl Iterator<Item = &Option<LeaseRecord>> {
         self.leases
-            .get(FIRST.into()..=self.last.into())
+            .get(self.first.into()..=self.last.into())
             .into_iter()
             .flatten()
     }
@@ -177,7 +178,7 @@ impl VmidPoolState {
 
     /// How long a lease is kept at least, milliseconds.
     fn least_kept(&self) -> i64 {
-        let all = i64::from(self.last - FIRST) + 1;
+        let all = i64::from(self.last - self.first) + 1;
         self.change
             .times_ms(2 * all * KEPT_HANDOVERS)
             .min(MOST_KEPT_MS)
@@ -186,7 +187,7 @@ impl VmidPoolState {
     /// The lease that is to be recalled next.
     fn oldest(&mut self) -> Option<&mut LeaseRecord> {
         self.leases
-            .get_mut(FIRST.into()..=self.last.into())?
+            .get_mut(self.first.into()..=self.last.into())?
             .iter_mut()
             .flatten()
             .filter(|lease| lease.recalled.is_none())
@@ -206,14 +207,19 @@ pub(crate) struct VmidPool {
 
 impl VmidPool {
     /// None leased. Some are the firmware's if `sched` says that it schedules. ENOMEM.
-    pub(crate) fn new(ledger: &Arc<Ledger>, sched: SchedulerMode) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        ledger: &Arc<Ledger>,
+        split: &VmidSplit,
+        sched: SchedulerMode,
+    ) -> Result<Arc<Self>> {
         let ledger = ledger.clone();
         let last = match sched {
-            SchedulerMode::Direct => LAST,
-            SchedulerMode::Hws => FIRST_OF_FIRMWARE - 1,
+            SchedulerMode::Direct => split.last,
+            SchedulerMode::Hws => split.first_of_firmware - 1,
         };
         let state = VmidPoolState {
-            leases: [const { None }; LAST as usize + 1],
+            leases: [const { None }; COUNT as usize],
+            first: split.first,
             last,
             line: KVVec::with_capacity(MOST_WAITING, GFP_KERNEL)?,
             tidied: Instant::now(),
@@ -363,8 +369,9 @@ impl VmidPool {
         if state.free() <= place.unwrap_or(state.line.len()) {
             return Err(ENOSPC);
         }
+        let first = state.first;
         let free = iter::zip(0.., state.leases.iter_mut())
-            .skip(FIRST.into())
+            .skip(first.into())
             .find(|(_, lease)| lease.is_none());
         let Some((number, lease)) = free else {
             return Err(ENOSPC);

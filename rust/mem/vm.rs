@@ -42,7 +42,7 @@ use crate::{
     },
 };
 use hw::{
-    pte::{ContextBase, MemoryResidence, PteFlags},
+    pte::{ContextBase, MemoryResidence},
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
@@ -485,7 +485,12 @@ fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Re
         // Imported memory that is about to move: who is told takes the mapping out again.
         return bo.import().map(|_| ()).ok_or(ENODEV);
     }
-    let flags = PteFlags::gfx90a(residence, mapping.part().access, bo.coherence());
+    let flags = bo
+        .gpu()
+        .hw
+        .asic
+        .pte
+        .flags(residence, mapping.part().access, bo.coherence());
     let base = match residence {
         MemoryResidence::LocalVram => bo.gpu().hw.gmc.fb_offset(),
         MemoryResidence::Host => 0,

@@ -47,7 +47,7 @@ pub(crate) fn show(gpu: &Gpu, cause: &WedgeReport) -> Result {
         text,
         "rkfd\ncause: {cause}\nboot_ns: {}\ngpu: {}, gpu_id {}\n",
         host::boot_ns(),
-        gpu.hw.asic.name,
+        gpu.hw.asic.ids.name,
         gpu.hw.id.get()
     );
     for (name, section) in SECTIONS {

@@ -176,7 +176,7 @@ pub(super) fn vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 /// The VMIDs that the firmware has given to processes, and how many queues of each are on its
 /// runlist.
 fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for vmid in Vmid::of_firmware() {
+    for vmid in Vmid::of_firmware(&gpu.hw.asic.vmids) {
         let Some(pasid) = gpu.hw.gmc.process(vmid) else {
             continue;
         };

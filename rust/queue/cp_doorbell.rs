@@ -8,7 +8,7 @@
 //! it is left.
 
 use super::doorbell::DoorbellSlice;
-use hw::doorbell::{Doorbell, DoorbellSlot, PAGE_SLOTS};
+use hw::doorbell::{Doorbell, DoorbellLayout, DoorbellSlot, PAGE_SLOTS};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -47,10 +47,10 @@ impl CpDoorbellSlots {
         }
     }
 
-    fn alloc(&mut self) -> Option<DoorbellSlot> {
+    fn alloc(&mut self, layout: &DoorbellLayout) -> Option<DoorbellSlot> {
         let next = self.next;
-        let later = DoorbellSlot::cp_slots().filter(|slot| slot.index() >= next);
-        let earlier = DoorbellSlot::cp_slots().filter(|slot| slot.index() < next);
+        let later = layout.cp_slots().filter(|slot| slot.index() >= next);
+        let earlier = layout.cp_slots().filter(|slot| slot.index() < next);
         let slot = Iterator::chain(later, earlier).find(|&slot| self.is_free(slot))?;
         self.set(slot, true);
         self.next = slot.index() + 1;
@@ -69,7 +69,7 @@ impl CpDoorbell {
     /// One of `slice`. ENOSPC when all are taken, or the BAR has no room for the slice; ENOMEM.
     pub(super) fn new(slice: &Arc<DoorbellSlice>) -> Result<Self> {
         let index = slice.index()?;
-        let slot = slice.cp.lock().alloc().ok_or(ENOSPC)?;
+        let slot = slice.cp.lock().alloc(slice.layout()).ok_or(ENOSPC)?;
         Ok(Self {
             slot,
             doorbell: index.doorbell(slot),

@@ -19,8 +19,7 @@ use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::bo::RegisterRange;
 use crate::queue::GpuQueues;
 use core::fmt;
-use hw::doorbell::{DoorbellSlot, MmapKind, MmapOffset, SliceIndex, SLICE_BYTES};
-use hw::ip::GFX90A_SDMA_ENGINES;
+use hw::doorbell::{DoorbellLayout, DoorbellSlot, MmapKind, MmapOffset, SliceIndex, SLICE_BYTES};
 use kernel::mm::virt::VmaNew;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -73,6 +72,11 @@ impl SliceTable {
         } else {
             None
         };
+        let engines = gpu.hw.asic.sdma.engines();
+        let mut served = KVec::with_capacity(engines.into(), GFP_KERNEL)?;
+        for _ in 0..engines {
+            served.push(Atomic::new(0), GFP_KERNEL)?;
+        }
         Arc::pin_init(
             pin_init!(DoorbellSlice {
                 page,
@@ -89,7 +93,7 @@ impl SliceTable {
                 pass <- new_delayed_work!("Slice::pass"),
                 refill <- new_delayed_work!("Slice::refill"),
                 counts: ProcessQueueCounts::new(),
-                served: [const { Atomic::new(0) }; GFX90A_SDMA_ENGINES],
+                served,
                 rings <- SpareMemory::new(),
                 descriptors <- SpareMemory::new(),
                 _hold: gpu.hw.ledger.hold(LedgerKind::DoorbellSlices, 1),
@@ -180,7 +184,7 @@ pub(crate) struct DoorbellSlice {
     /// How many queues the process has.
     pub(super) counts: ProcessQueueCounts,
     /// For each SDMA engine when one of them was last given a slot, in turns of the engine's; 0 is never. Under `EngineSlots::state`.
-    pub(super) served: [Atomic<u64>; GFX90A_SDMA_ENGINES],
+    pub(super) served: KVec<Atomic<u64>>,
     /// What the next scheduled queue can have.
     #[pin]
     pub(super) rings: SpareMemory<RingMemory>,
@@ -220,6 +224,11 @@ impl WorkItem<PASS> for DoorbellSlice {
 }
 
 impl DoorbellSlice {
+    /// Which doorbell belongs to which block.
+    pub(super) fn layout(&self) -> &'static DoorbellLayout {
+        &self.gpu.hw.asic.doorbells
+    }
+
     /// The hardware's doorbells of the process, leased with the first call. Sleeps. ENOSPC when all are leased, ENOMEM.
     pub(super) fn index(&self) -> Result<SliceIndex> {
         self.gpu.slices.lease(self, self.gpu.hw.doorbells.size())?;

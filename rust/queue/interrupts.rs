@@ -13,6 +13,7 @@ use crate::ring::KernelRings;
 use crate::smi::{Smi, SmiEvent};
 use core::cell::Cell;
 use hw::ih::{CpEop, CpError, FaultStatus, SdmaErrorKind, ShaderCause, ShaderMessage, VmFault};
+use hw::sdma::engines::SdmaTrapSet;
 use hw::topology::gpu_id::GpuId;
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -68,39 +69,13 @@ pub(crate) struct InterruptDispatch {
 /// was handled, so that what was done once for the first need not be done before the flush for another that is the same.
 #[derive(Default)]
 struct InterruptBatch {
-    /// Engines whose kernel ring was looked at, and whose queues were; a bit each.
-    rings: TrapEngines,
-    queues: TrapEngines,
+    /// Engines whose kernel ring was looked at, and whose queues were.
+    rings: SdmaTrapSet,
+    queues: SdmaTrapSet,
     /// Processes any of whose events may be meant.
     look: FewPasids,
     /// Processes all of whose queues were stopped.
     stopped: FewPasids,
-}
-
-/// Engines that have sent TRAPs, a bit each.
-#[derive(Default)]
-struct TrapEngines {
-    once: u8,
-    again: u8,
-}
-
-impl TrapEngines {
-    /// Whether it is the first TRAP of `engine`.
-    fn is_first(&mut self, engine: u8) -> bool {
-        let bit = 1 << (engine % u8::BITS as u8);
-        let first = self.once & bit == 0;
-        self.once |= bit;
-        if !first {
-            self.again |= bit;
-        }
-        first
-    }
-
-    /// Those that have sent more than one.
-    fn repeated(&self) -> impl Iterator<Item = u8> {
-        let again = self.again;
-        (0..u8::BITS as u8).filter(move |engine| again >> engine & 1 != 0)
-    }
 }
 
 /// A few PASIDs; 0 is none.

@@ -11,7 +11,7 @@ use crate::ip::vmid::Vmid;
 use crate::ledger::LedgerHold;
 use crate::mem::vm::Vm;
 use crate::queue::GpuQueues;
-use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
+use hw::doorbell::{Doorbell, SliceIndex};
 use hw::mqd::sdma::{RlcQueueImage, SdmaMqd, SdmaMqdConfig};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
@@ -140,7 +140,13 @@ impl SdmaHwQueue {
 
     /// The hardware doorbell that goes with RLC slot `queue` of the engine. Any context.
     pub(super) fn doorbell(&self, queue: u8) -> Result<Doorbell> {
-        let slot = DoorbellSlot::sdma(self.engine, queue).ok_or(EINVAL)?;
+        let slot = self
+            .gpu
+            .hw
+            .asic
+            .doorbells
+            .sdma(self.engine, queue)
+            .ok_or(EINVAL)?;
         let slice = match &self.source {
             // Leased when the queue was made.
             PacketSource::Direct(_) => self.slice.leased_index()?,

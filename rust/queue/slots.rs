@@ -14,7 +14,6 @@ use crate::ring::RingEngines;
 use core::fmt;
 use engine::{EngineSlots, QueueKey, SlotView};
 use hw::doorbell::DoorbellSlot;
-use hw::ip::GFX90A_SDMA_ENGINES;
 use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -48,7 +47,7 @@ impl SdmaSeat {
 
 /// The slots of all engines.
 pub(crate) struct SdmaSlots {
-    engines: [Arc<EngineSlots>; GFX90A_SDMA_ENGINES],
+    engines: KVec<Arc<EngineSlots>>,
     /// What runs the schedulers of queues.
     workers: Arc<SharedWorkQueue>,
 }
@@ -74,15 +73,12 @@ pub(crate) struct QueueView {
 }
 
 impl SdmaSlots {
-    /// All slots free. ENOMEM.
-    pub(crate) fn new() -> Result<Arc<Self>> {
-        let engines = [
-            EngineSlots::new(0)?,
-            EngineSlots::new(1)?,
-            EngineSlots::new(2)?,
-            EngineSlots::new(3)?,
-            EngineSlots::new(4)?,
-        ];
+    /// All slots of `count` engines free. ENOMEM.
+    pub(crate) fn new(count: u8) -> Result<Arc<Self>> {
+        let mut engines = KVec::with_capacity(count.into(), GFP_KERNEL)?;
+        for engine in 0..count {
+            engines.push(EngineSlots::new(engine)?, GFP_KERNEL)?;
+        }
         let workers = SharedWorkQueue::new(c"rkfd_queues")?;
         Ok(Arc::new(Self { engines, workers }, GFP_KERNEL)?)
     }
@@ -111,8 +107,9 @@ impl SdmaSlots {
     /// process has all of them. ENOMEM; ENODEV when the device goes.
     pub(super) fn add(&self, rlc: Arc<SdmaHwQueue>) -> Result<Option<DoorbellSlot>> {
         let engine = rlc.engine;
+        let layout = &rlc.gpu.hw.asic.doorbells;
         let slot = self.engine(engine).ok_or(EINVAL)?.add(rlc)?;
-        slot.map(|slot| DoorbellSlot::sdma(engine, slot).ok_or(EINVAL))
+        slot.map(|slot| layout.sdma(engine, slot).ok_or(EINVAL))
             .transpose()
     }
 

@@ -58,7 +58,7 @@ impl UserSdmaQueue {
     ) -> Result<Arc<Self>> {
         let counted = CountedQueue::new(slice, QuotaKind::Sdma)?;
         let engine = gpu.slots.quietest(
-            engines(create.kind, create.engine, vm.retries())?,
+            engines(&gpu.hw.asic.sdma, create.kind, create.engine, vm.retries())?,
             owner.pasid,
         )?;
         let pointers = QueuePointers::new(vm, create)?;

@@ -17,14 +17,13 @@ use crate::{
     mem::{account, GpuMemory},
 };
 
-/// The dword of GB_ADDR_CONFIG in BAR5 by which libdrm asks for it.
-const GB_ADDR_CONFIG_DWORD: u32 = 0x263e;
+// Chips are described by the header's numbers.
+const _: () = assert!(
+    uapi::FAMILY_AI == hw::asic::DRM_FAMILY_AI && uapi::VRAM_TYPE_HBM == hw::asic::DRM_VRAM_HBM
+);
+
 /// Registers that may be asked for at once.
 const MAX_REGISTERS: u32 = 128;
-/// Added to ATI_REV_ID to give the external revision of Aldebaran.
-const EXTERNAL_REVISION: u32 = 0x3c;
-/// Contexts of the graphics pipe.
-const GRAPHICS_CONTEXTS: u32 = 8;
 /// First GPU address that user space should use.
 const FIRST_ADDRESS: u64 = 0x20_0000;
 
@@ -68,10 +67,10 @@ fn register(gpu: &GpuMemory, info: &InfoArgs) -> Result<u32> {
     if query.count > MAX_REGISTERS {
         return Err(EINVAL);
     }
-    if query.count != 1 || query.dword != GB_ADDR_CONFIG_DWORD {
+    if query.count != 1 {
         return Err(EFAULT);
     }
-    gpu.hw.address_config()
+    gpu.hw.user_register(query.dword)
 }
 
 /// What the sensor `number` shows. ENOENT where there is no SMU that says so; EINVAL for one that there is not, and, as amdgpu has it, whatever keeps
@@ -102,30 +101,30 @@ fn sensor(gpu: &GpuMemory, number: u32) -> Result<u32> {
 fn device(gpu: &GpuMemory) -> DeviceInfo {
     let asic = gpu.hw.asic;
     DeviceInfo {
-        device_id: asic.device_id.into(),
+        device_id: asic.ids.device.into(),
         chip_rev: gpu.hw.revision,
-        external_rev: gpu.hw.revision.saturating_add(EXTERNAL_REVISION),
+        external_rev: gpu.hw.revision.saturating_add(asic.ids.external_revision),
         pci_rev: gpu.hw.pci_revision.into(),
-        family: uapi::FAMILY_AI,
-        num_shader_engines: asic.shader_engines,
-        num_shader_arrays_per_engine: asic.arrays_per_engine,
-        gpu_counter_freq: asic.reference_khz,
+        family: asic.ids.drm_family,
+        num_shader_engines: asic.gfx.shader_engines,
+        num_shader_arrays_per_engine: asic.gfx.arrays_per_engine,
+        gpu_counter_freq: asic.gfx.reference_khz,
         // kHz, from MHz.
-        max_engine_clock: u64::from(asic.max_engine_mhz) * 1000,
-        max_memory_clock: u64::from(asic.max_memory_mhz) * 1000,
+        max_engine_clock: u64::from(asic.gfx.max_mhz) * 1000,
+        max_memory_clock: u64::from(asic.vram.max_mhz) * 1000,
         cu_active_number: gpu.hw.cus.count(),
         cu_bitmap: gpu.hw.cus.bitmap(),
-        num_hw_gfx_contexts: GRAPHICS_CONTEXTS,
+        num_hw_gfx_contexts: asic.gfx.graphics_contexts,
         virtual_address_offset: FIRST_ADDRESS,
         // The half above it is the driver's, so there are no high addresses.
         virtual_address_max: USER_VA_END,
         virtual_address_alignment: PAGE_SIZE as u32,
         pte_fragment_size: LARGE_PAGE_SIZE as u32,
         gart_page_size: PAGE_SIZE as u32,
-        vram_type: uapi::VRAM_TYPE_HBM,
-        vram_bit_width: asic.memory_width,
-        wave_front_size: asic.wave_size,
-        num_cu_per_sh: asic.cus_per_array,
+        vram_type: asic.vram.drm_type,
+        vram_bit_width: asic.vram.width,
+        wave_front_size: asic.gfx.wave_size,
+        num_cu_per_sh: asic.gfx.cus_per_array,
         ..pin_init::zeroed()
     }
 }

@@ -12,7 +12,7 @@ use hw::kernel_queue::KernelQueue;
 use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat};
 use hw::mqd::hqd::HqdImage;
 use hw::pm4::schedule::{self, HqdSelect};
-use hw::queue::QueuePriority;
+use hw::queue::{HqdLocation, QueuePriority};
 use hw::sdma::ring::RingSize;
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
@@ -24,8 +24,6 @@ use kernel::time::{Delta, Instant, Monotonic};
 const RING_BYTES: u64 = PAGE_SIZE;
 /// Where the descriptor is, behind the ring.
 const MQD: u64 = RING_BYTES;
-/// Where HIQ's says which queue has not left.
-const ABANDONED: u64 = MQD + hw::mqd::compute::ABANDONED as u64 * 4;
 /// Where the end-of-pipe buffer is.
 const EOP: u64 = MQD + PAGE_SIZE;
 /// Where the CP writes its read pointer.
@@ -44,7 +42,9 @@ const PAUSE_US: (i64, i64) = (20, 1000);
 
 /// The ring with its descriptor, pointers and fence.
 pub(crate) struct Pm4Ring {
-    which: KernelQueue,
+    hqd: HqdLocation,
+    /// Where HIQ's descriptor says which queue has not left.
+    abandoned: u64,
     size: RingSize,
     doorbell: Doorbell,
     /// How far it is written, bytes; never wraps.
@@ -59,11 +59,13 @@ impl Pm4Ring {
     /// An empty ring, which nothing reads yet. ENOMEM; ENOSPC without room in the GART.
     pub(crate) fn new(gpu: &GpuMemory, which: KernelQueue) -> Result<Self> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
-        let doorbell = SliceIndex::KERNEL.doorbell(which.doorbell());
+        let asic = gpu.hw.asic;
+        let slot = which.doorbell(&asic.doorbells, 0).ok_or(ENODEV)?;
+        let doorbell = SliceIndex::KERNEL.doorbell(slot);
         let pages = SystemPages::alloc(&gpu.hw.dev, BYTES as usize)?;
         let memory = gpu.gart.bind(pages)?;
         let base = memory.mc_addr();
-        let mqd = ComputeMqd::new(&ComputeMqdConfig {
+        let config = ComputeMqdConfig {
             mqd_address: base + MQD,
             ring_base: base,
             ring_size: size,
@@ -76,10 +78,12 @@ impl Pm4Ring {
             format: PacketFormat::Kernel,
             priority: QueuePriority::NORMAL,
             context_save: None,
-        });
+        };
+        let mqd = ComputeMqd::new(&asic.mqd, &config);
         memory.write32s(MQD, mqd.dwords())?;
         Ok(Self {
-            which,
+            hqd: which.location(&asic.mec),
+            abandoned: MQD + asic.mqd.abandoned_byte(),
             size,
             doorbell,
             written: 0,
@@ -99,7 +103,7 @@ impl Pm4Ring {
 
     /// Forgets what [`Pm4Ring::has_abandoned`] tells, before the next packet that has queues leave.
     pub(crate) fn clear_abandoned(&self) -> Result {
-        self.memory.write32s(ABANDONED, &[0])
+        self.memory.write32s(self.abandoned, &[0])
     }
 
     /// Whether the firmware has given up waiting for a queue that a packet of this ring had leave: it writes the fence as if the queue had
@@ -107,7 +111,7 @@ impl Pm4Ring {
     pub(crate) fn has_abandoned(&self) -> bool {
         let mut doorbell = [0];
         // Nobody is named in memory that is gone.
-        self.memory.read32s(ABANDONED, &mut doorbell).is_ok() && doorbell != [0]
+        self.memory.read32s(self.abandoned, &mut doorbell).is_ok() && doorbell != [0]
     }
 
     /// How KIQ is told to map it.
@@ -115,9 +119,9 @@ impl Pm4Ring {
         let base = self.memory.mc_addr();
         schedule::MapQueue {
             place: HqdSelect::Hiq {
-                me: self.which.me(),
-                pipe: self.which.pipe(),
-                queue: self.which.queue(),
+                me: self.hqd.me,
+                pipe: self.hqd.pipe,
+                queue: self.hqd.queue,
             },
             doorbell: self.doorbell,
             mqd: base + MQD,

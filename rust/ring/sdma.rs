@@ -9,7 +9,7 @@ use crate::kern::pages::SystemPages;
 use crate::kern::workqueue;
 use crate::mem::gart::GartBuffer;
 use crate::mem::GpuMemory;
-use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
+use hw::doorbell::{Doorbell, SliceIndex};
 use hw::sdma::packet;
 use hw::sdma::ring::{RingSize, RingSpace};
 use kernel::io::poll::read_poll_timeout;
@@ -108,7 +108,7 @@ impl SdmaRing {
         engines: &Arc<dyn RingEngines>,
     ) -> Result<Arc<Self>> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
-        let slot = DoorbellSlot::sdma_kernel(engine).ok_or(EINVAL)?;
+        let slot = gpu.hw.asic.doorbells.sdma_kernel(engine).ok_or(EINVAL)?;
         let memory = gpu
             .gart
             .bind(SystemPages::alloc(&gpu.hw.dev, BYTES as usize)?)?;

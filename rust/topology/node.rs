@@ -197,8 +197,8 @@ impl<'a> Machine<'a> {
                 heap: HeapType::FramebufferPublic,
                 size_in_bytes: gpu.vram,
                 flags: 0,
-                width: asic.memory_width,
-                mem_clk_max: asic.max_memory_mhz,
+                width: asic.vram.width,
+                mem_clk_max: asic.vram.max_mhz,
             },
             GFP_KERNEL,
         )?;
@@ -213,7 +213,7 @@ impl<'a> Machine<'a> {
             location_id: gpu.location,
             domain: gpu.domain,
             drm_render_minor: gpu.render_minor,
-            num_sdma_engines: asic.sdma_engines,
+            num_sdma_engines: asic.sdma.host_engines.into(),
             // ROCr would choose other ways of copying if it knew of these.
             num_sdma_xgmi_engines: 0,
             fw_version: gpu.firmware.0,
@@ -225,7 +225,7 @@ impl<'a> Machine<'a> {
         };
         Ok(TopologyNode {
             gpu_id: gpu.id.get().into(),
-            name: asic.family,
+            name: asic.ids.family,
             properties: KBox::new(properties, GFP_KERNEL)?,
             banks,
             caches,

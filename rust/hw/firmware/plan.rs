@@ -38,36 +38,3 @@ impl FirmwarePlan {
             .map(|(_, name)| *name)
     }
 }
-
-/// gfx90a on PCI Express: PSP 13.0.2.
-pub const GFX90A: FirmwarePlan = FirmwarePlan {
-    files: &[
-        (FirmwareSource::Sos, c"amdgpu/aldebaran_sos.bin"),
-        (FirmwareSource::Smc, c"amdgpu/aldebaran_smc.bin"),
-        (FirmwareSource::Sdma, c"amdgpu/aldebaran_sdma.bin"),
-        (FirmwareSource::Mec, c"amdgpu/aldebaran_mec.bin"),
-        (FirmwareSource::Rlc, c"amdgpu/aldebaran_rlc.bin"),
-    ],
-    bootloader: &[
-        (FirmwarePart::KeyDatabase, 0x8_0000),
-        (FirmwarePart::SystemDriver, 0x1_0000),
-        (FirmwarePart::SecureOs, 0x2_0000),
-    ],
-    // The SMU keeps the way to memory awake here.
-    before_tmr: &[(FirmwarePart::Smu, 18)],
-    tmr_bytes: 8 << 20,
-    after_tmr: &[
-        (FirmwarePart::Sdma, 9),
-        (FirmwarePart::Sdma, 10),
-        (FirmwarePart::Sdma, 52),
-        (FirmwarePart::Sdma, 53),
-        (FirmwarePart::Sdma, 54),
-        (FirmwarePart::Mec, 4),
-        (FirmwarePart::MecJumpTable, 5),
-        (FirmwarePart::RestoreControl, 22),
-        (FirmwarePart::RestoreGpm, 20),
-        (FirmwarePart::RestoreSrm, 21),
-        (FirmwarePart::Rlc, 8),
-        (FirmwarePart::RegisterList, 67),
-    ],
-};

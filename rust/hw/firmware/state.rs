@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use crate::ip::GFX90A_SDMA_ENGINES;
+use crate::sdma::engines::SdmaMask;
 
 /// What a register of a device that does not answer reads as.
 const GONE: u32 = u32::MAX;
@@ -44,8 +44,8 @@ pub struct RunningEngines {
     pub mec: bool,
     /// RLC_CNTL.
     pub rlc: bool,
-    /// F32_CNTL of each SDMA engine.
-    pub sdma: [bool; GFX90A_SDMA_ENGINES],
+    /// F32_CNTL: the SDMA engines that run.
+    pub sdma: SdmaMask,
     /// IH_RB_CNTL: an interrupt ring.
     pub ih: bool,
 }
@@ -53,7 +53,7 @@ pub struct RunningEngines {
 impl RunningEngines {
     /// Whether anything does.
     pub fn any(&self) -> bool {
-        self.mec || self.rlc || self.ih || self.sdma.contains(&true)
+        self.mec || self.rlc || self.ih || !self.sdma.is_empty()
     }
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for RunningEngines {
         if self.rlc {
             name(f, format_args!("RLC"))?;
         }
-        for (engine, _) in self.sdma.iter().enumerate().filter(|(_, runs)| **runs) {
+        for engine in self.sdma.iter() {
             name(f, format_args!("SDMA{engine}"))?;
         }
         if self.ih {

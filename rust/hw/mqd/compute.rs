@@ -2,27 +2,55 @@
 //! The v9 compute queue descriptor. Dwords 128 to 183 are the image of the `CP_MQD_*` and `CP_HQD_*` registers
 //! in their order.
 
-use super::cu_mask::ENGINES;
 use super::hqd::{self, HqdImage};
 use crate::bits::{hi, lo, Field};
 use crate::doorbell::Doorbell;
 use crate::queue::QueuePriority;
 use crate::sdma::ring::RingSize;
+use crate::va::PAGE_SIZE;
 
 /// Dwords of the descriptor.
 pub const DWORDS: usize = 512;
 /// The descriptor dwords that a direct load copies to the registers.
 pub const HQD: core::ops::Range<usize> = 128..184;
-/// Bytes of the end-of-pipe buffer that gfx90a's users allocate.
-pub const EOP_BYTES: u64 = 4096;
+
+/// What differs from chip to chip in a descriptor, and in what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MqdInfo {
+    /// The dwords with the CU masks of an XCC's shader engines, from engine 0 on.
+    pub cu_masks: &'static [usize],
+    /// Bytes of the end-of-pipe buffer that users allocate at least.
+    pub eop_bytes: u32,
+    /// PRELOAD_SIZE of CP_HQD_PERSISTENT_STATE.
+    pub preload: u32,
+    /// The dword of HIQ's descriptor in which the firmware names a queue that it has given up
+    /// waiting for, by its doorbell; it tells this nowhere else. The driver sets it to 0 (amdgpu:
+    /// queue_doorbell_id0, check_preemption_failed).
+    pub abandoned: usize,
+}
+
+impl MqdInfo {
+    /// Byte of the descriptor at which HIQ's says which queue it has given up waiting for.
+    #[inline]
+    pub const fn abandoned_byte(&self) -> u64 {
+        self.abandoned as u64 * 4
+    }
+
+    /// Bytes of a descriptor for one XCC, with a control stack of `control_stack` bytes behind it.
+    #[inline]
+    pub const fn stride(&self, control_stack: u32) -> u64 {
+        PAGE_SIZE + (control_stack as u64).next_multiple_of(PAGE_SIZE)
+    }
+
+    /// Bytes of the descriptors of a queue that `xccs` XCCs run, one behind the other.
+    #[inline]
+    pub const fn bytes(&self, control_stack: u32, xccs: u32) -> u64 {
+        self.stride(control_stack) * xccs as u64
+    }
+}
 
 const HEADER: usize = 0;
 const PIPELINESTAT_ENABLE: usize = 11;
-/// The descriptor's dwords with the CU masks of shader engines 0 to 7.
-pub const CU_MASKS: [usize; ENGINES] = [23, 24, 26, 27, 39, 40, 41, 42];
-/// The dword of HIQ's descriptor in which the firmware names a queue that it has given up waiting for, by its doorbell; it tells
-/// nobody else. The driver sets it to 0 (amdgpu: queue_doorbell_id0, check_preemption_failed).
-pub const ABANDONED: usize = 240;
 const PGM_RSRC2: usize = 20;
 const MQD_BASE_LO: usize = 128;
 const MQD_BASE_HI: usize = 129;
@@ -143,22 +171,26 @@ pub struct ComputeMqd([u32; DWORDS]);
 const _: () = assert!(core::mem::size_of::<ComputeMqd>() == 2048);
 
 impl ComputeMqd {
-    /// The descriptor of `queue`, with both pointers at 0 and the queue not active.
-    pub fn new(queue: &ComputeMqdConfig) -> Self {
+    /// The descriptor of `queue` in the form that `info` describes, with both pointers at 0 and the
+    /// queue not active.
+    pub fn new(info: &MqdInfo, queue: &ComputeMqdConfig) -> Self {
         let mut mqd = Self([0; DWORDS]);
         let dwords = &mut mqd.0;
         dwords[HEADER] = HEADER_VALUE;
         dwords[PIPELINESTAT_ENABLE] = 1;
-        for engine in CU_MASKS {
-            dwords[engine] = u32::MAX;
+        for &engine in info.cu_masks {
+            if let Some(mask) = dwords.get_mut(engine) {
+                *mask = u32::MAX;
+            }
         }
         let saves_waves = matches!(queue.context_save, Some(save) if save.trap_handler);
         dwords[PGM_RSRC2] = TRAP_PRESENT.flag(saves_waves);
         dwords[MQD_BASE_LO] = lo(queue.mqd_address);
         dwords[MQD_BASE_HI] = hi(queue.mqd_address);
         dwords[VMID] = queue.vmid.into();
-        dwords[PERSISTENT_STATE] =
-            PRELOAD_REQ.flag(true) | PRELOAD_SIZE.put(0x53) | QSWITCH_MODE.flag(saves_waves);
+        dwords[PERSISTENT_STATE] = PRELOAD_REQ.flag(true)
+            | PRELOAD_SIZE.put(info.preload)
+            | QSWITCH_MODE.flag(saves_waves);
         dwords[PIPE_PRIORITY] = queue.priority.pipe();
         dwords[QUANTUM] =
             QUANTUM_EN.flag(true) | QUANTUM_SCALE.flag(true) | QUANTUM_DURATION.put(1);

@@ -134,7 +134,7 @@ impl GpuNode {
     /// The bits of `capability`.
     #[inline]
     pub const fn capability(&self) -> u32 {
-        let ecc = if self.cus.asic().ecc {
+        let ecc = if self.cus.asic().vram.ecc {
             capability::SRAM_ECC | capability::MEMORY_ECC
         } else {
             0
@@ -151,6 +151,7 @@ impl GpuNode {
 impl Display for GpuNode {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let asic = self.cus.asic();
+        let gfx = &asic.gfx;
         let save = self.cus.context_save();
         let common = NodeCommon {
             simd_count: self.cus.simds(),
@@ -159,37 +160,37 @@ impl Display for GpuNode {
             io_links_count: self.io_links_count,
             p2p_links_count: self.p2p_links_count,
             simd_id_base: self.simd_id_base,
-            max_waves_per_simd: asic.waves_per_simd,
-            lds_size_in_kb: asic.lds_kib,
-            wave_front_size: asic.wave_size,
-            array_count: asic.arrays(),
-            simd_arrays_per_engine: asic.arrays_per_engine,
-            cu_per_simd_array: asic.cus_per_array,
-            simd_per_cu: asic.simds_per_cu,
-            max_slots_scratch_cu: asic.scratch_slots_per_cu,
-            gfx_target_version: asic.gfx_target_version,
-            vendor_id: super::asic::VENDOR_AMD.into(),
-            device_id: asic.device_id.into(),
+            max_waves_per_simd: gfx.waves_per_simd,
+            lds_size_in_kb: gfx.lds_kib,
+            wave_front_size: gfx.wave_size,
+            array_count: gfx.arrays(),
+            simd_arrays_per_engine: gfx.arrays_per_engine,
+            cu_per_simd_array: gfx.cus_per_array,
+            simd_per_cu: gfx.simds_per_cu,
+            max_slots_scratch_cu: gfx.scratch_slots_per_cu,
+            gfx_target_version: asic.ids.gfx_target_version,
+            vendor_id: crate::asic::VENDOR_AMD.into(),
+            device_id: asic.ids.device.into(),
             location_id: self.location_id,
             domain: self.domain,
             drm_render_minor: self.drm_render_minor,
             num_sdma_engines: self.num_sdma_engines,
             num_sdma_xgmi_engines: self.num_sdma_xgmi_engines,
-            num_sdma_queues_per_engine: asic.sdma_queues_per_engine,
-            num_cp_queues: asic.cp_queues,
+            num_sdma_queues_per_engine: asic.sdma.queues_per_engine.into(),
+            num_cp_queues: asic.mec.cp_queues,
             cwsr_size: save.area,
             ctl_stack_size: save.control_stack,
             ..NodeCommon::default()
         };
         write!(f, "{common}")?;
-        writeln!(f, "max_engine_clk_fcompute {}", asic.max_engine_mhz)?;
+        writeln!(f, "max_engine_clk_fcompute {}", gfx.max_mhz)?;
         writeln!(f, "local_mem_size 0")?;
         properties!(f, self, fw_version);
         writeln!(f, "capability {}", self.capability())?;
         writeln!(f, "capability2 0")?;
         writeln!(f, "debug_prop 0")?;
         properties!(f, self, sdma_fw_version, unique_id);
-        writeln!(f, "num_xcc 1")?;
+        writeln!(f, "num_xcc {}", gfx.xccs)?;
         properties!(f, self, max_engine_clk_ccompute);
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! The words of the trap handler: scripts/trap-handler makes this file of the source of the same name.
 
 /// The code, from TBA on.
-pub(super) const CODE: [u32; 708] = [
+pub const CODE: [u32; 708] = [
     0xbf820001, 0xbf82020a, 0xb8f8f802, 0x8978ff78, 0x00020006, 0xb8fbf803, 0xbf0d8d78, 0xbf840008,
     0x866eff6d, 0x00ff0000, 0xbf850019, 0xbf0d8a7b, 0xbf850049, 0xbf8e0010, 0xb8fbf803, 0xbf82fffb,
     0x866eff7b, 0x00000900, 0xbf850011, 0x866eff7b, 0x0000007f, 0x866fff7b, 0x00007080, 0xbf840001,

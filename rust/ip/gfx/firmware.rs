@@ -5,7 +5,7 @@ use kernel::prelude::*;
 use kernel::time::Delta;
 
 use hw::bits::{hi, lo};
-use hw::kernel_queue::KernelQueue;
+use hw::kernel_queue::{scheduler, KernelQueue};
 use hw::mqd::hqd::HqdImage;
 use hw::queue::Hqd;
 
@@ -24,12 +24,7 @@ const QUE_SLEEP: u32 = 1;
 
 impl Gfx {
     fn kernel_bank(&self, queue: KernelQueue) -> SelectedBank<'_> {
-        self.select(GrbmSelect {
-            me: queue.me(),
-            pipe: queue.pipe(),
-            queue: queue.queue(),
-            vmid: 0,
-        })
+        self.select(GrbmSelect::of_hqd(queue.location(self.mec())))
     }
 
     /// Says which queue is KIQ and starts it with `image`, an empty ring.
@@ -37,7 +32,10 @@ impl Gfx {
         let kiq = KernelQueue::Kiq;
         self.regs.update(
             regs::RLC_CP_SCHEDULERS,
-            &[(rlc_cp_schedulers::SCHEDULER0, kiq.scheduler())],
+            &[(
+                rlc_cp_schedulers::SCHEDULER0,
+                scheduler(kiq.location(self.mec())),
+            )],
         );
         let bank = self.kernel_bank(kiq);
         let r = bank.regs;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What AMD wants in registers that no driver chooses ("golden settings": amdgpu's gfx_v9_4_2.c): how tiled memory is laid
-//! out, and for each die which channel of L2 is which, without which the compute units' caches do not agree.
+//! What AMD wants in registers that no driver chooses ("golden settings": amdgpu's gfx_v9_4_2.c): how
+//! tiled memory is laid out, and for each die which channel of L2 is which, without which the
+//! compute units' caches do not agree. The values are the chip's ([`GfxGolden`]).
 
+use hw::asic::{GfxGolden, GoldenRegister};
 use hw::bits::Field;
 
 use crate::regs::df::{
@@ -10,49 +12,15 @@ use crate::regs::df::{
 use crate::regs::gc::{self as regs, gc_throttle_ctrl, gc_throttle_ctrl1, tcp_addr_config as tcp};
 use crate::regs::{Register, RegisterWindow};
 
-/// A register, which bits of it, and what is in them.
-type Golden = (Register, u32, u32);
-
-/// Of every die.
-const ALL: [Golden; 4] = [
-    (regs::GB_ADDR_CONFIG, 0xffff_77ff, 0x2a11_4042),
-    (regs::TA_CNTL_AUX, 0xffff_feef, 0x010b_0000),
-    (regs::TCP_UTCL1_CNTL1, 0xffff_ffff, 0x3080_0400),
-    (regs::TCI_CNTL_3, 0xff, 0x20),
-];
-
-/// Six channels in each, two in the last.
-const SIX: u32 = 0x3fff_ffff;
-const TWO: u32 = 0x3ff;
-
-/// By die.
-const DIES: [[Golden; 6]; 2] = [
-    [
-        (regs::TCP_CHAN_STEER_0, SIX, 0x141d_c920),
-        (regs::TCP_CHAN_STEER_1, SIX, 0x3b45_8b93),
-        (regs::TCP_CHAN_STEER_2, SIX, 0x1a4f_5583),
-        (regs::TCP_CHAN_STEER_3, SIX, 0x3177_17f6),
-        (regs::TCP_CHAN_STEER_4, SIX, 0x107c_c1e6),
-        (regs::TCP_CHAN_STEER_5, TWO, 0x351),
-    ],
-    [
-        (regs::TCP_CHAN_STEER_0, SIX, 0x2591_aa38),
-        (regs::TCP_CHAN_STEER_1, SIX, 0x0ac9_e88b),
-        (regs::TCP_CHAN_STEER_2, SIX, 0x2bc3_369b),
-        (regs::TCP_CHAN_STEER_3, SIX, 0x00fb_74ee),
-        (regs::TCP_CHAN_STEER_4, SIX, 0x21f0_a2fe),
-        (regs::TCP_CHAN_STEER_5, TWO, 0x49),
-    ],
-];
-
-/// INT_LV_NUM_CHAN where channels are hashed on gfx90a (amdgpu: df_v3_6_query_hashes).
+/// INT_LV_NUM_CHAN where channels are hashed (amdgpu: df_v3_6_query_hashes).
 const HASHED: u32 = 0x1e;
 /// Behind GC_CAC_IND_INDEX: PWRBRK_STALL_PATTERN_CTRL, and in it the step at which the brake ends.
 const BRAKE_PATTERN: u32 = 0x143;
 const BRAKE_END: Field = Field::new(19, 15);
 const BRAKE_END_STEP: u32 = 0x12;
 
-/// The compute units' caches see channels of memory as the fabric does: a line that two of L2's channels had would be wrong in one.
+/// The compute units' caches see channels of memory as the fabric does: a line that two of L2's
+/// channels had would be wrong in one.
 pub(super) fn set_channels(gc: &RegisterWindow, df: &RegisterWindow) {
     let spread = df.read(df::GCM_AON0_DRAM_MEGA_BASE_ADDRESS0);
     let hashed = mega_base::INT_LV_NUM_CHAN.get(spread) == HASHED;
@@ -80,10 +48,25 @@ pub(super) fn heed_power_brake(gc: &RegisterWindow) {
     gc.write(regs::GC_CAC_IND_DATA, BRAKE_END.put(BRAKE_END_STEP));
 }
 
-/// Puts them into the registers of the die of this number.
-pub(super) fn apply(gc: &RegisterWindow, die: u32) {
-    let own = DIES.get(die as usize).into_iter().flatten();
-    for &(reg, mask, value) in ALL.iter().chain(own) {
-        gc.merge(reg, mask, value);
+/// Puts `golden`'s settings of die `die` into the registers.
+pub(super) fn apply(gc: &RegisterWindow, golden: &GfxGolden, die: u32) {
+    for setting in golden.of_die(die) {
+        gc.merge(place(setting.register), setting.mask, setting.value);
+    }
+}
+
+/// Where a register is.
+fn place(register: GoldenRegister) -> Register {
+    match register {
+        GoldenRegister::GbAddrConfig => regs::GB_ADDR_CONFIG,
+        GoldenRegister::TaCntlAux => regs::TA_CNTL_AUX,
+        GoldenRegister::TcpUtcl1Cntl1 => regs::TCP_UTCL1_CNTL1,
+        GoldenRegister::TciCntl3 => regs::TCI_CNTL_3,
+        GoldenRegister::TcpChanSteer0 => regs::TCP_CHAN_STEER_0,
+        GoldenRegister::TcpChanSteer1 => regs::TCP_CHAN_STEER_1,
+        GoldenRegister::TcpChanSteer2 => regs::TCP_CHAN_STEER_2,
+        GoldenRegister::TcpChanSteer3 => regs::TCP_CHAN_STEER_3,
+        GoldenRegister::TcpChanSteer4 => regs::TCP_CHAN_STEER_4,
+        GoldenRegister::TcpChanSteer5 => regs::TCP_CHAN_STEER_5,
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use hw::{
-    pte::{Coherence, MemoryResidence, PageAccess, PteFlags},
+    pte::{Coherence, MemoryResidence, PageAccess},
     va::{canonical, TableLevel, VaRange, USER_VA_END},
 };
 use kernel::{prelude::*, sync::Arc};
@@ -70,7 +70,12 @@ impl Vm {
             coherent: true,
             uncached: true,
         };
-        let flags = PteFlags::gfx90a(MemoryResidence::Host, access, coherence);
+        let flags = self
+            .gpu
+            .hw
+            .asic
+            .pte
+            .flags(MemoryResidence::Host, access, coherence);
         let mut state = self.state.lock();
         let range = match VaRange::upper(start, pages.size()) {
             Ok(range) => range,

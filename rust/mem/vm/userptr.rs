@@ -36,7 +36,7 @@ use crate::{
     },
 };
 use hw::{
-    pte::{MemoryResidence, PageAccess, PteFlags},
+    pte::{MemoryResidence, PageAccess},
     va::VaRange,
 };
 use kernel::{
@@ -481,7 +481,12 @@ impl Vm {
                 true => (MemoryResidence::LocalVram, self.gpu.hw.gmc.fb_offset()),
                 false => (MemoryResidence::Host, 0),
             };
-            let flags = PteFlags::gfx90a(residence, access, bo.coherence());
+            let flags = self
+                .gpu
+                .hw
+                .asic
+                .pte
+                .flags(residence, access, bo.coherence());
             let mut at = found.offset;
             for run in found.runs {
                 let part = range.slice(at, run.size).map_err(|_| EINVAL)?;

@@ -3,7 +3,7 @@
 
 use super::memory::RingBuffer;
 use super::queue::ComputeQueue;
-use hw::mqd::cu_mask::ENGINES;
+use hw::mqd::cu_mask::MAX_WORDS;
 use hw::mqd::hqd::HqdImage;
 use hw::queue::QueuePriority;
 use kernel::prelude::*;
@@ -20,7 +20,7 @@ pub(crate) enum QueueChange {
         active: bool,
     },
     /// SET_CU_MASK: of each shader engine.
-    CuMasks([u32; ENGINES]),
+    CuMasks([u32; MAX_WORDS]),
 }
 
 impl QueueChange {

@@ -6,8 +6,8 @@ use crate::mem::account::{MemoryClient, MemoryRegion, SystemShare};
 use crate::mem::gart::GartBuffer;
 use crate::mem::GpuMemory;
 use crate::queue::doorbell::DoorbellSlice;
-use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, CU_MASKS, HQD};
-use hw::mqd::cu_mask::ENGINES;
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, MqdInfo, HQD};
+use hw::mqd::cu_mask::MAX_WORDS;
 use hw::mqd::hqd::{self, HqdImage};
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
@@ -26,7 +26,7 @@ pub(in crate::queue) struct MqdMemory {
 impl MqdMemory {
     /// With `control_stack` bytes for a control stack. It counts as `client`'s memory. ENOMEM; ENOSPC without room in the GART.
     fn new(gpu: &GpuMemory, client: &Arc<MemoryClient>, control_stack: u32) -> Result<Self> {
-        let bytes = PAGE_SIZE + u64::from(control_stack);
+        let bytes = gpu.hw.asic.mqd.bytes(control_stack, gpu.hw.asic.gfx.xccs);
         let share = SystemShare::charge(client, MemoryRegion::Gtt, bytes)?;
         let pages = SystemPages::alloc(&gpu.hw.dev, bytes as usize)?;
         Ok(Self {
@@ -41,6 +41,7 @@ impl MqdMemory {
 /// has its room then.
 pub(super) struct ComputeDescriptor {
     room: Arc<MqdMemory>,
+    info: &'static MqdInfo,
     slice: Arc<DoorbellSlice>,
 }
 
@@ -64,9 +65,12 @@ impl ComputeDescriptor {
         };
         queue.mqd_address = room.memory.mc_addr();
         // All of the descriptor. Of the control stack counts only what this queue will have saved.
-        room.memory.write32s(0, ComputeMqd::new(&queue).dwords())?;
+        let info = &gpu.hw.asic.mqd;
+        room.memory
+            .write32s(0, ComputeMqd::new(info, &queue).dwords())?;
         Ok(Self {
             room,
+            info,
             slice: slice.clone(),
         })
     }
@@ -92,17 +96,17 @@ impl ComputeDescriptor {
     }
 
     /// Sets the CU masks of the shader engines, of a queue that is not on the hardware.
-    pub(super) fn set_cu_masks(&self, masks: [u32; ENGINES]) -> Result {
-        for (dword, mask) in CU_MASKS.into_iter().zip(masks) {
+    pub(super) fn set_cu_masks(&self, masks: [u32; MAX_WORDS]) -> Result {
+        for (&dword, mask) in self.info.cu_masks.iter().zip(masks) {
             self.room.memory.write32s(dword as u64 * 4, &[mask])?;
         }
         Ok(())
     }
 
     /// The CU masks of the shader engines.
-    pub(super) fn cu_masks(&self) -> Result<[u32; ENGINES]> {
-        let mut masks = [0; ENGINES];
-        for (dword, mask) in CU_MASKS.into_iter().zip(&mut masks) {
+    pub(super) fn cu_masks(&self) -> Result<[u32; MAX_WORDS]> {
+        let mut masks = [0; MAX_WORDS];
+        for (&dword, mask) in self.info.cu_masks.iter().zip(&mut masks) {
             let mut read = [0];
             self.room.memory.read32s(dword as u64 * 4, &mut read)?;
             [*mask] = read;

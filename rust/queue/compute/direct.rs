@@ -20,7 +20,7 @@ use crate::ip::vmid::VmidTurn;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
 use core::fmt;
-use hw::queue::{MEC_PIPES, USER_HQDS};
+use hw::queue::MecInfo;
 use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
@@ -34,9 +34,9 @@ const LEAVE_POLL_MS: i64 = 1;
 const PROMPT_PAUSE: Delta = Delta::from_micros(200);
 /// How many times in a row one run of the work item does that when nobody comes in for those that leave.
 const PROMPT: u32 = 20;
-/// How many queues with work are on their way out at a time: the others have the hardware meanwhile, so nobody's turn is
-/// to be one among few.
-const LEAVE_AT_ONCE: usize = USER_HQDS as usize / 8;
+/// One queue in so many HQDs is on its way out at a time, of those with work: the others have the hardware meanwhile, so
+/// nobody's turn is to be one among few.
+const LEAVE_AT_ONCE: usize = 8;
 /// How often the write pointers of queues that are out are looked at, milliseconds.
 const WORK_POLL_MS: i64 = 5;
 /// How long a queue's waves may take to be saved, milliseconds.
@@ -111,7 +111,7 @@ impl DirectShared {
                 entry.preempt();
             }
         }
-        for pipe in 0..MEC_PIPES {
+        for pipe in 0..self.gfx.mec().pipes {
             self.reset_pipe(table, pipe);
         }
         let mut next = self.fill(table);
@@ -135,7 +135,7 @@ impl DirectShared {
             }
             Err(LoadFailure::Hqds) => {
                 table.set_crowded(true);
-                make_room(table)
+                make_room(table, self.gfx.mec())
             }
             Err(LoadFailure::Vmids(ms)) => Some(ms),
         }
@@ -158,7 +158,7 @@ impl DirectShared {
 
     /// Loads entry `index`, which is out. One that cannot be loaded for another reason than room has failed.
     fn load(&self, table: &mut HqdTable, index: usize) -> Result<(), LoadFailure> {
-        let hqd = table.free_hqd().ok_or(LoadFailure::Hqds)?;
+        let hqd = table.free_hqd(self.gfx.mec()).ok_or(LoadFailure::Hqds)?;
         let Some(entry) = table.entries.get_mut(index) else {
             return Ok(());
         };
@@ -273,8 +273,9 @@ enum LoadFailure {
 
 /// Asks as many queues to leave as there are others that wait, some at a time. In how many milliseconds the next will
 /// have had its turn.
-fn make_room(table: &mut HqdTable) -> Option<i64> {
-    let waiting = table.waiting().min(LEAVE_AT_ONCE);
+fn make_room(table: &mut HqdTable, mec: &MecInfo) -> Option<i64> {
+    let most = usize::from(mec.user_hqds()) / LEAVE_AT_ONCE;
+    let waiting = table.waiting().min(most);
     while table.leaving() < waiting {
         match table.next_to_preempt() {
             Some((index, left)) if left <= 0 => table.end_turn(index),

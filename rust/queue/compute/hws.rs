@@ -133,7 +133,9 @@ impl HwsShared {
             if running {
                 table.trace_saves();
             }
-            let list = table.build(&mut |at, packet| firmware.write(at, packet))?;
+            let list = table.build(firmware.asic(), &mut |at, packet| {
+                firmware.write(at, packet)
+            })?;
             list.map_or(Ok(()), |list| firmware.run(&list))?;
             table.pace.has_begun(began.elapsed());
             Ok(())

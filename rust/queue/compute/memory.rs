@@ -4,9 +4,9 @@
 use super::super::pointers::{hold, range, UserWord};
 use super::super::PreparedQueue;
 use crate::mem::vm::{HeldMapping, Vm};
-use hw::mqd::compute::{PacketFormat, EOP_BYTES};
+use hw::mqd::compute::PacketFormat;
 use hw::sdma::ring::RingSize;
-use hw::topology::asic::ContextSaveSizes;
+use hw::topology::cus::ComputeUnits;
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
@@ -55,17 +55,18 @@ fn hold_save(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Option<HeldMapping
 }
 
 impl QueueBuffers {
-    /// Holds what `create` names, the save area being at least of `sizes`. EFAULT for addresses that are not the
+    /// Holds what `create` names, the save area being large enough for the waves of `cus`. EFAULT for addresses that are not the
     /// user's; EINVAL for what is not mapped, not aligned or not of the right size, and for a read pointer or a save area that
     /// may not be written.
     pub(super) fn new(
         vm: &Arc<Vm>,
         create: &PreparedQueue,
         format: PacketFormat,
-        sizes: &ContextSaveSizes,
+        cus: &ComputeUnits,
     ) -> Result<impl PinInit<Self>> {
         let compute = &create.compute;
-        if u64::from(compute.eop_size) < EOP_BYTES
+        let (asic, sizes) = (cus.asic(), cus.context_save());
+        if compute.eop_size < asic.mqd.eop_bytes
             || !compute.eop_size.is_power_of_two()
             || compute.control_stack != sizes.control_stack
             || compute.save_size < sizes.area
@@ -74,7 +75,7 @@ impl QueueBuffers {
         }
         let ring = RingBuffer::new(vm, create.ring, create.size)?;
         let eop = hold(vm, compute.eop, compute.eop_size.into())?;
-        let save = u64::from(compute.save_size) + u64::from(sizes.debug);
+        let save = sizes.total(compute.save_size, asic.gfx.xccs);
         let save = hold_save(vm, compute.save, save.next_multiple_of(PAGE_SIZE))?;
         let read = UserWord::written(vm, &create.pins, create.read_pointer)?;
         let write = UserWord::new(vm, &create.pins, create.write_pointer)?;

@@ -60,7 +60,7 @@ impl ComputeQueue {
             _ => PacketFormat::Pm4,
         };
         let sizes = gpu.hw.cus.context_save();
-        let memory = QueueBuffers::new(vm, create, format, &sizes)?;
+        let memory = QueueBuffers::new(vm, create, format, &gpu.hw.cus)?;
         let compute = &create.compute;
         let queue = mqd::ComputeMqdConfig {
             // Filled in where it is known.

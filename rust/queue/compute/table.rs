@@ -5,7 +5,7 @@ use super::queue::ComputeQueue;
 use super::scheduler::{QueuePlacement, SchedulerPlace};
 use crate::ip::gfx::HqdGuard;
 use crate::mem::vm::VmidUse;
-use hw::queue::{Hqd, USER_HQDS};
+use hw::queue::{Hqd, MecInfo};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
@@ -246,19 +246,17 @@ impl HqdTable {
         self.entries.get_mut(index)
     }
 
-    /// A free HQD; none on a pipe that is about to be reset.
-    pub(super) fn free_hqd(&self) -> Option<Hqd> {
+    /// A free HQD of `mec`; none on a pipe that is about to be reset.
+    pub(super) fn free_hqd(&self, mec: &MecInfo) -> Option<Hqd> {
         let mut taken = 0u32;
         for entry in &self.entries {
             let Some(hqd) = entry.hqd() else { continue };
             taken |= 1 << hqd.index();
             if let HqdSeat::Leaving(_, PreemptStep::Pipe | PreemptStep::PipeReset) = entry.seat {
-                taken |= pipe_mask(hqd.pipe());
+                taken |= pipe_mask(mec, hqd.pipe());
             }
         }
-        (0..USER_HQDS)
-            .filter_map(Hqd::new)
-            .find(|hqd| taken >> hqd.index() & 1 == 0)
+        mec.hqds().find(|hqd| taken >> hqd.index() & 1 == 0)
     }
 
     /// The queue that comes in next of those that may, with work or without. They come round and round in the order of
@@ -355,9 +353,8 @@ impl HqdTable {
 }
 
 /// The HQDs of a pipe, a bit each.
-fn pipe_mask(pipe: u8) -> u32 {
-    let on_pipe = (0..USER_HQDS).filter_map(Hqd::new);
-    on_pipe
+fn pipe_mask(mec: &MecInfo, pipe: u8) -> u32 {
+    mec.hqds()
         .filter(|hqd| hqd.pipe() == pipe)
         .fold(0, |mask, hqd| mask | 1 << hqd.index())
 }

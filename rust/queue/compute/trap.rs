@@ -26,7 +26,7 @@ impl TrapPage {
             SystemPages::alloc(&vm.gpu().hw.dev, trap::BYTES)?,
             GFP_KERNEL_ACCOUNT,
         )?;
-        pages.write32s(0, trap::code())?;
+        pages.write32s(0, vm.gpu().hw.asic.trap)?;
         let page = Self {
             mapping: vm.kernel_map_at(trap::PAGE, pages.clone(), PageAccess::READ.executable())?,
             pages,

@@ -102,7 +102,7 @@ impl UserQueue for UserComputeQueue {
 
     fn set_cu_mask(&self, bit: &mut dyn FnMut(u32) -> bool) -> Result {
         self.with(|queue| {
-            let masks = cu_mask::spread(&queue.gpu.hw.cus, bit).ok_or(EINVAL)?;
+            let masks = cu_mask::spread(&queue.gpu.hw.cus, 0, bit).ok_or(EINVAL)?;
             change_of(queue, QueueChange::CuMasks(masks))
         })
     }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Doorbell slots, slices and offsets.
 
+use hw::asic::gfx90a::MI210;
 use hw::doorbell::{
-    sdma_range, Doorbell, DoorbellSlot, MmapKind, MmapOffset, SliceIndex, IH_RANGE, SLICE_BYTES,
+    Doorbell, DoorbellLayout, DoorbellRange, DoorbellSlot, MmapKind, MmapOffset, SliceIndex,
+    SLICE_BYTES,
 };
 use proptest::prelude::*;
 use std::collections::HashSet;
 
 const BAR: u64 = 2 << 20;
+
+const LAYOUT: DoorbellLayout = MI210.doorbells;
 
 proptest! {
     #[test]
@@ -56,40 +60,38 @@ fn slots_end_with_the_slice_and_slices_with_the_bar() {
 
 #[test]
 fn sdma_slots_are_fixed() {
-    let byte = |engine, queue| DoorbellSlot::sdma(engine, queue).unwrap().byte();
+    let byte = |engine, queue| LAYOUT.sdma(engine, queue).unwrap().byte();
     assert_eq!(byte(0, 0), 0x800);
     assert_eq!(byte(0, 1), 0x1800);
     assert_eq!(byte(0, 2), 0x808);
     assert_eq!(byte(4, 7), 0x1940 + 3 * 8);
-    assert!(DoorbellSlot::sdma(5, 0).is_none());
-    assert!(DoorbellSlot::sdma(0, 8).is_none());
+    assert!(LAYOUT.sdma(5, 0).is_none());
+    assert!(LAYOUT.sdma(0, 8).is_none());
     let kernel: Vec<u64> = (0..5)
-        .map(|e| DoorbellSlot::sdma_kernel(e).unwrap().byte())
+        .map(|e| LAYOUT.sdma_kernel(e).unwrap().byte())
         .collect();
     assert_eq!(kernel, [0x800, 0x850, 0x8a0, 0x8f0, 0x940]);
     let all: HashSet<u16> = (0..5)
-        .flat_map(|engine| {
-            (0..8).map(move |queue| DoorbellSlot::sdma(engine, queue).unwrap().index())
-        })
+        .flat_map(|engine| (0..8).map(move |queue| LAYOUT.sdma(engine, queue).unwrap().index()))
         .collect();
     assert_eq!(all.len(), 40);
     assert!(all
         .iter()
-        .all(|&index| !DoorbellSlot::new(index).unwrap().is_cp()));
+        .all(|&index| !LAYOUT.is_cp(DoorbellSlot::new(index).unwrap())));
 }
 
 #[test]
 fn cp_slots_keep_out_of_the_ranges_of_others() {
-    let cp: Vec<u16> = DoorbellSlot::cp_slots().map(DoorbellSlot::index).collect();
+    let cp: Vec<u16> = LAYOUT.cp_slots().map(DoorbellSlot::index).collect();
     assert_eq!(cp.len(), 512 - 0x90);
     assert!(cp
         .iter()
         .all(|&index| index < 0x100 || (0x190..0x200).contains(&index)));
     // The same ranges of the second page.
-    assert!(!DoorbellSlot::new(0x300).unwrap().is_cp());
-    assert!(!DoorbellSlot::new(0x38f).unwrap().is_cp());
-    assert!(DoorbellSlot::new(0x390).unwrap().is_cp());
-    assert!(DoorbellSlot::new(0x2ff).unwrap().is_cp());
+    assert!(!LAYOUT.is_cp(DoorbellSlot::new(0x300).unwrap()));
+    assert!(!LAYOUT.is_cp(DoorbellSlot::new(0x38f).unwrap()));
+    assert!(LAYOUT.is_cp(DoorbellSlot::new(0x390).unwrap()));
+    assert!(LAYOUT.is_cp(DoorbellSlot::new(0x2ff).unwrap()));
 }
 
 #[test]
@@ -102,23 +104,53 @@ fn scheduled_queues_ring_in_the_second_page() {
         assert_eq!(slot.scheduled_index(), Some(index as u16));
     }
     assert!(DoorbellSlot::scheduled(512).is_none());
-    assert!(
-        DoorbellSlot::cp_slots().all(|slot| slot.page() == 0 && slot.scheduled_index().is_none())
-    );
+    assert!(LAYOUT
+        .cp_slots()
+        .all(|slot| slot.page() == 0 && slot.scheduled_index().is_none()));
 }
 
 #[test]
 fn nbio_ranges_are_those_of_the_recipe() {
-    assert_eq!(sdma_range(0), Some(0x200 << 2 | 20 << 16));
-    assert_eq!(sdma_range(4), Some(0x250 << 2 | 20 << 16));
-    assert_eq!(sdma_range(5), None);
-    assert_eq!(IH_RANGE, 0x2f0 << 2 | 8 << 16);
     assert_eq!(
-        SliceIndex::KERNEL
-            .doorbell(DoorbellSlot::IH_RETRY_CAM)
-            .dword(),
+        LAYOUT.sdma_range(0).map(DoorbellRange::bif),
+        Some(0x200 << 2 | 20 << 16)
+    );
+    assert_eq!(
+        LAYOUT.sdma_range(4).map(DoorbellRange::bif),
+        Some(0x250 << 2 | 20 << 16)
+    );
+    assert_eq!(LAYOUT.sdma_range(5), None);
+    assert_eq!(LAYOUT.ih_range().bif(), 0x2f0 << 2 | 8 << 16);
+    assert_eq!(
+        SliceIndex::KERNEL.doorbell(LAYOUT.ih_retry_cam()).dword(),
         0x2f6
     );
-    let ih: Doorbell = SliceIndex::KERNEL.doorbell(DoorbellSlot::IH_RING0);
+    let ih: Doorbell = SliceIndex::KERNEL.doorbell(LAYOUT.ih_ring0());
     assert_eq!(ih.byte(), 0xbc0);
+}
+
+#[test]
+fn a_layout_with_two_owners_of_a_slot_is_refused() {
+    assert!(LAYOUT.is_consistent());
+    let with = |change: fn(&mut DoorbellLayout)| {
+        let mut layout = LAYOUT;
+        change(&mut layout);
+        layout.is_consistent()
+    };
+    // Twelve engines end right before the IH, thirteen do not.
+    assert!(with(|layout| layout.sdma_engines = 12));
+    assert!(!with(|layout| layout.sdma_engines = 13));
+    assert!(!with(|layout| layout.sdma_engines = 16));
+    assert!(with(|layout| layout.ih_slots = 0x18));
+    assert!(!with(|layout| layout.ih_slots = 0x19));
+    assert!(!with(|layout| layout.ih_retry_cam = 0x17c));
+    assert!(!with(|layout| layout.ih_first = 0x131));
+    assert!(!with(|layout| layout.sdma_slots = 3));
+    assert!(!with(|layout| layout.sdma_first = 0xff));
+    assert!(!with(|layout| layout.sdma_queues = 9));
+    assert!(!with(|layout| layout.hiq = layout.kiq));
+    assert!(!with(|layout| layout.kiq = 0x100));
+    // XCCs whose queues share slots.
+    assert!(!with(|layout| layout.xccs = 2));
+    assert!(with(|layout| (layout.xccs, layout.xcc_slots) = (2, 0x20)));
 }

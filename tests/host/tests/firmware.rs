@@ -3,10 +3,11 @@
 //! found. The numbers are those of the headers of Debian's files (20250410); the data behind the
 //! headers is made up.
 
+use hw::asic::gfx90a::MI210;
+use hw::asic::KNOWN_DEVICES;
 use hw::firmware::file::{FirmwareFile, FirmwareFileError};
 use hw::firmware::image::{FirmwareImage, MOST_BYTES};
 use hw::firmware::part::{FirmwarePart, FirmwareSource};
-use hw::firmware::plan::GFX90A;
 use hw::firmware::state::{BootRefusal, BootState, ObservedState, RunningEngines};
 use hw::psp::{frame, place, PspCommand};
 use hw::smu::{
@@ -89,7 +90,7 @@ fn whole(source: FirmwareSource) -> Vec<u8> {
 }
 
 fn parts() -> impl Iterator<Item = FirmwarePart> {
-    GFX90A.steps().map(|(part, _)| part)
+    MI210.firmware.steps().map(|(part, _)| part)
 }
 
 #[test]
@@ -146,12 +147,36 @@ fn the_second_layout_of_the_psps_file() {
 
 #[test]
 fn the_order_is_amdgpus() {
-    let types: Vec<_> = GFX90A.after_tmr.iter().map(|step| step.1).collect();
+    let types: Vec<_> = MI210.firmware.after_tmr.iter().map(|step| step.1).collect();
     assert_eq!(types, [9, 10, 52, 53, 54, 4, 5, 22, 20, 21, 8, 67]);
-    assert_eq!(GFX90A.before_tmr, [(FirmwarePart::Smu, 18)]);
-    let commands: Vec<_> = GFX90A.bootloader.iter().map(|step| step.1).collect();
+    assert_eq!(MI210.firmware.before_tmr, [(FirmwarePart::Smu, 18)]);
+    let commands: Vec<_> = MI210
+        .firmware
+        .bootloader
+        .iter()
+        .map(|step| step.1)
+        .collect();
     assert_eq!(commands, [0x8_0000, 0x1_0000, 0x2_0000]);
-    assert!(SOURCES.iter().all(|source| GFX90A.file(*source).is_some()));
+    assert!(SOURCES
+        .iter()
+        .all(|source| MI210.firmware.file(*source).is_some()));
+}
+
+/// `module!` takes literals only, so `modinfo` has a list of its own.
+#[test]
+fn the_module_names_the_files_of_every_plan() {
+    let main = include_str!("../../../rust/rkfd_main.rs");
+    let list = main.split_once("firmware: [").unwrap().1;
+    let list = list.split_once(']').unwrap().0;
+    let named: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    let mut planned = Vec::new();
+    for asic in KNOWN_DEVICES.iter().filter_map(|known| known.asic) {
+        for (_, name) in asic.firmware.files {
+            planned.push(name.to_str().unwrap());
+        }
+    }
+    planned.dedup();
+    assert_eq!(named, planned);
 }
 
 #[test]
@@ -320,7 +345,7 @@ fn each_state_once() {
     };
     assert_eq!(warm.state(), Ok(BootState::Warm));
     let mut dirty = warm;
-    dirty.running.sdma[3] = true;
+    dirty.running.sdma.insert(3);
     assert_eq!(dirty.state(), Ok(BootState::Dirty));
     dirty.running.mec = true;
     assert_eq!(dirty.running.to_string(), "MEC, SDMA3");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Interrupt vectors and fault status.
 
+use hw::asic::gfx90a::MI210;
 use hw::ih::{
     CamEntry, FaultStatus, HubKind, IhClient, IvEntry, IvEvent, SdmaErrorKind, ShaderCause,
 };
@@ -40,7 +41,7 @@ impl Fields {
     }
 
     fn event(self) -> IvEvent {
-        IvEntry::decode(&self.dwords()).event()
+        IvEntry::decode(&self.dwords(), &MI210.interrupts).event()
     }
 }
 
@@ -63,8 +64,9 @@ proptest! {
         vmid in 0u8..16, mm: bool, timestamp in 0u64..1 << 48, pasid: u16, data: [u32; 4],
     ) {
         let fields = Fields { client, source, ring, vmid, mm, timestamp, pasid, node, data };
-        let entry = IvEntry::decode(&fields.dwords());
-        prop_assert_eq!(entry.client, IhClient::new(client));
+        let entry = IvEntry::decode(&fields.dwords(), &MI210.interrupts);
+        prop_assert_eq!(entry.client, MI210.interrupts.client(client, node));
+        prop_assert_eq!(entry.client_id, client);
         prop_assert_eq!(entry.source, source);
         prop_assert_eq!(entry.ring, ring);
         prop_assert_eq!(entry.vmid, vmid);
@@ -77,7 +79,7 @@ proptest! {
 
     #[test]
     fn any_entry_decodes(dwords: [u32; 8]) {
-        let entry = IvEntry::decode(&dwords);
+        let entry = IvEntry::decode(&dwords, &MI210.interrupts);
         prop_assert!(entry.vmid < 16);
         prop_assert!(entry.timestamp < 1 << 48);
         if let IvEvent::VmFault(fault) = entry.event() {
@@ -265,10 +267,13 @@ fn fault_status_has_its_fields() {
 }
 
 #[test]
-fn a_client_has_the_number_it_was_made_from() {
+fn one_die_s_node_says_nothing() {
     for id in 0..=u8::MAX {
-        assert_eq!(IhClient::new(id).id(), id);
+        let client = MI210.interrupts.client(id, 0);
+        assert!((1..=u8::MAX).all(|node| MI210.interrupts.client(id, node) == client));
     }
+    assert_eq!(MI210.interrupts.client(0x0d, 0), IhClient::Shader(3));
+    assert_eq!(MI210.interrupts.client(0x40, 0), IhClient::Other(0x40));
 }
 
 #[test]

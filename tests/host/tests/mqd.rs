@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Queue descriptors, and the numbers of CREATE_QUEUE.
 
+use hw::asic::gfx90a::MI210;
 use hw::doorbell::{DoorbellSlot, SliceIndex};
-use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, ContextSaveArea, PacketFormat, CU_MASKS};
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, ContextSaveArea, PacketFormat};
 use hw::mqd::cu_mask;
 use hw::mqd::hqd::HqdImage;
 use hw::mqd::sdma::{kernel_rb_cntl, register_of, SdmaMqd, SdmaMqdConfig};
-use hw::queue::{Hqd, QueuePercentage, QueuePriority, QueueType};
+use hw::queue::{QueuePercentage, QueuePriority, QueueType};
 use hw::sdma::ring::RingSize;
-use hw::topology::asic::MI210;
 use hw::topology::cus::ComputeUnits;
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn sdma_queue() -> SdmaMqdConfig {
         read_pointer: 0x7f00_0000_1010,
         doorbell: SliceIndex::new(2, BAR)
             .unwrap()
-            .doorbell(DoorbellSlot::sdma(1, 3).unwrap()),
+            .doorbell(MI210.doorbells.sdma(1, 3).unwrap()),
         vmid: 9,
         engine: 1,
         queue: 3,
@@ -88,7 +88,7 @@ proptest! {
 
     #[test]
     fn a_moved_queue_is_a_queue_made_there(vmid in 0u8..16, engine in 0u8..5, queue in 0u8..8) {
-        let doorbell = SliceIndex::new(7, BAR).unwrap().doorbell(DoorbellSlot::sdma(engine, queue).unwrap());
+        let doorbell = SliceIndex::new(7, BAR).unwrap().doorbell(MI210.doorbells.sdma(engine, queue).unwrap());
         let mut moved = SdmaMqd::new(&sdma_queue());
         moved.set_vmid(vmid);
         moved.set_slot(engine, queue, doorbell);
@@ -136,7 +136,7 @@ fn compute_queue(format: PacketFormat) -> ComputeMqdConfig {
 
 #[test]
 fn a_compute_descriptor_has_the_dwords_of_the_specification() {
-    let mqd = ComputeMqd::new(&compute_queue(PacketFormat::Aql));
+    let mqd = ComputeMqd::new(&MI210.mqd, &compute_queue(PacketFormat::Aql));
     let d = mqd.dwords();
     let doorbell = 2 * (1024 + 5);
     for (dword, value) in [
@@ -193,7 +193,7 @@ fn waves_are_not_switched_without_a_handler() {
     if let Some(save) = &mut queue.context_save {
         save.trap_handler = false;
     }
-    let mqd = ComputeMqd::new(&queue);
+    let mqd = ComputeMqd::new(&MI210.mqd, &queue);
     assert_eq!(mqd.dwords()[132], 1 | 0x53 << 8);
     assert_eq!(mqd.dwords()[20], 0);
     assert_eq!(mqd.dwords()[177], 0x3c9_1000);
@@ -201,7 +201,7 @@ fn waves_are_not_switched_without_a_handler() {
 
 /// An image that the CP has saved at those pointers.
 fn saved(read: u32, write: u64) -> HqdImage {
-    let mut dwords = *ComputeMqd::new(&compute_queue(PacketFormat::Pm4))
+    let mut dwords = *ComputeMqd::new(&MI210.mqd, &compute_queue(PacketFormat::Pm4))
         .hqd()
         .dwords();
     dwords[2] = 1;
@@ -214,7 +214,7 @@ fn saved(read: u32, write: u64) -> HqdImage {
 
 #[test]
 fn registers_that_hold_what_they_are_to_hold_are_not_written() {
-    let mut before = *ComputeMqd::new(&compute_queue(PacketFormat::Aql))
+    let mut before = *ComputeMqd::new(&MI210.mqd, &compute_queue(PacketFormat::Aql))
         .hqd()
         .dwords();
     let all = HqdImage::new(before);
@@ -226,7 +226,7 @@ fn registers_that_hold_what_they_are_to_hold_are_not_written() {
     before[146 - 128] = 0x1000;
     let mut queue = compute_queue(PacketFormat::Pm4);
     queue.mqd_address += 0x1000;
-    let after = ComputeMqd::new(&queue).hqd();
+    let after = ComputeMqd::new(&MI210.mqd, &queue).hqd();
     let writes: Vec<_> = after.writes(Some(&HqdImage::new(before))).collect();
     let is_written = |dword: u32| writes.iter().any(|&(n, _)| n == dword - 128);
     for (n, value) in &writes {
@@ -317,7 +317,7 @@ proptest! {
 
     #[test]
     fn hqds_are_numbered_across_the_pipes(index: u8) {
-        let hqd = Hqd::new(index);
+        let hqd = MI210.mec.hqd(index);
         prop_assert_eq!(hqd.is_some(), index < 32);
         if let Some(hqd) = hqd {
             prop_assert!(hqd.pipe() < 4 && hqd.queue() < 8);
@@ -332,13 +332,13 @@ fn kernel_and_pm4_queues_differ_in_their_bits() {
     let mut queue = compute_queue(PacketFormat::Pm4);
     queue.context_save = None;
     queue.eop_bytes = 1 << 20;
-    let pm4 = ComputeMqd::new(&queue);
+    let pm4 = ComputeMqd::new(&MI210.mqd, &queue);
     assert_eq!(pm4.dwords()[145], 9 | 5 << 8 | 1 << 28);
     assert_eq!(pm4.dwords()[132], 1 | 0x53 << 8);
     assert_eq!(pm4.dwords()[143] & 2, 0);
     assert_eq!(pm4.dwords()[181], 0);
     assert_eq!(pm4.dwords()[167], 0xa);
-    let kernel = ComputeMqd::new(&compute_queue(PacketFormat::Kernel));
+    let kernel = ComputeMqd::new(&MI210.mqd, &compute_queue(PacketFormat::Kernel));
     assert_eq!(kernel.dwords()[145] >> 28, 0b1101);
 }
 
@@ -355,7 +355,7 @@ fn cus() -> ComputeUnits {
         0,
         0,
     ];
-    ComputeUnits::new(&MI210, |engine, _| OFF[engine as usize]).unwrap()
+    ComputeUnits::new(&MI210, |_, engine, _| OFF[engine as usize]).unwrap()
 }
 
 /// The hardware numbers the working CUs, whichever those are.
@@ -364,30 +364,30 @@ fn a_mask_of_all_cus_has_as_many_low_bits_as_work() {
     const ALL: [u32; 8] = [
         0x1fff, 0x1fff, 0x7ff, 0x1fff, 0x1fff, 0x1fff, 0x3fff, 0x3fff,
     ];
-    assert_eq!(cu_mask::spread(&cus(), |_| true), Some(ALL));
+    assert_eq!(cu_mask::spread(&cus(), 0, |_| true), Some(ALL));
     assert_eq!(cus().count(), 104);
 }
 
 #[test]
 fn neighbours_in_a_mask_are_in_different_engines() {
-    assert_eq!(cu_mask::spread(&cus(), |bit| bit < 8), Some([1; 8]));
+    assert_eq!(cu_mask::spread(&cus(), 0, |bit| bit < 8), Some([1; 8]));
     assert_eq!(
-        cu_mask::spread(&cus(), |bit| bit == 9),
+        cu_mask::spread(&cus(), 0, |bit| bit == 9),
         Some([0, 2, 0, 0, 0, 0, 0, 0])
     );
     // All engines have 11 CUs; then engine 2 is passed over.
     assert_eq!(
-        cu_mask::spread(&cus(), |bit| bit == 8 * 11 + 2),
+        cu_mask::spread(&cus(), 0, |bit| bit == 8 * 11 + 2),
         Some([0, 0, 0, 1 << 11, 0, 0, 0, 0])
     );
     assert_eq!(
-        cu_mask::spread(&cus(), |bit| bit == 103),
+        cu_mask::spread(&cus(), 0, |bit| bit == 103),
         Some([0, 0, 0, 0, 0, 0, 0, 1 << 13])
     );
     // Bits beyond the last CU have no meaning.
-    assert_eq!(cu_mask::spread(&cus(), |bit| bit >= 104), None);
-    assert_eq!(cu_mask::spread(&cus(), |_| false), None);
-    assert_eq!(CU_MASKS, [23, 24, 26, 27, 39, 40, 41, 42]);
+    assert_eq!(cu_mask::spread(&cus(), 0, |bit| bit >= 104), None);
+    assert_eq!(cu_mask::spread(&cus(), 0, |_| false), None);
+    assert_eq!(MI210.mqd.cu_masks, [23, 24, 26, 27, 39, 40, 41, 42]);
 }
 
 #[test]

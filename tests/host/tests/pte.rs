@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Page-table entries, bit by bit as in the specification.
 
+use hw::asic::gfx90a::MI210;
 use hw::no_retry::{self, NoRetryTables};
 use hw::pte::{
-    mtype_gfx90a, Coherence, ContextBase, MemoryResidence, Mtype, PageAccess, Pde, Pte, PteFlags,
-    PteFragment,
+    Coherence, ContextBase, MemoryResidence, Mtype, PageAccess, Pde, Pte, PteFlags, PteFragment,
 };
 use hw::va::TableLevel;
 use proptest::prelude::*;
@@ -159,8 +159,10 @@ fn memory_types_follow_the_policy_of_gfx90a() {
         (MemoryResidence::Host, uncached, Mtype::Uc),
         (MemoryResidence::Host, both, Mtype::Uc),
     ] {
-        assert_eq!(mtype_gfx90a(residence, coherence), mtype);
-        let flags = PteFlags::gfx90a(residence, PageAccess::READ.executable(), coherence);
+        assert_eq!(MI210.pte.mtype(residence, coherence), mtype);
+        let flags = MI210
+            .pte
+            .flags(residence, PageAccess::READ.executable(), coherence);
         let host = residence == MemoryResidence::Host;
         assert_eq!(
             flags,

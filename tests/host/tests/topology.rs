@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Topology texts, read in libhsakmt's way, and facts of the ASIC.
 
+use hw::asic::gfx90a::MI210;
+use hw::asic::{Asic, KNOWN_DEVICES};
 use hw::ip;
 use hw::mqd::cu_mask;
-use hw::topology::asic::{Asic, MI210};
 use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
 use hw::topology::record::{
@@ -45,7 +46,7 @@ fn properties(file: &impl Display) -> HashMap<String, u64> {
 
 /// An MI210 with one CU less in each engine, another one in each.
 fn cus() -> ComputeUnits {
-    ComputeUnits::new(&MI210, |engine, _| 1 << (engine * 3 % 14)).unwrap()
+    ComputeUnits::new(&MI210, |_, engine, _| 1 << (engine * 3 % 14)).unwrap()
 }
 
 fn gpu_node() -> GpuNode {
@@ -197,7 +198,7 @@ fn each_kind_of_cache_serves_every_cu_once() {
     let working: Vec<u32> = (0..8)
         .flat_map(|array| {
             (0..14)
-                .filter(move |cu| cus().mask(array) >> cu & 1 != 0)
+                .filter(move |cu| cus().mask(0, array, 0) >> cu & 1 != 0)
                 .map(move |cu| array * 14 + cu)
         })
         .collect();
@@ -240,52 +241,61 @@ fn the_packed_cu_map_has_every_cu() {
     assert_eq!(count, 104);
     assert_eq!(cus().count(), 104);
     // Engine 5 is in column 1, row 1; rows 2 and 3 are empty.
-    assert_eq!(bitmap[1][1], cus().mask(5));
+    assert_eq!(bitmap[1][1], cus().mask(0, 5, 0));
     assert!(bitmap.iter().all(|column| column[2] == 0 && column[3] == 0));
-    assert_eq!(cus().mask(8), 0);
+    assert_eq!(cus().mask(0, 8, 0), 0);
 }
 
 proptest! {
     #[test]
     fn fuses_of_any_kind(inactive in prop::array::uniform8(0u32..1 << 16)) {
         let working: u32 = inactive.iter().map(|off| (!off & 0x3fff).count_ones()).sum();
-        let cus = ComputeUnits::new(&MI210, |engine, _| inactive[engine as usize]);
+        let cus = ComputeUnits::new(&MI210, |_, engine, _| inactive[engine as usize]);
         prop_assert_eq!(cus.map_or(0, |cus| cus.count()), working);
         if let Some(cus) = cus {
             // Each serves all, whichever CUs are missing.
             let last = cus.caches(0).last().unwrap();
             prop_assert_eq!(siblings(&last).len() as u32, working);
             prop_assert_eq!(cus.caches(0).filter(|cache| cache.cache_type == 9 && cache.level == 1).map(|cache| siblings(&cache).len() as u32).sum::<u32>(), 2 * working);
-            let masks = cu_mask::spread(&cus, |_| true).unwrap();
+            let masks = cu_mask::spread(&cus, 0, |_| true).unwrap();
             // As many as the working ones, from bit 0 on.
-            prop_assert!((0..).zip(masks).all(|(engine, mask)| mask + 1 == 1 << cus.mask(engine).count_ones()));
+            prop_assert!((0..).zip(masks).all(|(engine, mask)| mask + 1 == 1 << cus.mask(0, engine, 0).count_ones()));
             // Each bit is another CU, and together they are the CUs of a full mask.
-            let mut seen = [0; cu_mask::ENGINES];
+            let mut seen = [0; cu_mask::MAX_WORDS];
             for n in 0..working {
-                let one = cu_mask::spread(&cus, |bit| bit == n).unwrap();
+                let one = cu_mask::spread(&cus, 0, |bit| bit == n).unwrap();
                 for (seen, one) in seen.iter_mut().zip(one) {
                     prop_assert_eq!(*seen & one, 0);
                     *seen |= one;
                 }
             }
             prop_assert_eq!(seen, masks);
-            prop_assert_eq!(cu_mask::spread(&cus, |bit| bit >= working), None);
+            prop_assert_eq!(cu_mask::spread(&cus, 0, |bit| bit >= working), None);
         }
     }
 }
 
 #[test]
 fn asics_are_found_by_device_id() {
-    assert_eq!(Asic::find(0x740f).unwrap().name, MI210.name);
+    assert_eq!(Asic::find(0x740f).unwrap().ids.name, MI210.ids.name);
     assert!(Asic::find(0x7410).is_none());
+    for known in KNOWN_DEVICES {
+        assert!(known
+            .asic
+            .is_none_or(|asic| asic.ids.device == known.device));
+    }
+    // MI250X and MI250: bound, and refused.
+    for refused in [0x7408, 0x740c] {
+        assert!(KNOWN_DEVICES.iter().any(|known| known.device == refused));
+        assert!(Asic::find(refused).is_none());
+    }
 }
 
 #[test]
 fn registers_are_placed_by_segment() {
     let register = |block, instance, segment, offset| {
-        ip::find(MI210.ips, block)
-            .unwrap()
-            .register(instance, segment, offset)
+        let ip = MI210.ip_table().find(block, instance)?;
+        ip.bases.register(segment, offset)
     };
     // GRBM_GFX_INDEX, IH_RB_CNTL, SDMA4's CNTL, NBIO's RCC_CONFIG_MEMSIZE.
     assert_eq!(register(ip::IpBlock::Gc, 0, 1, 0x2200), Some(0xc200));
@@ -294,7 +304,7 @@ fn registers_are_placed_by_segment() {
     assert_eq!(register(ip::IpBlock::Nbio, 0, 2, 0xc3), Some(0xde3));
     assert_eq!(register(ip::IpBlock::Sdma, 5, 0, 0), None);
     assert_eq!(register(ip::IpBlock::Gc, 0, 2, 0), None);
-    let gc = ip::find(MI210.ips, ip::IpBlock::Gc).unwrap();
+    let gc = MI210.ip_table().find(ip::IpBlock::Gc, 0).unwrap();
     assert_eq!(gc.version.to_string(), "9.4.2");
     assert!(gc.version > ip::IpVersion::new(9, 4, 1));
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The page of the trap handler. The code's function is tested where it runs, on shaders.
 
-use hw::trap::{code, SecondLevelTrap, TrapHandler, BYTES, MEMORY, PAGE};
+use hw::asic::gfx90a::MI210;
+use hw::trap::{SecondLevelTrap, TrapHandler, BYTES, MEMORY, PAGE};
 use hw::va::{canonical, VaRange};
 use proptest::prelude::*;
 
 /// The target of a branch at dword `at`, a dword.
 fn branch(at: usize) -> usize {
-    let word = code()[at];
+    let word = MI210.trap[at];
     assert_eq!(word >> 16, 0xbf82, "no s_branch at dword {at}: {word:#x}");
     (at as i64 + 1 + i64::from(word as i16)) as usize
 }
@@ -16,16 +17,16 @@ fn branch(at: usize) -> usize {
 fn the_code_begins_with_two_branches() {
     let (trapped, restore) = (branch(0), branch(1));
     assert_eq!(trapped, 2);
-    assert!(restore > trapped && restore < code().len());
+    assert!(restore > trapped && restore < MI210.trap.len());
     // s_getreg_b32 of STATUS, before anything changes SCC.
-    assert_eq!(code()[trapped] & 0xff80_ffff, 0xb880_f802);
+    assert_eq!(MI210.trap[trapped] & 0xff80_ffff, 0xb880_f802);
     // s_rfe_b64 at the end.
-    assert_eq!(code()[code().len() - 1] & 0xff80_ff00, 0xbe80_1f00);
+    assert_eq!(MI210.trap[MI210.trap.len() - 1] & 0xff80_ff00, 0xbe80_1f00);
 }
 
 #[test]
 fn code_and_memory_share_the_page() {
-    assert!(code().len() * 4 <= MEMORY);
+    assert!(MI210.trap.len() * 4 <= MEMORY);
     assert_eq!(MEMORY % 256, 0);
     assert_eq!(canonical(PAGE), 0xffff_ffff_ffbf_0000);
     assert!(VaRange::upper(PAGE, BYTES as u64).is_ok());

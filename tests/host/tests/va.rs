@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Ranges of GPU addresses, and the split of a mapping into table entries.
 
-use hw::pte::{Coherence, MemoryResidence, PageAccess, Pde, Pte, PteFlags};
+use hw::pte::{Coherence, MemoryResidence, PageAccess, Pde, Pte};
 use hw::va::{
     LeafRun, TableLevel, VaError, VaRange, LARGE_PAGE_SIZE, PAGE_SIZE, TABLE_ENTRIES, USER_VA_END,
 };
@@ -114,7 +114,7 @@ proptest! {
 
     #[test]
     fn entries_of_a_run_map_its_pages((range, address) in mappings()) {
-        let flags = PteFlags::gfx90a(MemoryResidence::LocalVram, PageAccess::READ_WRITE, Coherence::default());
+        let flags = hw::asic::gfx90a::MI210.pte.flags(MemoryResidence::LocalVram, PageAccess::READ_WRITE, Coherence::default());
         for leaf in range.leaves(address).unwrap() {
             let entries: Vec<u64> = leaf.entries(flags).collect();
             prop_assert_eq!(entries.len(), leaf.count);

@@ -8,13 +8,13 @@ use crate::kern::pages::SystemPages;
 use crate::mem::gart::GartBuffer;
 use crate::mem::GpuMemory;
 use crate::ring::Pm4Ring;
+use hw::asic::Asic;
 use hw::kernel_queue::KernelQueue;
 use hw::pm4::memory::{release, write_register};
 use hw::pm4::schedule::{
     map_queue, query_status, run_list, set_resources, unmap_queues, RunlistIb, SetResources,
     UnmapQueues, RUN_LIST_DWORDS,
 };
-use hw::queue::{Hqd, USER_HQDS};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -33,11 +33,7 @@ pub(super) struct HwsFirmware {
     /// The list that runs, or the next one while none runs.
     list: GartBuffer,
     gfx: Arc<Gfx>,
-}
-
-/// All of MEC1's HQDs.
-fn hqds() -> impl Iterator<Item = Hqd> {
-    (0..USER_HQDS).filter_map(Hqd::new)
+    asic: &'static Asic,
 }
 
 impl HwsFirmware {
@@ -50,6 +46,7 @@ impl HwsFirmware {
             hiq: Pm4Ring::new(gpu, KernelQueue::Hiq)?,
             list: gpu.gart.bind(pages)?,
             gfx: gpu.hw.gfx.clone(),
+            asic: gpu.hw.asic,
         };
         firmware.gfx.start_kiq(&firmware.kiq.image()?);
         firmware.set_up().map_err(|error| {
@@ -65,13 +62,17 @@ impl HwsFirmware {
         Ok(firmware)
     }
 
+    /// The chip.
+    pub(super) fn asic(&self) -> &'static Asic {
+        self.asic
+    }
+
     fn set_up(&mut self) -> Result {
         let map = map_queue(self.hiq.map());
         self.ask_kiq(&map)?;
         let resources = set_resources(SetResources {
-            vmids: Vmid::of_firmware().fold(0, |mask, vmid| mask | 1 << vmid.get()),
-            // MEC1's come first.
-            queues: (1 << USER_HQDS) - 1,
+            vmids: Vmid::of_firmware(&self.asic.vmids).fold(0, |mask, vmid| mask | 1 << vmid.get()),
+            queues: self.asic.mec.user_mask(),
             unmap_latency: SAVE_MS as u32,
         });
         let (register, value) = self.gfx.wait_time()?;
@@ -131,7 +132,7 @@ impl HwsFirmware {
             let doorbell = self.gfx.active_doorbell(hqd);
             doorbell.inspect(|&doorbell| hangs(doorbell)).is_some()
         };
-        for hqd in hqds() {
+        for hqd in self.asic.mec.hqds() {
             if stays(hangs, hqd) {
                 self.gfx.reset_queue(hqd);
             }
@@ -139,7 +140,7 @@ impl HwsFirmware {
         if self.wait_empty().is_ok() {
             return Ok(());
         }
-        for hqd in hqds() {
+        for hqd in self.asic.mec.hqds() {
             if stays(hangs, hqd) {
                 self.gfx.reset_pipe(hqd.pipe());
             }
@@ -149,7 +150,12 @@ impl HwsFirmware {
 
     /// Waits until no queue is on the hardware and the firmware has said that it goes on. ETIMEDOUT after [`RESET_MS`].
     fn wait_empty(&self) -> Result {
-        let is_empty = || hqds().all(|hqd| self.gfx.active_doorbell(hqd).is_none());
+        let is_empty = || {
+            self.asic
+                .mec
+                .hqds()
+                .all(|hqd| self.gfx.active_doorbell(hqd).is_none())
+        };
         self.hiq.wait_and(RESET_MS, &mut || is_empty())
     }
 }

@@ -12,11 +12,11 @@ use crate::ip::vmid::Vmid;
 use crate::kern::trace;
 use crate::mem::vm::ListedUse;
 use core::fmt;
+use hw::asic::Asic;
 use hw::pm4::schedule::{
     self, map_process, map_queue, MapProcess, MAP_PROCESS_DWORDS, MAP_QUEUES_DWORDS,
     RUN_LIST_DWORDS,
 };
-use hw::queue::USER_HQDS;
 use hw::va::SH_MEM_BASES;
 use kernel::alloc::kvec::InsertError;
 use kernel::prelude::*;
@@ -278,10 +278,11 @@ impl RunlistTable {
         }
     }
 
-    /// Makes the list of all queues that may run, by `write` with the dword where each packet goes; None if there are
+    /// Makes the list of all queues that may run on `asic`, by `write` with the dword where each packet goes; None if there are
     /// none. No list runs meanwhile. Errors of `write`.
     pub(super) fn build(
         &mut self,
+        asic: &Asic,
         write: &mut dyn FnMut(usize, &[u32]) -> Result,
     ) -> Result<Option<Runlist>> {
         let mut at = 0;
@@ -325,11 +326,11 @@ impl RunlistTable {
         if !self.running {
             return Ok(None);
         }
-        let vmids = Vmid::of_firmware().count() as u32;
+        let vmids = Vmid::of_firmware(&asic.vmids).count() as u32;
         Ok(Some(Runlist {
             dwords: at,
             processes: processes.min(vmids),
-            again: processes > vmids || queues > USER_HQDS.into(),
+            again: processes > vmids || queues > asic.mec.user_hqds().into(),
         }))
     }
 

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Chips as values. [`Asic`] is the only door to facts of a chip, and each chip has a file below
+//! `asic/` with all of its facts. Code elsewhere asks the `Asic` of its GPU and never which chip it
+//! is. What a chip *does* differently is chosen by the version of the block, in the driver's HALs.
+//!
+//! Figures that differ from card to card (compute units, VRAM, clocks) come from registers, the
+//! SMU or the VBIOS; the figures here are what a chip of that kind has at most.
+
+pub mod gfx90a;
+
+use crate::doorbell::DoorbellLayout;
+use crate::firmware::plan::FirmwarePlan;
+use crate::ih::IhInfo;
+use crate::ip::{IpInstance, IpTable};
+use crate::mqd::compute::MqdInfo;
+use crate::pte::PteFormat;
+use crate::queue::MecInfo;
+
+/// PCI vendor id of AMD.
+pub const VENDOR_AMD: u16 = 0x1002;
+
+/// AMDGPU_FAMILY_AI of DEV_INFO: gfx9.
+pub const DRM_FAMILY_AI: u32 = 141;
+/// AMDGPU_VRAM_TYPE_HBM of DEV_INFO.
+pub const DRM_VRAM_HBM: u32 = 6;
+
+/// Names and numbers by which user space knows a chip.
+#[derive(Clone, Copy, Debug)]
+pub struct AsicIds {
+    /// PCI device id.
+    pub device: u16,
+    /// The marketing name.
+    pub name: &'static str,
+    /// The lower-case name of the family in sysfs.
+    pub family: &'static str,
+    /// `gfx_target_version`: major * 10000 + minor * 100 + stepping.
+    pub gfx_target_version: u32,
+    /// The family's number in DEV_INFO (AMDGPU_FAMILY_*).
+    pub drm_family: u32,
+    /// Added to ATI_REV_ID to give the external revision of DEV_INFO.
+    pub external_revision: u32,
+}
+
+/// Graphics and compute: XCCs, shader engines and compute units.
+#[derive(Clone, Copy, Debug)]
+pub struct GfxInfo {
+    /// Accelerator complexes (XCCs), each a whole GC block with the figures that follow.
+    pub xccs: u32,
+    /// Shader engines of an XCC.
+    pub shader_engines: u32,
+    /// Shader arrays in an engine.
+    pub arrays_per_engine: u32,
+    /// Compute units in an array, fused-off ones included.
+    pub cus_per_array: u32,
+    /// SIMDs in a compute unit.
+    pub simds_per_cu: u32,
+    /// Waves that a SIMD holds.
+    pub waves_per_simd: u32,
+    /// Slots of scratch memory in a compute unit.
+    pub scratch_slots_per_cu: u32,
+    /// KiB of LDS in a compute unit.
+    pub lds_kib: u32,
+    /// Lanes of a wave.
+    pub wave_size: u32,
+    /// Contexts of the graphics pipe (DEV_INFO).
+    pub graphics_contexts: u32,
+    /// Highest engine clock, MHz.
+    pub max_mhz: u32,
+    /// Frequency of the clock that timestamps count, kHz.
+    pub reference_khz: u32,
+}
+
+impl GfxInfo {
+    /// Shader arrays of one XCC.
+    #[inline]
+    pub const fn arrays_per_xcc(&self) -> u32 {
+        self.shader_engines * self.arrays_per_engine
+    }
+
+    /// Shader arrays of the GPU: `array_count`.
+    #[inline]
+    pub const fn arrays(&self) -> u32 {
+        self.xccs * self.arrays_per_xcc()
+    }
+}
+
+/// Figures of saved waves (CWSR). libhsakmt has the same ones.
+#[derive(Clone, Copy, Debug)]
+pub struct WaveSaveInfo {
+    /// Bytes of a CU's vector registers, accumulators included.
+    pub vgpr_bytes: u32,
+    /// Bytes of a CU's scalar registers.
+    pub sgpr_bytes: u32,
+    /// Bytes of a CU's LDS.
+    pub lds_bytes: u32,
+    /// Bytes of a CU's hardware registers.
+    pub hwreg_bytes: u32,
+    /// Waves that a CU holds at most, as the control stack counts them.
+    pub waves_per_cu: u32,
+    /// Waves that a shader engine holds at most.
+    pub waves_per_engine: u32,
+    /// Bytes of the user's header at the start of the control stack.
+    pub header_bytes: u32,
+    /// Bytes of the control stack for each wave, and once for the whole.
+    pub stack_bytes: u32,
+    /// Bytes that a debugger needs for each wave.
+    pub debug_bytes: u32,
+}
+
+/// SDMA engines.
+#[derive(Clone, Copy, Debug)]
+pub struct SdmaInfo {
+    /// The first engines, which serve `SDMA` queues: traffic with the host.
+    pub host_engines: u8,
+    /// The engines behind them, which serve `SDMA_XGMI` queues: links between GPUs.
+    pub xgmi_engines: u8,
+    /// RLC queues of an engine.
+    pub queues_per_engine: u8,
+    /// What AMD wants in an engine's registers.
+    pub golden: SdmaGolden,
+}
+
+impl SdmaInfo {
+    /// All engines, numbered from 0 on.
+    #[inline]
+    pub const fn engines(&self) -> u8 {
+        self.host_engines + self.xgmi_engines
+    }
+}
+
+/// Register contents of an SDMA engine that no driver chooses.
+#[derive(Clone, Copy, Debug)]
+pub struct SdmaGolden {
+    /// GB_ADDR_CONFIG, how tiled memory is laid out: which bits.
+    pub tiles_mask: u32,
+    /// GB_ADDR_CONFIG: what is in those bits.
+    pub tiles: u32,
+    /// UTCL1_TIMEOUT: tries of a translation that misses.
+    pub xnack_limit: u32,
+    /// PHASEn_QUANTUM: time slice of a queue, microseconds.
+    pub quantum: u32,
+}
+
+/// A register of GC that [`GfxGolden`] sets. Where it is in the block, the driver's registers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoldenRegister {
+    /// GB_ADDR_CONFIG: how tiled memory is laid out.
+    GbAddrConfig,
+    /// TA_CNTL_AUX.
+    TaCntlAux,
+    /// TCP_UTCL1_CNTL1.
+    TcpUtcl1Cntl1,
+    /// TCI_CNTL_3.
+    TciCntl3,
+    /// TCP_CHAN_STEER_0: which channel of L2 is which.
+    TcpChanSteer0,
+    /// TCP_CHAN_STEER_1: which channel of L2 is which.
+    TcpChanSteer1,
+    /// TCP_CHAN_STEER_2: which channel of L2 is which.
+    TcpChanSteer2,
+    /// TCP_CHAN_STEER_3: which channel of L2 is which.
+    TcpChanSteer3,
+    /// TCP_CHAN_STEER_4: which channel of L2 is which.
+    TcpChanSteer4,
+    /// TCP_CHAN_STEER_5: which channel of L2 is which.
+    TcpChanSteer5,
+}
+
+/// Contents of some bits of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GoldenSetting {
+    /// The register.
+    pub register: GoldenRegister,
+    /// The bits that are set; the others stay.
+    pub mask: u32,
+    /// What is in those bits.
+    pub value: u32,
+}
+
+impl GoldenSetting {
+    /// `value` in the bits `mask` of `register`.
+    #[inline]
+    pub const fn new(register: GoldenRegister, mask: u32, value: u32) -> Self {
+        Self {
+            register,
+            mask,
+            value,
+        }
+    }
+}
+
+/// Register contents of GC that no driver chooses ("golden settings").
+#[derive(Clone, Copy, Debug)]
+pub struct GfxGolden {
+    /// Of every die.
+    pub common: &'static [GoldenSetting],
+    /// By the number of the die in its package.
+    pub dies: &'static [&'static [GoldenSetting]],
+}
+
+impl GfxGolden {
+    /// The settings of die `die`, in the order in which they are written.
+    pub fn of_die(&self, die: u32) -> impl Iterator<Item = &'static GoldenSetting> {
+        let own = self.dies.get(die as usize).copied().unwrap_or(&[]);
+        self.common.iter().chain(own)
+    }
+}
+
+/// Who has which VMIDs. VMID 0 is the driver's own.
+#[derive(Clone, Copy, Debug)]
+pub struct VmidSplit {
+    /// The first VMID of compute; those between 0 and it are graphics'.
+    pub first: u8,
+    /// The last VMID.
+    pub last: u8,
+    /// The first of those that the CP's firmware gives to processes, where it schedules.
+    pub first_of_firmware: u8,
+}
+
+/// Memory of the GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct VramInfo {
+    /// Its type in DEV_INFO (AMDGPU_VRAM_TYPE_*).
+    pub drm_type: u32,
+    /// Bits of its bus.
+    pub width: u32,
+    /// Highest clock, MHz.
+    pub max_mhz: u32,
+    /// It has error correction.
+    pub ecc: bool,
+}
+
+/// Caches of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheKind {
+    /// Distance from the CU.
+    pub level: u8,
+    /// KiB of each.
+    pub kib: u32,
+    /// Bytes of a line.
+    pub line: u32,
+    /// What it holds: bits of [`crate::topology::record::cache_type`].
+    pub kind: u32,
+    /// CUs that share one; more than an array has for one cache of the whole GPU.
+    pub shared_by: u32,
+}
+
+/// A chip.
+#[derive(Clone, Copy, Debug)]
+pub struct Asic {
+    /// Its names and numbers.
+    pub ids: AsicIds,
+    /// Compute units and what is around them.
+    pub gfx: GfxInfo,
+    /// How waves are saved.
+    pub wave_save: WaveSaveInfo,
+    /// Golden settings of GC.
+    pub golden: GfxGolden,
+    /// The micro engines of compute and their HQDs.
+    pub mec: MecInfo,
+    /// Compute queue descriptors.
+    pub mqd: MqdInfo,
+    /// SDMA engines.
+    pub sdma: SdmaInfo,
+    /// How interrupts name blocks.
+    pub interrupts: IhInfo,
+    /// Which doorbell belongs to which block.
+    pub doorbells: DoorbellLayout,
+    /// The byte in BAR5 at which the page of HDP flush registers is made to appear.
+    pub hdp_page: u32,
+    /// Attributes of page-table entries.
+    pub pte: PteFormat,
+    /// Who has which VMIDs.
+    pub vmids: VmidSplit,
+    /// Memory.
+    pub vram: VramInfo,
+    /// Caches, nearest to the CU first.
+    pub caches: &'static [CacheKind],
+    /// The words of the trap handler.
+    pub trap: &'static [u32],
+    /// How its firmware is loaded.
+    pub firmware: &'static FirmwarePlan,
+    /// Its blocks, of a chip without a discovery table in memory.
+    pub ips: &'static [IpInstance],
+}
+
+impl Asic {
+    /// The chip of a PCI device id, if the driver drives it.
+    #[inline]
+    pub fn find(device_id: u16) -> Option<&'static Self> {
+        KNOWN_DEVICES
+            .iter()
+            .find(|known| known.device == device_id)?
+            .asic
+    }
+
+    /// Its blocks, of a chip without a discovery table in memory.
+    #[inline]
+    pub const fn ip_table(&self) -> IpTable<'static> {
+        IpTable::new(self.ips)
+    }
+
+    /// Sizes of a compute queue's save area where `cus` compute units of an XCC work.
+    #[inline]
+    pub const fn context_save(&self, cus: u32) -> ContextSaveSizes {
+        ContextSaveSizes::new(self, cus)
+    }
+
+    /// Whether the parts of the description fit each other: doorbells of different blocks do not
+    /// overlap, and there is a doorbell for every engine, XCC and queue.
+    pub const fn is_consistent(&self) -> bool {
+        self.doorbells.is_consistent()
+            && self.doorbells.sdma_engines == self.sdma.engines()
+            && self.doorbells.sdma_queues == self.sdma.queues_per_engine
+            && self.doorbells.xccs as u32 == self.gfx.xccs
+            && self.mec.is_consistent()
+            && self.vmids.first <= self.vmids.first_of_firmware
+            && self.vmids.first_of_firmware <= self.vmids.last
+            && self.gfx.arrays() as usize <= crate::topology::cus::MAX_ARRAYS
+            && self.mqd.cu_masks.len() <= crate::mqd::cu_mask::MAX_WORDS
+            && self.trap.len() * 4 <= crate::trap::CODE_BYTES
+    }
+}
+
+/// A device that the driver binds to, or would bind to if it knew the chip.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownDevice {
+    /// PCI device id, of vendor [`VENDOR_AMD`].
+    pub device: u16,
+    /// The chip, if the driver drives the device. The others are refused with `ENODEV`.
+    pub asic: Option<&'static Asic>,
+}
+
+/// The devices of the driver's PCI table: the only list of them.
+pub const KNOWN_DEVICES: [KnownDevice; 3] = gfx90a::DEVICES;
+
+/// Bytes of a page of host memory, by which save areas are rounded.
+const PAGE: u32 = 4096;
+
+/// Sizes of the area in which a compute queue's waves are saved (CWSR) by one XCC. libhsakmt works
+/// out the same from the topology, so the figures must agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextSaveSizes {
+    /// Waves at most.
+    pub waves: u32,
+    /// Bytes of the control stack: `ctl_stack_size`.
+    pub control_stack: u32,
+    /// Bytes of control stack and registers: `cwsr_size`.
+    pub area: u32,
+    /// Bytes for the debugger, after the area.
+    pub debug: u32,
+}
+
+impl ContextSaveSizes {
+    const fn new(asic: &Asic, cus: u32) -> Self {
+        let save = &asic.wave_save;
+        let by_cu = cus * save.waves_per_cu;
+        let by_engine = asic.gfx.shader_engines * save.waves_per_engine;
+        let waves = if by_cu < by_engine { by_cu } else { by_engine };
+        let registers =
+            cus * (save.vgpr_bytes + save.sgpr_bytes + save.lds_bytes + save.hwreg_bytes);
+        let control_stack = (save.header_bytes + save.stack_bytes * waves + save.stack_bytes)
+            .next_multiple_of(PAGE);
+        Self {
+            waves,
+            control_stack,
+            area: control_stack + registers.next_multiple_of(PAGE),
+            debug: (save.debug_bytes * waves).next_multiple_of(64),
+        }
+    }
+
+    /// Bytes that a process allocates for a queue which `xccs` XCCs run: an area of `area` bytes
+    /// for each XCC, then what the debugger needs of each.
+    #[inline]
+    pub const fn total(&self, area: u32, xccs: u32) -> u64 {
+        (area as u64 + self.debug as u64) * xccs as u64
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+//! What differs between versions of the VM hubs.
+
+use kernel::device::Device;
+use kernel::prelude::*;
+
+use hw::ih::HubKind;
+use hw::ip::{IpBlock, IpTable};
+
+use super::super::version;
+use crate::regs::hub::MC_VM_XGMI_LFB_CNTL;
+use crate::regs::{gc, mmhub, Register, RegisterWindow};
+
+/// A version of the hubs.
+pub(super) trait HubHal: Send + Sync {
+    /// The first register of hub `which`, VM_L2_CNTL: contexts, invalidation and faults.
+    fn first(&self, which: HubKind) -> Register;
+
+    /// The register of hub `which` from which the offsets of apertures count (MC_VM_*).
+    fn apertures(&self, which: HubKind) -> Register;
+
+    /// MC_VM_XGMI_LFB_CNTL of the hub of graphics: how many GPUs XGMI joins to this one.
+    fn xgmi(&self) -> Register;
+
+    /// Whether user contexts have RETRY_PERMISSION_OR_INVALID_PAGE_FAULT set, whether or not the
+    /// process retries (XNACK).
+    fn retries_always(&self) -> bool;
+
+    /// What the hub of SDMA, `regs`, needs besides translation: accesses of SDMA snoop.
+    fn snoop_sdma(&self, regs: &RegisterWindow);
+}
+
+/// The hubs of gfx 9.4.2.
+struct HubV9_4_2;
+
+impl HubHal for HubV9_4_2 {
+    fn first(&self, which: HubKind) -> Register {
+        match which {
+            HubKind::Gfx => gc::VM_L2_CNTL,
+            HubKind::Mm => mmhub::VM_L2_CNTL,
+        }
+    }
+
+    fn apertures(&self, which: HubKind) -> Register {
+        self.first(which)
+    }
+
+    fn xgmi(&self) -> Register {
+        MC_VM_XGMI_LFB_CNTL.within(self.apertures(HubKind::Gfx))
+    }
+
+    fn retries_always(&self) -> bool {
+        true
+    }
+
+    fn snoop_sdma(&self, regs: &RegisterWindow) {
+        for group in 0..mmhub::DAGBS {
+            for reg in [
+                mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE,
+                mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
+            ] {
+                regs.update(
+                    reg.nth(group, mmhub::DAGB_STRIDE),
+                    &[(mmhub::dagb_snoop::SDMA, 1)],
+                );
+            }
+        }
+    }
+}
+
+/// The HAL of the GPU whose blocks are `ips`.
+///
+/// # Errors
+///
+/// `ENODEV` for a version that the driver does not know, which the log says.
+pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn HubHal> {
+    let known = ips.version(IpBlock::Mmhub).ok_or(ENODEV)?;
+    match (known.major, known.minor, known.rev) {
+        (9, 4, 2) => Ok(&HubV9_4_2),
+        _ => Err(version::refuse(dev, "MMHUB", known)),
+    }
+}
