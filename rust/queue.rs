@@ -10,21 +10,13 @@
 //! the hardware is waited for.
 
 pub(crate) mod compute;
-mod cp_doorbell;
-mod direct;
 pub(crate) mod doorbell;
-mod feed;
 pub(crate) mod hardware_queues;
 pub(crate) mod interrupts;
 mod pointers;
-mod pump;
 mod quota;
-mod ring_memory;
-mod rlc;
-mod scheduled;
-pub(crate) mod slots;
+pub(crate) mod sdma;
 mod spare;
-mod user;
 
 use crate::health::SuspectQueue;
 use crate::ip::Hardware;
@@ -46,8 +38,8 @@ use hw::sdma::ring::RingSize;
 use interrupts::InterruptDispatch;
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
-use slots::SdmaSlots;
-use user::UserSdmaQueue;
+use sdma::slots::SdmaSlots;
+use sdma::user::UserSdmaQueue;
 
 // How all queues of a process are quiesced; buffers need it too, so it lies below.
 pub(crate) use crate::mem::queue_group;

@@ -9,6 +9,7 @@
 mod change;
 mod descriptor;
 mod direct;
+pub(super) mod doorbell;
 mod hws;
 mod memory;
 mod queue;

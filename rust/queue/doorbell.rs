@@ -5,12 +5,12 @@
 //! each process has one of its own, once it has a queue whose doorbell the hardware itself gets: the BAR has room for 254, and
 //! processes that only have scheduled queues need none of it.
 
+use super::compute::doorbell::CpDoorbellSlots;
 use super::compute::MqdMemory;
-use super::cp_doorbell::CpDoorbellSlots;
 use super::quota::{ProcessQueueCounts, QueueQuota};
-use super::ring_memory::RingMemory;
-use super::rlc::SCHEDULED_SLICE;
-use super::scheduled::ScheduledQueue;
+use super::sdma::hw_queue::SCHEDULED_SLICE;
+use super::sdma::ring_memory::RingMemory;
+use super::sdma::scheduled::ScheduledQueue;
 use super::spare::SpareMemory;
 use crate::kern::params;
 use crate::kern::vma::{self, Mappable, SharedPage, VmaPage, VmaZapper};
@@ -30,7 +30,7 @@ use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, Wo
 
 /// The first slice that a process may have.
 const FIRST: u16 = SCHEDULED_SLICE + 1;
-/// The slice's page with the doorbells that the CP gets: always the BAR, see [`super::cp_doorbell`].
+/// The slice's page with the doorbells that the CP gets: always the BAR, see [`super::compute::doorbell`].
 const CP_PAGE: usize = 0;
 /// The slice's page with the doorbells of scheduled queues.
 pub(super) const SCHEDULED_PAGE: usize = 1;
@@ -148,7 +148,7 @@ impl Drop for LeasedSlice {
 }
 
 /// A process's slice: two pages. The first is the BAR, from the first queue on that needs it. The second is the BAR too for
-/// direct queues; for scheduled ones it is a page of memory, which [`super::pump`] takes away from the process while nothing is under way, so
+/// direct queues; for scheduled ones it is a page of memory, which [`super::sdma::pump`] takes away from the process while nothing is under way, so
 /// that the first store is seen.
 #[pin_data]
 pub(crate) struct DoorbellSlice {
@@ -207,7 +207,7 @@ impl WorkItem<REFILL> for DoorbellSlice {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        super::pump::refill(&this);
+        super::sdma::pump::refill(&this);
     }
 }
 
@@ -215,7 +215,7 @@ impl WorkItem<PASS> for DoorbellSlice {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        super::pump::pass(&this);
+        super::sdma::pump::pass(&this);
     }
 }
 
@@ -357,7 +357,7 @@ impl Mappable for DoorbellSlice {
             // Closed since `page` was asked: what `close` took away has just been put back.
             this.zap(index, 1);
         } else if index == SCHEDULED_PAGE && this.page.is_some() {
-            super::pump::touched(&this.into());
+            super::sdma::pump::touched(&this.into());
         }
     }
 }

@@ -2,7 +2,7 @@
 //! What interrupts mean for queues and kernel rings. Nothing here waits for memory: fences depend on it.
 
 use super::compute::ComputeScheduler;
-use super::slots::SdmaSlots;
+use super::sdma::slots::SdmaSlots;
 use super::QueueOwner;
 use crate::ip::ih::{FaultPolicy, InterruptSink};
 use crate::kern::ratelimit::dev_warn_ratelimited;

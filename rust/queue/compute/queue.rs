@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A compute queue as a scheduler sees it.
 
-use super::super::cp_doorbell::CpDoorbell;
 use super::super::queue_group::{GroupMember, QuiesceTimeout};
 use super::super::quota::CountedQueue;
 use super::super::{PreparedQueue, QueueOwner};
 use super::descriptor::ComputeDescriptor;
+use super::doorbell::CpDoorbell;
 use super::memory::QueueBuffers;
 use super::trap::TrapPage;
 use crate::kern::trace;

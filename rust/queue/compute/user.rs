@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A process's compute queue, from CREATE_QUEUE to DESTROY_QUEUE.
 
-use super::super::cp_doorbell::CpDoorbell;
 use super::super::doorbell::DoorbellSlice;
 use super::super::quota::{CountedQueue, QuotaKind};
 use super::super::{PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use super::change::QueueChange;
+use super::doorbell::CpDoorbell;
 use super::memory::RingBuffer;
 use super::queue::ComputeQueue;
 use super::trap::TrapPage;

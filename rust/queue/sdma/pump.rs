@@ -36,10 +36,10 @@
 //! all that waits for the process's `mmap_lock`. What it leaves is another pass's, after [`REFILL_DELAY`] at the latest, which begins with
 //! the queue that had nothing of this one.
 
-use super::doorbell::{DoorbellSlice, PASS, REFILL, SCHEDULED_PAGE};
 use super::feed::{FeedBudget, JOB_PACKETS};
 use super::scheduled::ScheduledQueue;
 use crate::kern::workqueue;
+use crate::queue::doorbell::{DoorbellSlice, PASS, REFILL, SCHEDULED_PAGE};
 use kernel::sync::atomic::{Acquire, Full, Relaxed, Release};
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
@@ -106,7 +106,7 @@ fn poll(slice: &DoorbellSlice, queues: &[Arc<ScheduledQueue>], packets: u32) -> 
 }
 
 /// One pass over the slice, in the work item. Sleeps.
-pub(super) fn pass(slice: &Arc<DoorbellSlice>) {
+pub(in crate::queue) fn pass(slice: &Arc<DoorbellSlice>) {
     let queues = slice.queues.lock();
     if slice.closed.load(Relaxed) {
         return;
@@ -182,13 +182,13 @@ fn watch(queues: &[Arc<ScheduledQueue>]) -> WatchedFence {
 }
 
 /// Has a pass run in [`REFILL_DELAY`], in a work item of its own: the end of a job may be handled meanwhile. Sleeps.
-pub(super) fn refill(slice: &Arc<DoorbellSlice>) {
+pub(in crate::queue) fn refill(slice: &Arc<DoorbellSlice>) {
     fsleep(REFILL_DELAY);
     slice.kick();
 }
 
 /// The page has just been mapped by a fault, whose store follows. In the fault: user memory may not be touched.
-pub(super) fn touched(slice: &Arc<DoorbellSlice>) {
+pub(in crate::queue) fn touched(slice: &Arc<DoorbellSlice>) {
     // A process writes its write pointer before the doorbell, so that what is announced can mostly be taken here, a
     // change of threads earlier.
     let mut taken = false;
@@ -221,7 +221,7 @@ impl DoorbellSlice {
     }
 
     /// Has a pass run at once. Any context.
-    pub(super) fn kick(self: &Arc<Self>) {
+    pub(in crate::queue) fn kick(self: &Arc<Self>) {
         self.kicked.store(true, Release);
         workqueue::run_in::<_, PASS>(workqueue::allocating(), self.clone(), 0);
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The memory of a scheduled queue's hardware ring, in the process's VM.
 
-use super::doorbell::DoorbellSlice;
 use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryRegion, SystemShare};
 use crate::mem::vm::{KernelMapping, Vm};
 use crate::mem::GpuMemory;
+use crate::queue::doorbell::DoorbellSlice;
 use core::ops::Deref;
 use hw::pte::PageAccess;
 use hw::sdma::ring::RingSize;
@@ -20,7 +20,7 @@ pub(super) const STATUS_RPTR: u64 = 64;
 const MOST_KEPT: u64 = 1 << 20;
 
 /// A ring and what the hardware tells of it.
-pub(super) struct RingMemory {
+pub(in crate::queue) struct RingMemory {
     pub(super) size: RingSize,
     // The GPU loses the memory before it is freed.
     pub(super) ring_map: KernelMapping,

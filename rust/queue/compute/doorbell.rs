@@ -7,7 +7,7 @@
 //! the process could as well have stored there on purpose. The slice itself is another process's only when no mapping of
 //! it is left.
 
-use super::doorbell::DoorbellSlice;
+use crate::queue::doorbell::DoorbellSlice;
 use hw::doorbell::{Doorbell, DoorbellSlot, PAGE_SLOTS};
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -16,7 +16,7 @@ use kernel::sync::Arc;
 const WORD: usize = u64::BITS as usize;
 
 /// Which of a slice's CP doorbells are taken.
-pub(super) struct CpDoorbellSlots {
+pub(in crate::queue) struct CpDoorbellSlots {
     taken: [u64; PAGE_SLOTS as usize / WORD],
     /// Where the search begins: after the one that was taken last.
     next: u16,
@@ -24,7 +24,7 @@ pub(super) struct CpDoorbellSlots {
 
 impl CpDoorbellSlots {
     /// None taken.
-    pub(super) const fn new() -> Self {
+    pub(in crate::queue) const fn new() -> Self {
         Self {
             taken: [0; PAGE_SLOTS as usize / WORD],
             next: 0,

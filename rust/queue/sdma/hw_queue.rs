@@ -2,15 +2,15 @@
 //! A user queue as an engine sees it: what is loaded into an RLC slot.
 
 use super::direct::DirectQueue;
-use super::doorbell::DoorbellSlice;
 use super::feed::RingFeed;
-use super::queue_group::{GroupMember, QuiesceTimeout};
-use super::quota::CountedQueue;
-use super::QueueOwner;
 use crate::ip::vmid::Vmid;
 use crate::ledger::LedgerHold;
 use crate::mem::vm::Vm;
+use crate::queue::doorbell::DoorbellSlice;
+use crate::queue::queue_group::{GroupMember, QuiesceTimeout};
+use crate::queue::quota::CountedQueue;
 use crate::queue::GpuQueues;
+use crate::queue::QueueOwner;
 use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
 use hw::mqd::sdma::{RlcQueueImage, SdmaMqd, SdmaMqdConfig};
 use kernel::prelude::*;
@@ -18,7 +18,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Arc;
 
 /// The slice of hardware doorbells that only the kernel rings: those of scheduled queues.
-pub(super) const SCHEDULED_SLICE: u16 = 1;
+pub(in crate::queue) const SCHEDULED_SLICE: u16 = 1;
 
 /// A user queue of SDMA. Whoever holds it keeps its memory mapped.
 pub(super) struct SdmaHwQueue {

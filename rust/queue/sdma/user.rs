@@ -2,19 +2,19 @@
 //! A process's SDMA queue, from CREATE_QUEUE to DESTROY_QUEUE.
 
 use super::direct::DirectQueue;
-use super::doorbell::DoorbellSlice;
 use super::feed::RingFeed;
-use super::pointers::QueuePointers;
-use super::queue_group::{QueueGroup, QuiesceTimeout};
-use super::quota::{CountedQueue, QuotaKind};
-use super::rlc::{PacketSource, SdmaHwQueue};
+use super::hw_queue::{PacketSource, SdmaHwQueue};
 use super::scheduled::ScheduledQueue;
-use super::{engines, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use crate::kern::errno::{not_supported, timer_expired};
 use crate::kern::fence::canceled;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
+use crate::queue::doorbell::DoorbellSlice;
+use crate::queue::pointers::QueuePointers;
+use crate::queue::queue_group::{QueueGroup, QuiesceTimeout};
+use crate::queue::quota::{CountedQueue, QuotaKind};
 use crate::queue::GpuQueues;
+use crate::queue::{engines, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use hw::doorbell::DoorbellSlot;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;

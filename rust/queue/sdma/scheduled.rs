@@ -2,7 +2,7 @@
 //! Scheduled queues: each with a `drm_gpu_scheduler` and an entity of its own, from its first job on.
 
 use super::feed::{FeedBatch, FeedBudget, RingFeed};
-use super::rlc::SdmaHwQueue;
+use super::hw_queue::SdmaHwQueue;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
 use crate::kern::sched::{DrmScheduler, SchedBackend, SchedEntity, SchedJob, SchedRunner};
 use crate::kern::trace;
@@ -14,10 +14,10 @@ use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, SetOnce};
 
 /// A queue, its scheduler, and its doorbell in the process's slice.
-pub(super) struct ScheduledQueue {
+pub(in crate::queue) struct ScheduledQueue {
     // The scheduler goes before the queue that it feeds.
     line: SetOnce<SubmitQueue>,
-    pub(super) slot: DoorbellSlot,
+    pub(in crate::queue) slot: DoorbellSlot,
     pub(super) rlc: Arc<SdmaHwQueue>,
 }
 

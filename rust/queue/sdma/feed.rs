@@ -2,15 +2,15 @@
 //! The hardware ring of a scheduled queue: kernel memory in the process's VM, into which jobs copy the process's
 //! packets.
 
-use super::doorbell::DoorbellSlice;
-use super::interrupts::END_OF_JOB;
-use super::pointers::QueuePointers;
-use super::queue_group::QueueGroup;
 use super::ring_memory::{RingLease, STATUS_FENCE, STATUS_RPTR};
 use crate::kern::fence::{Fence, HwFence};
 use crate::mem::stopwatch::Stopwatch;
 use crate::mem::vm::Vm;
 use crate::mem::GpuMemory;
+use crate::queue::doorbell::DoorbellSlice;
+use crate::queue::interrupts::END_OF_JOB;
+use crate::queue::pointers::QueuePointers;
+use crate::queue::queue_group::QueueGroup;
 use crate::ring::flight::{self, JobsInFlight};
 use hw::sdma::length::{self, PacketLength};
 use hw::sdma::packet;
