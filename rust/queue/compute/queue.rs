@@ -3,7 +3,6 @@
 
 use super::super::queue_group::{GroupMember, QuiesceTimeout};
 use super::super::quota::CountedQueue;
-use super::super::{PreparedQueue, QueueOwner};
 use super::descriptor::ComputeDescriptor;
 use super::doorbell::CpDoorbell;
 use super::memory::QueueBuffers;
@@ -11,6 +10,7 @@ use super::trap::TrapPage;
 use crate::kern::trace;
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::vm::Vm;
+use crate::queue::request::{PreparedQueue, QueueOwner};
 use crate::queue::GpuQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat};

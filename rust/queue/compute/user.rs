@@ -3,7 +3,6 @@
 
 use super::super::doorbell::DoorbellSlice;
 use super::super::quota::{CountedQueue, QuotaKind};
-use super::super::{PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use super::change::QueueChange;
 use super::doorbell::CpDoorbell;
 use super::memory::RingBuffer;
@@ -12,6 +11,7 @@ use super::trap::TrapPage;
 use crate::kern::errno::timer_expired;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
+use crate::queue::request::{PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use crate::queue::GpuQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::cu_mask;

@@ -9,7 +9,7 @@ use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::sched::SharedWorkQueue;
 use crate::queue::queue_group::QuiesceTimeout;
-use crate::queue::QueueOwner;
+use crate::queue::request::QueueOwner;
 use crate::ring::RingEngines;
 use core::fmt;
 use engine::{EngineSlots, QueueKey, SlotView};

@@ -13,8 +13,10 @@ use crate::queue::doorbell::DoorbellSlice;
 use crate::queue::pointers::QueuePointers;
 use crate::queue::queue_group::{QueueGroup, QuiesceTimeout};
 use crate::queue::quota::{CountedQueue, QuotaKind};
+use crate::queue::request::{
+    engines, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue,
+};
 use crate::queue::GpuQueues;
-use crate::queue::{engines, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use hw::doorbell::DoorbellSlot;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;

@@ -20,7 +20,7 @@ use crate::ip::Hardware;
 use crate::kern::{host, workqueue};
 use crate::mem::vm::VmidUse;
 use crate::queue::queue_group::QuiesceTimeout;
-use crate::queue::QueueOwner;
+use crate::queue::request::QueueOwner;
 use crate::ring;
 use entry::{EntryMemory, SlotEntry};
 use hw::doorbell::SDMA_QUEUES;
