@@ -190,7 +190,7 @@ impl Process {
         let create = PreparedQueue::new(&context.vm()?, create)?;
         let _creating = self.creating.lock();
         self.svm.expect_queue(self)?;
-        let (vm, slice) = (context.vm()?, context.slice()?);
+        let (vm, resources) = (context.vm()?, context.queue_resources()?);
         let id = self.queues.lock().reserve()?;
         let owner = QueueOwner {
             pid: self.pid,
@@ -202,7 +202,7 @@ impl Process {
             &context.gpu().queues,
             &vm,
             || context.trap(),
-            &slice,
+            &resources,
             owner,
             &create,
         );

@@ -6,7 +6,7 @@
 //! the doorbell is a page of memory, a pump takes the packets that it announces, and each batch is a job of a
 //! `drm_gpu_scheduler` of the queue's own.
 //!
-//! Locks, outermost first: `DoorbellSlice::queues`, `EngineSlots::state`, `RingFeed::state` or `VmidPool::state`; an engine's `state` is never held while
+//! Locks, outermost first: `Pump::queues`, `EngineSlots::state`, `RingFeed::state` or `VmidPool::state`; an engine's `state` is never held while
 //! the hardware is waited for.
 
 pub(crate) mod compute;
@@ -16,6 +16,7 @@ pub(crate) mod interrupts;
 mod pointers;
 mod quota;
 pub(crate) mod request;
+pub(crate) mod resources;
 pub(crate) mod sdma;
 mod spare;
 
@@ -26,12 +27,14 @@ use crate::mem::GpuMemory;
 use crate::ring::KernelRings;
 use crate::smi::SmiEvent;
 use compute::{ComputeScheduler, TrapPage, UserComputeQueue};
-use doorbell::{DoorbellSlice, SliceTable};
+use doorbell::SliceTable;
 use hardware_queues::HardwareQueues;
 use interrupts::InterruptDispatch;
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
+use quota::QueueQuota;
 use request::{PreparedQueue, QueueOwner, UserQueue};
+use resources::QueueResources;
 use sdma::slots::SdmaSlots;
 use sdma::user::UserSdmaQueue;
 
@@ -47,9 +50,10 @@ pub(crate) struct GpuQueues {
     pub(crate) slots: Arc<SdmaSlots>,
     /// Which compute queues are on the hardware.
     pub(crate) compute: Arc<dyn ComputeScheduler>,
-    /// Who has which doorbells.
-    #[pin]
-    pub(crate) slices: SliceTable,
+    /// The leased slices of doorbells.
+    pub(crate) slices: Arc<SliceTable>,
+    /// The number of queues.
+    quota: Arc<QueueQuota>,
     /// The driver's own rings.
     pub(crate) rings: Arc<KernelRings>,
     /// The memory.
@@ -72,7 +76,8 @@ impl GpuQueues {
                     &rings.hw.health,
                     &rings.hw.dev,
                 )?,
-                slices <- SliceTable::new(),
+                slices: SliceTable::new()?,
+                quota: QueueQuota::new()?,
                 rings: rings.clone(),
                 memory: rings.memory.clone(),
                 hw: rings.hw.clone(),
@@ -87,6 +92,15 @@ impl GpuQueues {
         self.compute.start(&self.memory)?;
         self.hw.vmids.watch(Some(turns));
         Ok(())
+    }
+
+    /// Returns the resources that process `pid`, with PASID `pasid`, needs for queues.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn open(&self, pid: i32, pasid: u16) -> Result<Arc<QueueResources>> {
+        QueueResources::new(&self.hw, &self.slices, &self.quota, pid, pasid)
     }
 
     /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as `cause` says: the process
@@ -108,13 +122,13 @@ pub(crate) fn create(
     gpu: &Arc<GpuQueues>,
     vm: &Arc<Vm>,
     trap: impl FnOnce() -> Result<Arc<TrapPage>>,
-    slice: &Arc<DoorbellSlice>,
+    resources: &Arc<QueueResources>,
     owner: QueueOwner,
     create: &PreparedQueue,
 ) -> Result<Arc<dyn UserQueue>> {
     if create.kind.is_sdma() {
-        return Ok(UserSdmaQueue::create(gpu, vm, slice, owner, create)?);
+        return Ok(UserSdmaQueue::create(gpu, vm, resources, owner, create)?);
     }
-    let queue = UserComputeQueue::create(gpu, vm, &trap()?, slice, owner, create)?;
+    let queue = UserComputeQueue::create(gpu, vm, &trap()?, resources, owner, create)?;
     Ok(queue)
 }

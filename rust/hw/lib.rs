@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 pub mod bits;
+pub mod cp_doorbells;
 pub mod doorbell;
 pub mod firmware;
 pub mod ih;

@@ -19,7 +19,7 @@ use crate::mem::account::MemoryClient;
 use crate::mem::bo;
 use crate::mem::vm::Vm;
 use crate::queue::compute::TrapPage;
-use crate::queue::doorbell::{DoorbellSlice, SliceTable};
+use crate::queue::resources::QueueResources;
 use crate::render::file::RenderFile;
 
 /// A process's part of a GPU.
@@ -38,7 +38,7 @@ pub(crate) struct GpuContext {
     client: SetOnce<Arc<MemoryClient>>,
     /// Inside the mmap lock: mmap needs it.
     #[pin]
-    doorbells: Mutex<LazyState<Arc<DoorbellSlice>>>,
+    resources: Mutex<LazyState<Arc<QueueResources>>>,
     /// The trap handler of its shaders. Held while it is made and changed; outside `Vm::state`.
     #[pin]
     trap: Mutex<LazyState<Arc<TrapPage>>>,
@@ -99,7 +99,7 @@ impl GpuContext {
                     kernel::static_lock_class!()
                 ),
                 client: SetOnce::new(),
-                doorbells <- kernel::new_mutex!(LazyState::Not, "Context::doorbells"),
+                resources <- kernel::new_mutex!(LazyState::Not, "Context::doorbells"),
                 trap <- kernel::new_mutex!(LazyState::Not, "Context::trap"),
                 registers,
             }),
@@ -189,10 +189,14 @@ impl GpuContext {
         self.with_memory(|memory| memory.vm().cloned())
     }
 
-    /// The process's doorbells, made with the first call. ENODEV at the end, ENOMEM.
-    pub(crate) fn slice(&self) -> Result<Arc<DoorbellSlice>> {
-        let open = || SliceTable::open(&self.gpu.queues, self.pid, self.pasid);
-        self.doorbells.lock().get(open)
+    /// Returns the process's doorbells and other resources of its queues, made by the first call.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` at the end; `ENOMEM`.
+    pub(crate) fn queue_resources(&self) -> Result<Arc<QueueResources>> {
+        let open = || self.gpu.queues.open(self.pid, self.pasid);
+        self.resources.lock().get(open)
     }
 
     /// The trap handler of the process's shaders, made with the first call. ENODEV before ACQUIRE_VM and at the end, ENOMEM.
@@ -253,9 +257,9 @@ impl GpuContext {
         let trap = self.trap.lock().end();
         drop(trap);
         self.memory.lock().release();
-        let doorbells = self.doorbells.lock().end();
-        if let Some(slice) = doorbells {
-            slice.close();
+        let resources = self.resources.lock().end();
+        if let Some(resources) = resources {
+            resources.close();
         }
         self.registers.close();
     }

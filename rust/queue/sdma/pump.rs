@@ -36,14 +36,21 @@
 //! all that waits for the process's `mmap_lock`. What it leaves is another pass's, after [`REFILL_DELAY`] at the latest, which begins with
 //! the queue that had nothing of this one.
 
-use super::feed::{FeedBudget, JOB_PACKETS};
-use super::scheduled::ScheduledQueue;
+use super::feed::{FeedBudget, RingFeed, JOB_PACKETS};
 use crate::kern::workqueue;
-use crate::queue::doorbell::{DoorbellSlice, PASS, REFILL, SCHEDULED_PAGE};
-use kernel::sync::atomic::{Acquire, Full, Relaxed, Release};
-use kernel::sync::Arc;
+use crate::queue::doorbell::DoorbellSlice;
+use hw::doorbell::DoorbellSlot;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
+use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::delay::fsleep;
 use kernel::time::{msecs_to_jiffies, Delta, Jiffies};
+use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
+
+/// The work item of a pass.
+const PASS: u64 = 0;
+/// The work item that has a pass run while a job is under way.
+const REFILL: u64 = 1;
 
 /// How long the page may stay mapped without anybody looking, jiffies.
 const GRACE: Jiffies = 1;
@@ -60,7 +67,73 @@ const REFILL_DELAY: Delta = Delta::from_micros(400);
 const PASS_PACKETS: u32 = 4 * JOB_PACKETS;
 const FAULT_PACKETS: u32 = JOB_PACKETS;
 
-/// What a look at all queues of a slice found.
+/// A queue as the pump sees it.
+pub(super) trait PumpedQueue: Send + Sync {
+    /// Returns its doorbell in the process's slice.
+    fn doorbell(&self) -> DoorbellSlot;
+
+    /// Returns its rings.
+    fn feed(&self) -> &RingFeed;
+
+    /// Makes a job of the new packets in the process's ring, as far as `budget` goes; `doorbell` is the
+    /// value of its doorbell. Returns whether there were any. Called with the pump's queues locked.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: nothing was taken.
+    fn make_job(&self, doorbell: u64, budget: &mut FeedBudget) -> Result<bool>;
+}
+
+/// The pump of a process's scheduled queues on a GPU.
+#[pin_data]
+pub(in crate::queue) struct Pump {
+    doorbells: Arc<DoorbellSlice>,
+    #[pin]
+    queues: Mutex<KVec<Arc<dyn PumpedQueue>>>,
+    /// The scheduled page may be mapped, so that stores to it go unseen.
+    writable: Atomic<bool>,
+    /// The scheduled page was touched since the last pass.
+    faulted: Atomic<bool>,
+    /// The pass was asked for, rather than due.
+    kicked: Atomic<bool>,
+    /// A job could not be made, for which the next pass is due.
+    unmet: Atomic<bool>,
+    /// The queue that the next look begins with. Under `queues`.
+    first: Atomic<usize>,
+    /// Number of passes of the watchdog in a row that found no job ended, as far as it counts. Under
+    /// `queues`.
+    fruitless: Atomic<u32>,
+    #[pin]
+    pass: DelayedWork<Self, PASS>,
+    #[pin]
+    refill: DelayedWork<Self, REFILL>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self, PASS> for Pump { self.pass }
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self, REFILL> for Pump { self.refill }
+}
+
+impl WorkItem<PASS> for Pump {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        pass(&this);
+    }
+}
+
+impl WorkItem<REFILL> for Pump {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        refill(&this);
+    }
+}
+
+/// Findings of a look at all queues.
 #[derive(Clone, Copy, Default)]
 struct PumpResult {
     /// Jobs were made, or have ended.
@@ -78,87 +151,87 @@ struct PumpResult {
 }
 
 /// Looks at every queue once, and takes of them so many packets at most.
-fn poll(slice: &DoorbellSlice, queues: &[Arc<ScheduledQueue>], packets: u32) -> PumpResult {
+fn poll(pump: &Pump, queues: &[Arc<dyn PumpedQueue>], packets: u32) -> PumpResult {
     let mut found = PumpResult::default();
     let mut budget = FeedBudget::new(packets);
     let mut left_out = None;
-    let first = slice.first.load(Relaxed);
+    let first = pump.first.load(Relaxed);
     let numbered = || queues.iter().enumerate();
-    for (number, queue) in numbered().skip(first).chain(numbered().take(first)) {
-        found.progress |= queue.check();
-        let doorbell = slice.value(queue.slot);
+    for (number, queue) in Iterator::chain(numbered().skip(first), numbered().take(first)) {
+        found.progress |= queue.feed().check();
+        let doorbell = pump.doorbells.value(queue.doorbell());
         if budget.is_spent() {
             left_out = left_out.or(Some(number));
         }
         match queue.make_job(doorbell, &mut budget) {
             Ok(taken) => {
                 found.progress |= taken;
-                found.single |= taken && queue.jobs() == 1;
+                found.single |= taken && queue.feed().jobs() == 1;
             }
             Err(_) => found.retry = true,
         }
-        found.busy |= queue.is_busy();
-        found.behind |= queue.is_ahead_of(doorbell);
+        found.busy |= queue.feed().is_busy();
+        found.behind |= queue.feed().progress().1 > doorbell;
     }
     found.more = budget.has_left_more();
-    slice.first.store(left_out.unwrap_or(first), Relaxed);
+    pump.first.store(left_out.unwrap_or(first), Relaxed);
     found
 }
 
-/// One pass over the slice, in the work item. Sleeps.
-pub(in crate::queue) fn pass(slice: &Arc<DoorbellSlice>) {
-    let queues = slice.queues.lock();
-    if slice.closed.load(Relaxed) {
+/// One pass over the pump, in the work item. Sleeps.
+fn pass(pump: &Arc<Pump>) {
+    let queues = pump.queues.lock();
+    if pump.doorbells.is_closed() {
         return;
     }
-    let faulted = slice.faulted.xchg(false, Full);
-    let kicked = slice.kicked.xchg(false, Full);
-    let unmet = slice.unmet.xchg(false, Full);
-    if !(faulted || kicked || unmet || slice.writable.load(Acquire)) {
+    let faulted = pump.faulted.xchg(false, Full);
+    let kicked = pump.kicked.xchg(false, Full);
+    let unmet = pump.unmet.xchg(false, Full);
+    if !(faulted || kicked || unmet || pump.writable.load(Acquire)) {
         match watch(&queues) {
             WatchedFence::Ended => {}
             WatchedFence::Busy => {
-                let before = slice.fruitless.load(Relaxed);
-                return slice.watch((before + 1).min(DOUBLINGS));
+                let before = pump.fruitless.load(Relaxed);
+                return pump.watch((before + 1).min(DOUBLINGS));
             }
             WatchedFence::Idle => return,
         }
     }
-    let mut found = poll(slice, &queues, PASS_PACKETS);
+    let mut found = poll(pump, &queues, PASS_PACKETS);
     for _ in 0..PATIENCE {
         let awaited = found.behind || (faulted && !found.progress);
         if found.busy || !awaited {
             break;
         }
         fsleep(MOMENT);
-        let again = poll(slice, &queues, PASS_PACKETS);
+        let again = poll(pump, &queues, PASS_PACKETS);
         found = PumpResult {
             progress: found.progress || again.progress,
             ..again
         };
     }
     let stalled = !found.progress && !kicked;
-    if slice.writable.load(Acquire) && (!found.busy || stalled) {
-        slice.writable.store(false, Relaxed);
-        slice.zap(SCHEDULED_PAGE, 1);
-        found = poll(slice, &queues, PASS_PACKETS);
+    if pump.writable.load(Acquire) && (!found.busy || stalled) {
+        pump.writable.store(false, Relaxed);
+        pump.doorbells.zap_scheduled();
+        found = poll(pump, &queues, PASS_PACKETS);
     }
     // Not a delayed pass: a jiffy is longer than many a job.
     if found.single || found.more {
-        let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(slice.clone(), 0);
+        let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(pump.clone(), 0);
     }
     if found.retry {
-        slice.unmet.store(true, Relaxed);
+        pump.unmet.store(true, Relaxed);
     }
-    if found.retry || slice.writable.load(Acquire) {
+    if found.retry || pump.writable.load(Acquire) {
         // Does nothing if a pass is queued already, which is sooner.
-        let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(slice.clone(), GRACE);
+        let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(pump.clone(), GRACE);
     } else if found.busy {
-        slice.watch(0);
+        pump.watch(0);
     }
 }
 
-/// What the fences of a slice's queues tell.
+/// What the fences of a pump's queues tell.
 enum WatchedFence {
     /// Jobs have ended.
     Ended,
@@ -169,11 +242,11 @@ enum WatchedFence {
 }
 
 /// Looks at the jobs that are under way, and at nothing else.
-fn watch(queues: &[Arc<ScheduledQueue>]) -> WatchedFence {
+fn watch(queues: &[Arc<dyn PumpedQueue>]) -> WatchedFence {
     let mut watched = WatchedFence::Idle;
-    for queue in queues.iter().filter(|queue| queue.is_busy()) {
+    for queue in queues.iter().filter(|queue| queue.feed().is_busy()) {
         watched = match watched {
-            _ if queue.check() => WatchedFence::Ended,
+            _ if queue.feed().check() => WatchedFence::Ended,
             WatchedFence::Idle => WatchedFence::Busy,
             before => before,
         };
@@ -182,36 +255,105 @@ fn watch(queues: &[Arc<ScheduledQueue>]) -> WatchedFence {
 }
 
 /// Has a pass run in [`REFILL_DELAY`], in a work item of its own: the end of a job may be handled meanwhile. Sleeps.
-pub(in crate::queue) fn refill(slice: &Arc<DoorbellSlice>) {
+fn refill(pump: &Arc<Pump>) {
     fsleep(REFILL_DELAY);
-    slice.kick();
+    pump.kick();
 }
 
-/// The page has just been mapped by a fault, whose store follows. In the fault: user memory may not be touched.
-pub(in crate::queue) fn touched(slice: &Arc<DoorbellSlice>) {
-    // A process writes its write pointer before the doorbell, so that what is announced can mostly be taken here, a
-    // change of threads earlier.
-    let mut taken = false;
-    if let Some(queues) = slice.queues.try_lock() {
-        if !slice.closed.load(Relaxed) {
-            let found = poll(slice, &queues, FAULT_PACKETS);
-            taken = found.progress;
-            if found.more {
-                let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(slice.clone(), 0);
+impl Pump {
+    /// Returns the pump of a process's doorbells. It has no queues yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(in crate::queue) fn new(doorbells: &Arc<DoorbellSlice>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                doorbells: doorbells.clone(),
+                queues <- new_mutex!(KVec::new(), "Pump::queues"),
+                writable: Atomic::new(false),
+                faulted: Atomic::new(false),
+                kicked: Atomic::new(false),
+                unmet: Atomic::new(false),
+                first: Atomic::new(0),
+                fruitless: Atomic::new(0),
+                pass <- new_delayed_work!("Pump::pass"),
+                refill <- new_delayed_work!("Pump::refill"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Adds a queue, which `make` makes for the doorbell that it is given.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if all doorbells are used; `ENOMEM`; `ENODEV` if the doorbells are closed; errors of
+    /// `make`.
+    pub(super) fn add(
+        &self,
+        make: impl FnOnce(DoorbellSlot) -> Result<Arc<dyn PumpedQueue>>,
+    ) -> Result<Arc<dyn PumpedQueue>> {
+        let mut queues = self.queues.lock();
+        if self.doorbells.is_closed() {
+            return Err(ENODEV);
+        }
+        let taken = |slot| queues.iter().any(|queue| queue.doorbell() == slot);
+        let slot = (0..)
+            .map_while(DoorbellSlot::scheduled)
+            .find(|&slot| !taken(slot))
+            .ok_or(ENOSPC)?;
+        self.doorbells.clear(slot)?;
+        queues.reserve(1, GFP_KERNEL)?;
+        let queue = make(slot)?;
+        queues.push(queue.clone(), GFP_KERNEL)?;
+        Ok(queue)
+    }
+
+    /// Removes a queue, which the pump does not touch any more from the return on.
+    pub(super) fn remove(&self, queue: &Arc<dyn PumpedQueue>) {
+        let mut queues = self.queues.lock();
+        // No two of them have the same doorbell.
+        queues.retain(|other| other.doorbell() != queue.doorbell());
+    }
+
+    /// Closes the doorbells: no pass does anything from now on. [`Pump::cancel`] must follow.
+    pub(in crate::queue) fn close(&self) {
+        let _queues = self.queues.lock();
+        self.doorbells.close();
+    }
+
+    /// Cancels the work items of a closed pump, and waits for their ends. May sleep.
+    pub(in crate::queue) fn cancel(self: &Arc<Self>) {
+        // The first queues the second.
+        workqueue::cancel::<_, REFILL>(self);
+        workqueue::cancel::<_, PASS>(self);
+    }
+
+    /// The page has just been mapped by a fault, whose store follows. In the fault: user memory may not be touched.
+    pub(in crate::queue) fn touched(self: &Arc<Self>) {
+        // A process writes its write pointer before the doorbell, so that what is announced can mostly be taken here, a
+        // change of threads earlier.
+        let mut taken = false;
+        if let Some(queues) = self.queues.try_lock() {
+            if !self.doorbells.is_closed() {
+                let found = poll(self, &queues, FAULT_PACKETS);
+                taken = found.progress;
+                if found.more {
+                    let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(self.clone(), 0);
+                }
             }
         }
+        self.faulted.store(!taken, Relaxed);
+        self.writable.store(true, Release);
+        if taken {
+            // There is no hurry: a pass now would only keep the store from being made.
+            self.within(GRACE);
+        } else {
+            self.kick();
+        }
     }
-    slice.faulted.store(!taken, Relaxed);
-    slice.writable.store(true, Release);
-    if taken {
-        // There is no hurry: a pass now would only keep the store from being made.
-        slice.within(GRACE);
-    } else {
-        slice.kick();
-    }
-}
 
-impl DoorbellSlice {
     /// Has a pass look at the jobs that are under way, before long, after so many `fruitless` ones. Does nothing if one is queued
     /// already, which is sooner.
     fn watch(self: &Arc<Self>, fruitless: u32) {
