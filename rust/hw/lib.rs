@@ -22,6 +22,7 @@ pub mod pin_state;
 pub mod pm4;
 pub mod psp;
 pub mod pte;
+pub mod pump;
 pub mod queue;
 pub mod sdma;
 pub mod share;

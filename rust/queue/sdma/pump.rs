@@ -1,47 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The pump: sees the doorbells of a process's scheduled queues and makes jobs of what they announce.
+//! The pump: sees the doorbells of a process's scheduled queues and makes jobs of the packets that they
+//! announce.
 //!
-//! Why no doorbell is lost. A store to the scheduled page either faults or goes unseen. It goes unseen only while the
-//! page is mapped, and for the page as a whole this holds at all times:
+//! [`hw::pump`] decides when the pump looks, when it takes the page of doorbells away from the process,
+//! and when the next pass is due. It also proves that no doorbell is lost. This file carries its actions
+//! out.
 //!
-//!   mapped, or about to be  =>  `writable` is set, and a pass is queued, running, or due by a timer.       (1)
-//!
-//! - *The page becomes mapped* by a fault alone, and `touched` is called after the insertion: it sets `writable`, then
-//!   has a pass queued, at once or by the timer. A pass that was running before does not count: queueing a running item
-//!   makes it run again.
-//! - *A pass ends* in one of two ways. It leaves the page mapped, and then has itself queued in [`GRACE`], so (1) holds.
-//!   Or it arms the page: it clears `writable`, takes the page away (`zap`), and reads all doorbells once more. A store
-//!   before the end of `zap` went to the page and is seen by that last reading, since `zap` returns only after no CPU
-//!   can use its old translation. A store after it faults. A fault that came in between has set `writable` after its
-//!   insertion and queued a pass of its own; whether this `zap` met the page or not, (1) holds.
-//! - *The fault itself comes before the store* that caused it: a pass may find nothing because the store is still to
-//!   come. If the pass leaves the page mapped, a later pass sees it by (1). If it arms the page, the store faults again. To
-//!   let the store happen rather than fault again and again, a pass waits a moment for it before it arms the page: when
-//!   it follows a fault and found nothing, or when a doorbell is behind what the process's write pointer already told.
-//!
-//! So each store is read by a pass that begins its last reading after the store. What it reads is taken unless the
-//! queue already has all the jobs that it may have, or memory is short: in the first case the end of a job, which also
-//! queues a pass, makes room; in the second a pass is due by the timer.
-//!
-//! The end of a job may go unnoticed too, when its interrupt is lost: while jobs are under way a pass is due at the
-//! latest in [`WATCHDOG_MS`], and looks at the fences. While the page is not mapped it looks at nothing else: thousands of
-//! queues may be there beside few that have jobs. As long as it finds none ended, it lets twice as much time pass before the
-//! next one: hundreds of processes may have jobs that wait for ever, and passes go before what programs do.
-//!
-//! While jobs are under way the page stays mapped, since their ends make the pump look anyway; only when [`GRACE`] goes
-//! by without any progress it is armed beside them, lest a queue that waits in POLL_REGMEM hides the doorbells of the
-//! others.
-//!
-//! A look takes no more packets than a [`FeedBudget`] says, as others wait for its end: calls for the process's queues, and in a fault
-//! all that waits for the process's `mmap_lock`. What it leaves is another pass's, after [`REFILL_DELAY`] at the latest, which begins with
-//! the queue that had nothing of this one.
+//! A look takes no more packets than a [`FeedBudget`] says, as other threads wait for its end: calls for
+//! the process's queues, and in a fault every thread that waits for the process's `mmap_lock`. Another
+//! pass takes the rest, after [`REFILL_DELAY`] at the latest. It begins with the first queue that this
+//! look left out.
 
 use super::feed::{FeedBudget, RingFeed, JOB_PACKETS};
 use crate::kern::workqueue;
 use crate::queue::doorbell::DoorbellSlice;
 use hw::doorbell::DoorbellSlot;
+use hw::pump::{
+    PassAction, PassFlags, PumpEvent, PumpFindings, PumpFlag, PumpSignal, PumpState, SignalAction,
+    WatchedFence,
+};
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
+use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::delay::fsleep;
 use kernel::time::{msecs_to_jiffies, Delta, Jiffies};
@@ -52,18 +31,13 @@ const PASS: u64 = 0;
 /// The work item that has a pass run while a job is under way.
 const REFILL: u64 = 1;
 
-/// How long the page may stay mapped without anybody looking, jiffies.
+/// Longest time that the page may stay mapped without a look, jiffies.
 const GRACE: Jiffies = 1;
-/// How long the end of a job may go unnoticed at first, milliseconds, and how often that doubles: later it is no longer than the job has
-/// taken by then.
-const WATCHDOG_MS: u32 = 100;
-const DOUBLINGS: u32 = 4;
-/// How long a pass waits for a store that is still to come: this often, this long.
-const PATIENCE: u32 = 8;
+/// Time that a pass waits at once for a store that is still to come.
 const MOMENT: Delta = Delta::from_micros(25);
-/// How long a job of a stream is alone before the pump looks for packets for the next one.
+/// Time that a job of a stream is alone before the pump looks for packets for the next one.
 const REFILL_DELAY: Delta = Delta::from_micros(400);
-/// The most packets that a pass looks at at a time, and the most in the fault.
+/// Most packets that a look of a pass takes, and most that one in a fault takes.
 const PASS_PACKETS: u32 = 4 * JOB_PACKETS;
 const FAULT_PACKETS: u32 = JOB_PACKETS;
 
@@ -84,25 +58,26 @@ pub(super) trait PumpedQueue: Send + Sync {
     fn make_job(&self, doorbell: u64, budget: &mut FeedBudget) -> Result<bool>;
 }
 
+/// The queues of a pump, and its state.
+struct PumpQueues {
+    list: KVec<Arc<dyn PumpedQueue>>,
+    /// The queue that the next look begins with.
+    first: usize,
+    state: PumpState,
+}
+
 /// The pump of a process's scheduled queues on a GPU.
 #[pin_data]
 pub(in crate::queue) struct Pump {
     doorbells: Arc<DoorbellSlice>,
     #[pin]
-    queues: Mutex<KVec<Arc<dyn PumpedQueue>>>,
-    /// The scheduled page may be mapped, so that stores to it go unseen.
-    writable: Atomic<bool>,
-    /// The scheduled page was touched since the last pass.
+    queues: Mutex<PumpQueues>,
+    /// [`PumpFlag::Open`].
+    open: Atomic<bool>,
+    /// [`PumpFlag::Faulted`].
     faulted: Atomic<bool>,
-    /// The pass was asked for, rather than due.
+    /// [`PumpFlag::Kicked`].
     kicked: Atomic<bool>,
-    /// A job could not be made, for which the next pass is due.
-    unmet: Atomic<bool>,
-    /// The queue that the next look begins with. Under `queues`.
-    first: Atomic<usize>,
-    /// Number of passes of the watchdog in a row that found no job ended, as far as it counts. Under
-    /// `queues`.
-    fruitless: Atomic<u32>,
     #[pin]
     pass: DelayedWork<Self, PASS>,
     #[pin]
@@ -121,7 +96,7 @@ impl WorkItem<PASS> for Pump {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        pass(&this);
+        this.pass();
     }
 }
 
@@ -129,135 +104,53 @@ impl WorkItem<REFILL> for Pump {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        refill(&this);
+        // In a work item of its own: the end of a job may be handled meanwhile.
+        fsleep(REFILL_DELAY);
+        this.kick();
     }
 }
 
-/// Findings of a look at all queues.
-#[derive(Clone, Copy, Default)]
-struct PumpResult {
-    /// Jobs were made, or have ended.
-    progress: bool,
-    /// Jobs are under way.
-    busy: bool,
-    /// A job could not be made.
-    retry: bool,
-    /// A job was made that is its queue's only one: unless another follows, the engine runs dry at its end.
-    single: bool,
-    /// There is more to take than one look may.
-    more: bool,
-    /// A doorbell is behind what was taken: its store is still to come.
-    behind: bool,
-}
-
-/// Looks at every queue once, and takes of them so many packets at most.
-fn poll(pump: &Pump, queues: &[Arc<dyn PumpedQueue>], packets: u32) -> PumpResult {
-    let mut found = PumpResult::default();
-    let mut budget = FeedBudget::new(packets);
-    let mut left_out = None;
-    let first = pump.first.load(Relaxed);
-    let numbered = || queues.iter().enumerate();
-    for (number, queue) in Iterator::chain(numbered().skip(first), numbered().take(first)) {
-        found.progress |= queue.feed().check();
-        let doorbell = pump.doorbells.value(queue.doorbell());
-        if budget.is_spent() {
-            left_out = left_out.or(Some(number));
-        }
-        match queue.make_job(doorbell, &mut budget) {
-            Ok(taken) => {
-                found.progress |= taken;
-                found.single |= taken && queue.feed().jobs() == 1;
+impl PumpQueues {
+    /// Looks at every queue once, and takes at most `packets` packets. `doorbells` are the process's.
+    fn look(&mut self, doorbells: &DoorbellSlice, packets: u32) -> PumpFindings {
+        let mut found = PumpFindings::default();
+        let mut budget = FeedBudget::new(packets);
+        let mut left_out = None;
+        let numbered = || self.list.iter().enumerate();
+        let from_first = numbered().skip(self.first);
+        for (number, queue) in Iterator::chain(from_first, numbered().take(self.first)) {
+            found.progress |= queue.feed().check();
+            let doorbell = doorbells.value(queue.doorbell());
+            if budget.is_spent() {
+                left_out = left_out.or(Some(number));
             }
-            Err(_) => found.retry = true,
-        }
-        found.busy |= queue.feed().is_busy();
-        found.behind |= queue.feed().progress().1 > doorbell;
-    }
-    found.more = budget.has_left_more();
-    pump.first.store(left_out.unwrap_or(first), Relaxed);
-    found
-}
-
-/// One pass over the pump, in the work item. Sleeps.
-fn pass(pump: &Arc<Pump>) {
-    let queues = pump.queues.lock();
-    if pump.doorbells.is_closed() {
-        return;
-    }
-    let faulted = pump.faulted.xchg(false, Full);
-    let kicked = pump.kicked.xchg(false, Full);
-    let unmet = pump.unmet.xchg(false, Full);
-    if !(faulted || kicked || unmet || pump.writable.load(Acquire)) {
-        match watch(&queues) {
-            WatchedFence::Ended => {}
-            WatchedFence::Busy => {
-                let before = pump.fruitless.load(Relaxed);
-                return pump.watch((before + 1).min(DOUBLINGS));
+            match queue.make_job(doorbell, &mut budget) {
+                Ok(taken) => {
+                    found.progress |= taken;
+                    found.single |= taken && queue.feed().jobs() == 1;
+                }
+                Err(_) => found.retry = true,
             }
-            WatchedFence::Idle => return,
+            found.busy |= queue.feed().is_busy();
+            found.behind |= queue.feed().progress().1 > doorbell;
         }
+        found.more = budget.has_left_more();
+        self.first = left_out.unwrap_or(self.first);
+        found
     }
-    let mut found = poll(pump, &queues, PASS_PACKETS);
-    for _ in 0..PATIENCE {
-        let awaited = found.behind || (faulted && !found.progress);
-        if found.busy || !awaited {
-            break;
+
+    /// Looks at the jobs that are under way, and at nothing else.
+    fn watch(&self) -> WatchedFence {
+        let mut watched = WatchedFence::Idle;
+        for queue in self.list.iter().filter(|queue| queue.feed().is_busy()) {
+            watched = match watched {
+                _ if queue.feed().check() => WatchedFence::Ended,
+                WatchedFence::Idle => WatchedFence::Busy,
+                before => before,
+            };
         }
-        fsleep(MOMENT);
-        let again = poll(pump, &queues, PASS_PACKETS);
-        found = PumpResult {
-            progress: found.progress || again.progress,
-            ..again
-        };
+        watched
     }
-    let stalled = !found.progress && !kicked;
-    if pump.writable.load(Acquire) && (!found.busy || stalled) {
-        pump.writable.store(false, Relaxed);
-        pump.doorbells.zap_scheduled();
-        found = poll(pump, &queues, PASS_PACKETS);
-    }
-    // Not a delayed pass: a jiffy is longer than many a job.
-    if found.single || found.more {
-        let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(pump.clone(), 0);
-    }
-    if found.retry {
-        pump.unmet.store(true, Relaxed);
-    }
-    if found.retry || pump.writable.load(Acquire) {
-        // Does nothing if a pass is queued already, which is sooner.
-        let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(pump.clone(), GRACE);
-    } else if found.busy {
-        pump.watch(0);
-    }
-}
-
-/// What the fences of a pump's queues tell.
-enum WatchedFence {
-    /// Jobs have ended.
-    Ended,
-    /// None has, and some are under way.
-    Busy,
-    /// None is under way.
-    Idle,
-}
-
-/// Looks at the jobs that are under way, and at nothing else.
-fn watch(queues: &[Arc<dyn PumpedQueue>]) -> WatchedFence {
-    let mut watched = WatchedFence::Idle;
-    for queue in queues.iter().filter(|queue| queue.feed().is_busy()) {
-        watched = match watched {
-            _ if queue.feed().check() => WatchedFence::Ended,
-            WatchedFence::Idle => WatchedFence::Busy,
-            before => before,
-        };
-    }
-    watched
-}
-
-/// Has a pass run in [`REFILL_DELAY`], in a work item of its own: the end of a job may be handled meanwhile. Sleeps.
-fn refill(pump: &Arc<Pump>) {
-    fsleep(REFILL_DELAY);
-    pump.kick();
 }
 
 impl Pump {
@@ -267,16 +160,18 @@ impl Pump {
     ///
     /// `ENOMEM`.
     pub(in crate::queue) fn new(doorbells: &Arc<DoorbellSlice>) -> Result<Arc<Self>> {
+        let queues = PumpQueues {
+            list: KVec::new(),
+            first: 0,
+            state: PumpState::new(),
+        };
         Arc::pin_init(
             pin_init!(Self {
                 doorbells: doorbells.clone(),
-                queues <- new_mutex!(KVec::new(), "Pump::queues"),
-                writable: Atomic::new(false),
+                queues <- new_mutex!(queues, "Pump::queues"),
+                open: Atomic::new(false),
                 faulted: Atomic::new(false),
                 kicked: Atomic::new(false),
-                unmet: Atomic::new(false),
-                first: Atomic::new(0),
-                fruitless: Atomic::new(0),
                 pass <- new_delayed_work!("Pump::pass"),
                 refill <- new_delayed_work!("Pump::refill"),
             }),
@@ -298,15 +193,15 @@ impl Pump {
         if self.doorbells.is_closed() {
             return Err(ENODEV);
         }
-        let taken = |slot| queues.iter().any(|queue| queue.doorbell() == slot);
+        let taken = |slot| queues.list.iter().any(|queue| queue.doorbell() == slot);
         let slot = (0..)
             .map_while(DoorbellSlot::scheduled)
             .find(|&slot| !taken(slot))
             .ok_or(ENOSPC)?;
         self.doorbells.clear(slot)?;
-        queues.reserve(1, GFP_KERNEL)?;
+        queues.list.reserve(1, GFP_KERNEL)?;
         let queue = make(slot)?;
-        queues.push(queue.clone(), GFP_KERNEL)?;
+        queues.list.push(queue.clone(), GFP_KERNEL)?;
         Ok(queue)
     }
 
@@ -314,7 +209,8 @@ impl Pump {
     pub(super) fn remove(&self, queue: &Arc<dyn PumpedQueue>) {
         let mut queues = self.queues.lock();
         // No two of them have the same doorbell.
-        queues.retain(|other| other.doorbell() != queue.doorbell());
+        let is_other = |other: &mut Arc<dyn PumpedQueue>| other.doorbell() != queue.doorbell();
+        queues.list.retain(is_other);
     }
 
     /// Closes the doorbells: no pass does anything from now on. [`Pump::cancel`] must follow.
@@ -330,50 +226,110 @@ impl Pump {
         workqueue::cancel::<_, PASS>(self);
     }
 
-    /// The page has just been mapped by a fault, whose store follows. In the fault: user memory may not be touched.
+    /// Has a pass look for packets at once. Any context.
+    pub(in crate::queue) fn kick(self: &Arc<Self>) {
+        self.signal(PumpSignal::Kick);
+    }
+
+    /// Reacts to a fault that has just mapped the page, whose store follows. In the fault: user memory
+    /// may not be touched.
     pub(in crate::queue) fn touched(self: &Arc<Self>) {
-        // A process writes its write pointer before the doorbell, so that what is announced can mostly be taken here, a
-        // change of threads earlier.
-        let mut taken = false;
-        if let Some(queues) = self.queues.try_lock() {
+        let mut found = PumpFindings::default();
+        if let Some(mut queues) = self.queues.try_lock() {
             if !self.doorbells.is_closed() {
-                let found = poll(self, &queues, FAULT_PACKETS);
-                taken = found.progress;
-                if found.more {
-                    let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(self.clone(), 0);
-                }
+                found = queues.look(&self.doorbells, FAULT_PACKETS);
             }
         }
-        self.faulted.store(!taken, Relaxed);
-        self.writable.store(true, Release);
-        if taken {
-            // There is no hurry: a pass now would only keep the store from being made.
-            self.within(GRACE);
-        } else {
-            self.kick();
+        self.signal(PumpSignal::Touched {
+            taken: found.progress,
+            more: found.more,
+        });
+    }
+
+    /// Carries out the actions for an event outside a pass. Any context.
+    fn signal(self: &Arc<Self>, signal: PumpSignal) {
+        for &action in signal.actions() {
+            match action {
+                SignalAction::Set(flag) => self.flag(flag).store(true, Release),
+                SignalAction::Clear(flag) => self.flag(flag).store(false, Release),
+                SignalAction::PassNow => self.pass_in(0),
+                SignalAction::PassInGrace => self.pass_in(GRACE),
+                SignalAction::PassNowIfKicked => {
+                    if self.kicked.load(Acquire) {
+                        self.pass_in(0);
+                    }
+                }
+                SignalAction::Refill => self.refill(),
+            }
         }
     }
 
-    /// Has a pass look at the jobs that are under way, before long, after so many `fruitless` ones. Does nothing if one is queued
-    /// already, which is sooner.
-    fn watch(self: &Arc<Self>, fruitless: u32) {
-        self.fruitless.store(fruitless, Relaxed);
-        let delay = msecs_to_jiffies(WATCHDOG_MS << fruitless);
+    /// Runs one pass, in the work item. May sleep.
+    fn pass(self: &Arc<Self>) {
+        let mut queues = self.queues.lock();
+        if self.doorbells.is_closed() {
+            return;
+        }
+        let mut event = Some(PumpEvent::Begin(PassFlags {
+            faulted: self.faulted.xchg(false, Full),
+            kicked: self.kicked.xchg(false, Full),
+            open: self.open.load(Acquire),
+        }));
+        while let Some(happened) = event.take() {
+            let (state, actions) = queues.state.step(happened);
+            queues.state = state;
+            for &action in actions {
+                event = self.carry_out(&mut queues, action);
+            }
+        }
+    }
+
+    /// Carries out an action of a pass, and returns the event that it leads to. May sleep.
+    fn carry_out(
+        self: &Arc<Self>,
+        queues: &mut PumpQueues,
+        action: PassAction,
+    ) -> Option<PumpEvent> {
+        match action {
+            PassAction::WatchJobs => return Some(PumpEvent::Watched(queues.watch())),
+            PassAction::Look => {
+                return Some(PumpEvent::Looked {
+                    found: queues.look(&self.doorbells, PASS_PACKETS),
+                    open: self.open.load(Acquire),
+                })
+            }
+            PassAction::Wait => fsleep(MOMENT),
+            PassAction::ClearOpen => self.open.store(false, Release),
+            PassAction::Zap => self.doorbells.zap_scheduled(),
+            PassAction::PassByGrace => self.pass_by(GRACE),
+            PassAction::PassByWatchdog => {
+                self.pass_by(msecs_to_jiffies(queues.state.watchdog_ms()));
+            }
+            PassAction::Refill => self.refill(),
+        }
+        None
+    }
+
+    fn flag(&self, flag: PumpFlag) -> &Atomic<bool> {
+        match flag {
+            PumpFlag::Open => &self.open,
+            PumpFlag::Faulted => &self.faulted,
+            PumpFlag::Kicked => &self.kicked,
+        }
+    }
+
+    /// Has a pass run after `delay`, sooner or later than it was due.
+    fn pass_in(self: &Arc<Self>, delay: Jiffies) {
+        workqueue::run_in::<_, PASS>(workqueue::allocating(), self.clone(), delay);
+    }
+
+    /// Has a pass run after `delay`, unless one is queued already.
+    fn pass_by(self: &Arc<Self>, delay: Jiffies) {
         let _ = workqueue::allocating().enqueue_delayed::<_, PASS>(self.clone(), delay);
     }
 
-    /// Has a pass run at once. Any context.
-    pub(in crate::queue) fn kick(self: &Arc<Self>) {
-        self.kicked.store(true, Release);
-        workqueue::run_in::<_, PASS>(workqueue::allocating(), self.clone(), 0);
-    }
-
-    /// Has a pass run after `delay`, or at once when one was asked for.
-    fn within(self: &Arc<Self>, delay: Jiffies) {
-        workqueue::run_in::<_, PASS>(workqueue::allocating(), self.clone(), delay);
-        // A kick comes after its flag: either it comes after the delay was set, and shortens it, or its flag is seen.
-        if self.kicked.load(Acquire) {
-            workqueue::run_in::<_, PASS>(workqueue::allocating(), self.clone(), 0);
-        }
+    /// Has the pump kicked in a moment, unless that is queued already.
+    fn refill(self: &Arc<Self>) {
+        let _ = workqueue::allocating().enqueue_delayed::<_, REFILL>(self.clone(), 0);
     }
 }
