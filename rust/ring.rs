@@ -196,7 +196,7 @@ impl RunningSet {
     fn turns(&self, lane: CopyLane) -> EngineTurn<'_> {
         match lane {
             CopyLane::All => EngineTurn::All(&self.next),
-            // Nobody's queue is put there who waits for pages: `queue::user::engines`.
+            // Nobody's queue is put there who waits for pages: `queue::request::engines`.
             CopyLane::Pages => EngineTurn::First,
         }
     }

@@ -10,6 +10,7 @@
 
 pub mod asic;
 pub mod bits;
+pub mod cp_doorbells;
 pub mod doorbell;
 pub mod firmware;
 pub mod ih;
@@ -22,6 +23,7 @@ pub mod pin_state;
 pub mod pm4;
 pub mod psp;
 pub mod pte;
+pub mod pump;
 pub mod queue;
 pub mod sdma;
 pub mod share;
