@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What DRM, PRIME and the fault handler ask of a buffer.
+//! The callbacks of DRM, PRIME and the fault handler for a buffer.
 
 use super::{Bo, BoBacking, BoData, BoUsage, DrmDevice};
 use crate::{
@@ -54,7 +54,7 @@ impl GemDriverObject for BoData {
                     .map(|pfn| FaultPage::Io { pfn, wc: true }),
             },
             BoBacking::Gtt(pages) => ram(pages),
-            // What is imported is mapped by its exporter.
+            // The exporter maps imported memory.
             BoBacking::User(_)
             | BoBacking::Imported(_)
             | BoBacking::Registers(_)
@@ -75,7 +75,7 @@ impl GemDriverObject for BoData {
     fn check_export(bo: &Bo) -> Result {
         match &bo.backing {
             BoBacking::Vram(_) | BoBacking::Gtt(_) => Ok(()),
-            // It is the process's, which may take it away at any time.
+            // It belongs to the process, which may unmap it at any time.
             BoBacking::User(_) => Err(EPERM),
             BoBacking::Imported(_) | BoBacking::Registers(_) | BoBacking::Peer(_) => Err(EINVAL),
         }
