@@ -32,10 +32,10 @@ pub(super) const PAUSE: Delta = Delta::from_millis(10);
 pub(super) const BUFFER_BYTES: u64 = 2048;
 const MAPPING_BYTES: u64 = 1024;
 /// The limit of mappings in an address space.
-const MOST_MAPPINGS: u32 = 1 << 20;
+const MAX_MAPPINGS: u32 = 1 << 20;
 
 /// Bytes of system memory that are charged, for all GPUs.
-static TAKEN: Atomic<i64> = Atomic::new(0);
+static CHARGED: Atomic<i64> = Atomic::new(0);
 
 /// Returns the limit of system memory that may be charged, in bytes: three quarters of the
 /// machine's memory, so that the machine goes on.
@@ -62,14 +62,14 @@ fn system_share() -> FairShare {
 fn charge(bytes: u64, own: u64) -> Result {
     let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
     let share = system_share();
-    let mut taken = TAKEN.load(Relaxed);
+    let mut taken = CHARGED.load(Relaxed);
     // A request that is refused is never counted: it would block other clients meanwhile.
     loop {
         if !share.allows(u64::try_from(taken).unwrap_or(0), own, bytes) {
             return Err(ENOMEM);
         }
         let sum = taken.checked_add(signed).ok_or(ENOMEM)?;
-        match TAKEN.cmpxchg(taken, sum, Relaxed) {
+        match CHARGED.cmpxchg(taken, sum, Relaxed) {
             Ok(_) => return Ok(()),
             Err(now) => taken = now,
         }
@@ -78,12 +78,12 @@ fn charge(bytes: u64, own: u64) -> Result {
 
 /// Returns memory that was charged by [`charge`].
 fn uncharge(bytes: u64) {
-    TAKEN.add(-(bytes as i64), Relaxed);
+    CHARGED.add(-(bytes as i64), Relaxed);
 }
 
 /// Returns the bytes that [`charge`] still grants to a client that has `own`.
-fn left(own: u64) -> u64 {
-    let taken = u64::try_from(TAKEN.load(Relaxed)).unwrap_or(0);
+fn remaining(own: u64) -> u64 {
+    let taken = u64::try_from(CHARGED.load(Relaxed)).unwrap_or(0);
     system_share().most(taken, own)
 }
 
@@ -295,7 +295,7 @@ impl MappingShare {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there are [`MOST_MAPPINGS`], or the client's share is exceeded.
+    /// `ENOMEM` if there are [`MAX_MAPPINGS`], or the client's share is exceeded.
     pub(super) fn charge(client: &Arc<MemoryClient>) -> Result<Self> {
         let metadata = SystemShare::charge(client, MemoryRegion::Metadata, MAPPING_BYTES)?;
         // From here on dropping the share decrements the count.
@@ -304,7 +304,7 @@ impl MappingShare {
             client: client.clone(),
             _metadata: metadata,
         };
-        if before < MOST_MAPPINGS {
+        if before < MAX_MAPPINGS {
             Ok(share)
         } else {
             Err(ENOMEM)
@@ -321,11 +321,11 @@ impl Drop for MappingShare {
 /// The sums over all clients of a GPU's VRAM, in bytes.
 struct ClientSums {
     /// The VRAM that clients asked for, and the system memory that backs it.
-    cover: VramBacking,
+    backing: VramBacking,
     /// The part of it that has to stay where it is.
     stuck: u64,
     /// The part of it that belongs to clients that are closed: most of it is freed soon.
-    left: u64,
+    closed: u64,
 }
 
 /// Decides how much of a GPU's VRAM each client may have. It has a lock of its own, a spinlock.
@@ -349,7 +349,7 @@ impl VramBudget {
         Arc::pin_init(
             pin_init!(Self {
                 sums <- new_spinlock!(
-                    ClientSums { cover: VramBacking::new(), stuck: 0, left: 0 },
+                    ClientSums { backing: VramBacking::new(), stuck: 0, closed: 0 },
                     "Budget::sums"
                 ),
             }),
@@ -361,7 +361,7 @@ impl VramBudget {
     /// pages, as clients allocate it.
     pub(crate) fn available(&self, vram: &VramManager, client: Option<&MemoryClient>) -> u64 {
         let mut sums = self.sums.lock();
-        sums.cover.set_usable(vram.usable());
+        sums.backing.set_usable(vram.usable());
         sums.available(client) / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
@@ -377,10 +377,10 @@ impl VramBudget {
         client: &Arc<MemoryClient>,
         bytes: u64,
     ) -> Result<VramCharge> {
-        let mut tries = 0;
+        let mut attempts = 0;
         while !self.try_charge(vram, client, bytes)? {
-            tries += 1;
-            if tries > TRIES || task::is_killed() {
+            attempts += 1;
+            if attempts > TRIES || task::is_killed() {
                 return Err(ENOMEM);
             }
             fsleep(PAUSE);
@@ -395,18 +395,18 @@ impl VramBudget {
     /// Tries [`VramBudget::charge`] once. Returns false if it may succeed in a moment.
     fn try_charge(&self, vram: &VramManager, client: &MemoryClient, bytes: u64) -> Result<bool> {
         let mut sums = self.sums.lock();
-        sums.cover.set_usable(vram.usable());
+        sums.backing.set_usable(vram.usable());
         let available = sums.available(Some(client));
         if bytes > available {
-            return if bytes > available + sums.left {
+            return if bytes > available + sums.closed {
                 Err(ENOMEM)
             } else {
                 Ok(false)
             };
         }
         // Buffers in system memory may have been charged in the meantime.
-        charge(sums.cover.missing(bytes, 0), client.own())?;
-        sums.cover.add(bytes, 0);
+        charge(sums.backing.missing(bytes, 0), client.own())?;
+        sums.backing.add(bytes, 0);
         client.add(MemoryRegion::Vram, bytes as i64);
         Ok(true)
     }
@@ -423,8 +423,8 @@ impl VramBudget {
         bytes: u64,
     ) -> Result<AwayCharge> {
         let mut sums = self.sums.lock();
-        charge(sums.cover.missing(0, bytes), client.own())?;
-        sums.cover.add(0, bytes);
+        charge(sums.backing.missing(0, bytes), client.own())?;
+        sums.backing.add(0, bytes);
         Ok(AwayCharge {
             budget: self.clone(),
             bytes,
@@ -442,14 +442,14 @@ pub(super) struct AwayCharge {
 impl Drop for AwayCharge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
-        uncharge(sums.cover.remove(0, self.bytes));
+        uncharge(sums.backing.remove(0, self.bytes));
     }
 }
 
 impl ClientSums {
     fn available(&self, client: Option<&MemoryClient>) -> u64 {
         let own = |region| client.map_or(0, |client| client.bytes(region));
-        let (usable, asked) = (self.cover.usable(), self.cover.asked());
+        let (usable, asked) = (self.backing.usable(), self.backing.asked());
         // Other clients make room, except with memory that has to stay.
         let stuck = self.stuck.saturating_sub(own(MemoryRegion::Stuck));
         let room = usable.saturating_sub(own(MemoryRegion::Vram) + stuck);
@@ -458,8 +458,8 @@ impl ClientSums {
             // No other client has any, so none of it has to be backed.
             return room;
         }
-        let left = left(client.map_or(0, MemoryClient::own));
-        let covered = (self.cover.taken() + left).saturating_sub(asked);
+        let remaining = remaining(client.map_or(0, MemoryClient::own));
+        let covered = (self.backing.taken() + remaining).saturating_sub(asked);
         room.min(free.max(covered))
     }
 }
@@ -505,7 +505,7 @@ impl VramCharge {
     /// Whether the memory that has to stay in VRAM leaves half of VRAM to other buffers.
     pub(super) fn leaves_room(&self) -> bool {
         let sums = self.budget.sums.lock();
-        sums.stuck <= sums.cover.usable() / 2
+        sums.stuck <= sums.backing.usable() / 2
     }
 
     /// Counts the buffer as left behind by a closed client (`on`), or no longer, when the buffer
@@ -513,9 +513,9 @@ impl VramCharge {
     pub(super) fn close(&self, on: bool) {
         let mut sums = self.budget.sums.lock();
         if on {
-            sums.left += self.bytes;
+            sums.closed += self.bytes;
         } else {
-            sums.left -= self.bytes;
+            sums.closed -= self.bytes;
         }
     }
 }
@@ -524,6 +524,6 @@ impl Drop for VramCharge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
         self.client.add(MemoryRegion::Vram, -(self.bytes as i64));
-        uncharge(sums.cover.remove(self.bytes, 0));
+        uncharge(sums.backing.remove(self.bytes, 0));
     }
 }

@@ -204,7 +204,7 @@ impl BoData {
         match &self.backing {
             BoBacking::Vram(placement) => match placement.place() {
                 BoPlace::Vram(_) => true,
-                BoPlace::System(away) => away.pages().is_mapped(),
+                BoPlace::System(copy) => copy.pages().is_mapped(),
             },
             BoBacking::Gtt(pages) => pages.is_mapped(),
             BoBacking::Imported(import) => import.is_mapped(),
@@ -242,7 +242,7 @@ impl BoData {
                 let run: &VramRun = blocks.runs().get(index)?;
                 Some((run.offset, run.size))
             }
-            RunKeeper::Moving(BoPlace::System(away)) => away.pages().dma_runs().get(index).map(run),
+            RunKeeper::Moving(BoPlace::System(copy)) => copy.pages().dma_runs().get(index).map(run),
             RunKeeper::Imported(runs) => runs.get(index).map(run),
             RunKeeper::Fixed(runs) => runs.get(index).map(run),
         })
@@ -388,7 +388,7 @@ impl BoData {
             return pages.read32s(offset, to);
         }
         match self.placement().ok_or(EINVAL)?.place() {
-            BoPlace::System(away) => away.pages().read32s(offset, to),
+            BoPlace::System(copy) => copy.pages().read32s(offset, to),
             BoPlace::Vram(blocks) => Self::vram_pieces(&blocks, offset, to.len(), |place, part| {
                 let to = to.get_mut(part).ok_or(EINVAL)?;
                 self.gpu.hw.vram_map.read32s(place, to)
@@ -406,7 +406,7 @@ impl BoData {
             return pages.read64(offset);
         }
         match self.placement().ok_or(EINVAL)?.place() {
-            BoPlace::System(away) => away.pages().read64(offset),
+            BoPlace::System(copy) => copy.pages().read64(offset),
             BoPlace::Vram(blocks) => {
                 let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
                 self.gpu.hw.vram_map.read64(place)
@@ -425,7 +425,7 @@ impl BoData {
             return pages.write64(offset, value);
         }
         match self.placement().ok_or(EINVAL)?.place() {
-            BoPlace::System(away) => away.pages().write64(offset, value),
+            BoPlace::System(copy) => copy.pages().write64(offset, value),
             BoPlace::Vram(blocks) => {
                 let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
                 self.gpu.hw.vram_map.write64(place, value)

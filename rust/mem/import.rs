@@ -33,12 +33,12 @@ pub(crate) struct ImportUsers {
     #[pin]
     list: Mutex<KVec<ImportUser>>,
     /// The memory could not be mapped again.
-    lost: AtomicFlag,
+    unavailable: AtomicFlag,
 }
 
 impl DmaBufImporter for ImportUsers {
     fn invalidate(&self) {
-        self.lost.store(false, Relaxed);
+        self.unavailable.store(false, Relaxed);
         for user in &*self.list.lock() {
             user.vm.evict_import(user.buffer);
         }
@@ -56,7 +56,7 @@ impl ImportedMemory {
     ) -> Result<DmaBufAttachment<ImportUsers>> {
         let users = pin_init!(ImportUsers {
             list <- new_mutex!(KVec::new(), "Import::users"),
-            lost: AtomicFlag::new(false),
+            unavailable: AtomicFlag::new(false),
         });
         DmaBufAttachment::new(dev, buf, users)
     }
@@ -77,13 +77,13 @@ impl ImportedMemory {
     }
 
     /// Whether the memory could not be mapped again.
-    pub(super) fn is_lost(&self) -> bool {
-        self.0.importer().lost.load(Relaxed)
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.0.importer().unavailable.load(Relaxed)
     }
 
     /// Records that the memory cannot be mapped, until the exporter moves it again.
     pub(super) fn set_unavailable(&self) {
-        self.0.importer().lost.store(true, Relaxed);
+        self.0.importer().unavailable.store(true, Relaxed);
     }
 
     /// Maps the memory again where it is now, and calls `show` while it stays there. See

@@ -34,13 +34,13 @@ impl LostMemory {
         })
     }
 
-    /// Keeps `what`; for ever, if there is no memory for a list entry. Does not wait for memory:
+    /// Keeps `item`; for ever, if there is no memory for a list entry. Does not wait for memory:
     /// another thread that allocates may wait for the caller, which waits for the GPU.
-    pub(super) fn keep<T: Send + Sync + 'static>(&self, what: T) {
+    pub(super) fn keep<T: Send + Sync + 'static>(&self, item: T) {
         let mut kept = self.kept.lock();
         let Some(all) = &mut *kept else {
             drop(kept);
-            drop(what);
+            drop(item);
             return;
         };
         let room = all
@@ -48,11 +48,11 @@ impl LostMemory {
             .and_then(|()| UniqueArc::new_uninit(GFP_NOWAIT));
         match room {
             Ok(room) => {
-                let what: Arc<T> = room.write(what).into();
+                let item: Arc<T> = room.write(item).into();
                 // There is room.
-                let _ = all.push_within_capacity(what);
+                let _ = all.push_within_capacity(item);
             }
-            Err(_) => mem::forget(what),
+            Err(_) => mem::forget(item),
         }
     }
 

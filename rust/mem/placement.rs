@@ -49,7 +49,7 @@ impl SystemCopy {
         paid: AwayCharge,
     ) -> Result<Arc<Self>> {
         let bytes = pages.size();
-        let away = Self {
+        let copy = Self {
             pages,
             bytes,
             counted: AtomicFlag::new(false),
@@ -57,7 +57,7 @@ impl SystemCopy {
             _paid: paid,
             _hold: gpu.hw.ledger.hold(LedgerKind::EvictedBytes, bytes),
         };
-        Ok(Arc::new(away, GFP_KERNEL_ACCOUNT)?)
+        Ok(Arc::new(copy, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Returns the pages.
@@ -94,7 +94,7 @@ pub(crate) enum BoPlace {
 
 /// Whether a buffer may move, and how it is counted.
 pub(crate) struct StayState {
-    of: pin_state::PinState,
+    pins: pin_state::PinState,
     /// How the buffer is counted among those that have to stay.
     counted: PinnedAs,
 }
@@ -110,7 +110,7 @@ enum PinnedAs {
 impl StayState {
     /// Updates the count after a change.
     fn count(&mut self, charge: &VramCharge, home: bool) {
-        let now = match (self.of.is_stuck(), home) {
+        let now = match (self.pins.is_stuck(), home) {
             (false, _) => PinnedAs::No,
             (true, true) => PinnedAs::InVram,
             (true, false) => PinnedAs::InSystem,
@@ -139,7 +139,7 @@ pub(crate) struct VramPlacement {
     stay: Mutex<StayState>,
     /// Signals that a move has ended.
     #[pin]
-    settled: CondVar,
+    move_ended: CondVar,
     contiguous: bool,
     charge: VramCharge,
 }
@@ -159,10 +159,10 @@ impl VramPlacement {
             pin_init!(Self {
                 place <- new_spinlock!(BoPlace::Vram(blocks), "Placement::place"),
                 stay <- new_mutex!(
-                    StayState { of: pin_state::PinState::new(), counted: PinnedAs::No },
+                    StayState { pins: pin_state::PinState::new(), counted: PinnedAs::No },
                     "Placement::stay"
                 ),
-                settled <- new_condvar!("Placement::settled"),
+                move_ended <- new_condvar!("Placement::settled"),
                 contiguous,
                 charge,
             }),
@@ -194,8 +194,8 @@ impl VramPlacement {
     /// handled. `None` if a signal came first.
     pub(super) fn steady(&self) -> Option<MutexGuard<'_, StayState>> {
         let mut stay = self.stay.lock();
-        while stay.of.is_moving() {
-            if self.settled.wait_interruptible(&mut stay) {
+        while stay.pins.is_moving() {
+            if self.move_ended.wait_interruptible(&mut stay) {
                 return None;
             }
         }
@@ -204,24 +204,24 @@ impl VramPlacement {
 
     /// Whether the buffer is being moved.
     pub(super) fn is_moving(&self) -> bool {
-        self.stay.lock().of.is_moving()
+        self.stay.lock().pins.is_moving()
     }
 
     /// Waits until the buffer is not being moved, for as long as the engines may take. May sleep.
     pub(super) fn wait(&self) {
         let mut stay = self.stay.lock();
-        while stay.of.is_moving() {
-            self.settled.wait(&mut stay);
+        while stay.pins.is_moving() {
+            self.move_ended.wait(&mut stay);
         }
     }
 
     /// Pins the buffer where it is. `None` while it is being moved.
     pub(super) fn try_pin(self: &Arc<Self>) -> Option<PinnedBuffer> {
         let mut stay = self.stay.lock();
-        if !stay.of.pin() {
+        if !stay.pins.pin() {
             return None;
         }
-        stay.count(&self.charge, self.is_home());
+        stay.count(&self.charge, self.is_in_vram());
         Some(PinnedBuffer(self.clone()))
     }
 
@@ -242,18 +242,19 @@ impl VramPlacement {
 
     /// Whether the buffer may be moved, as far as can be seen now.
     pub(super) fn may_move(&self) -> bool {
-        self.stay.lock().of.may_move()
+        self.stay.lock().pins.may_move()
     }
 
     /// Whether page tables may lead to the buffer now. While they may not, the thread that moves it
     /// is responsible for mapping it later: see [`super::vm::Vm::show`].
     pub(super) fn is_mappable(&self) -> bool {
         let stay = self.stay.lock();
-        stay.of.is_mappable(self.is_home(), self.client().is_away())
+        stay.pins
+            .is_mappable(self.is_in_vram(), self.client().is_away())
     }
 
     /// Whether the buffer is in VRAM.
-    fn is_home(&self) -> bool {
+    fn is_in_vram(&self) -> bool {
         matches!(*self.place.lock(), BoPlace::Vram(_))
     }
 
@@ -261,14 +262,14 @@ impl VramPlacement {
     /// now.
     pub(super) fn may_be_shared(&self) -> bool {
         let stay = self.stay.lock();
-        stay.of.may_be_shared(self.is_home())
+        stay.pins.may_be_shared(self.is_in_vram())
     }
 
     /// Shares the buffer with another device. If it `stays`, it does so until
     /// [`VramPlacement::unshare`]. Returns false unless the buffer is in system memory.
     pub(super) fn share(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
-        if !stay.of.share(stays, self.is_home()) {
+        if !stay.pins.share(stays, self.is_in_vram()) {
             return false;
         }
         stay.count(&self.charge, false);
@@ -278,16 +279,16 @@ impl VramPlacement {
     /// Undoes a [`VramPlacement::share`]. Returns whether the buffer is to be moved in now.
     pub(super) fn unshare(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
-        let may_come = stay.of.unshare(stays);
-        stay.count(&self.charge, self.is_home());
-        may_come
+        let may_move_in = stay.pins.unshare(stays);
+        stay.count(&self.charge, self.is_in_vram());
+        may_move_in
     }
 
     /// Shares the buffer with another device that accesses it in VRAM, and gives it back on
     /// request. `None` unless the buffer is in VRAM.
     pub(super) fn share_in_vram(self: &Arc<Self>) -> Option<SharedInVram> {
         let mut stay = self.stay.lock();
-        if !stay.of.share_in_vram(self.is_home()) {
+        if !stay.pins.share_in_vram(self.is_in_vram()) {
             return None;
         }
         stay.count(&self.charge, true);
@@ -296,50 +297,50 @@ impl VramPlacement {
 
     /// Whether other devices that give the buffer back on request access it in VRAM.
     pub(super) fn is_shared_in_vram(&self) -> bool {
-        self.stay.lock().of.is_shared_in_vram()
+        self.stay.lock().pins.is_shared_in_vram()
     }
 
     /// Sets whether the thread that moves the buffer in is asking other devices for it. That thread
     /// learns by itself when they give it back.
     pub(super) fn ask_back(&self, on: bool) {
-        self.stay.lock().of.ask_back(on);
+        self.stay.lock().pins.ask_back(on);
     }
 
     /// Whether the buffer's client is gone.
     pub(super) fn is_orphan(&self) -> bool {
-        self.stay.lock().of.is_orphan()
+        self.stay.lock().pins.is_orphan()
     }
 
     /// Whether other devices that give the buffer back on request have it.
     pub(super) fn is_shared(&self) -> bool {
-        self.stay.lock().of.is_shared()
+        self.stay.lock().pins.is_shared()
     }
 
     /// Records that the buffer's client is being closed: the buffer stays where it is from now on.
     pub(super) fn orphan(&self) {
         let mut stay = self.stay.lock();
-        while stay.of.is_moving() {
-            self.settled.wait(&mut stay);
+        while stay.pins.is_moving() {
+            self.move_ended.wait(&mut stay);
         }
-        if stay.of.orphan() {
+        if stay.pins.orphan() {
             self.charge.close(true);
         }
-        stay.count(&self.charge, self.is_home());
+        stay.count(&self.charge, self.is_in_vram());
     }
 
     /// Unmaps the buffer's system memory, now or later, from the device, which is about to be
     /// removed. No VM maps the buffer any more.
     pub(super) fn detach(&self) {
-        self.stay.lock().of.detach();
-        if let BoPlace::System(away) = self.place() {
-            away.pages.unmap_dma();
+        self.stay.lock().pins.detach();
+        if let BoPlace::System(copy) = self.place() {
+            copy.pages.unmap_dma();
         }
     }
 
     /// Starts to move the buffer away from where it is. `None` if it has to stay, is shared, or is
     /// being moved: see [`pin_state::PinState::start_move`].
     pub(super) fn start(self: &Arc<Self>, to_be_shared: bool) -> Option<BoMove> {
-        let begun = self.stay.lock().of.start_move(to_be_shared);
+        let begun = self.stay.lock().pins.start_move(to_be_shared);
         begun.then(|| BoMove(self.clone()))
     }
 }
@@ -349,11 +350,11 @@ impl PinnedDrop for VramPlacement {
     fn drop(self: Pin<&mut Self>) {
         // There are no pins: a pin holds a reference to the placement.
         let mut stay = self.stay.lock();
-        if stay.of.is_orphan() {
+        if stay.pins.is_orphan() {
             self.charge.close(false);
         }
         // Nothing relies on the place any more, so the buffer is not counted.
-        stay.of = pin_state::PinState::new();
+        stay.pins = pin_state::PinState::new();
         stay.count(&self.charge, true);
     }
 }
@@ -364,8 +365,8 @@ pub(crate) struct PinnedBuffer(Arc<VramPlacement>);
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         let mut stay = self.0.stay.lock();
-        stay.of.unpin();
-        stay.count(&self.0.charge, self.0.is_home());
+        stay.pins.unpin();
+        stay.count(&self.0.charge, self.0.is_in_vram());
     }
 }
 
@@ -376,8 +377,8 @@ pub(super) struct SharedInVram(Arc<VramPlacement>);
 impl Drop for SharedInVram {
     fn drop(&mut self) {
         let mut stay = self.0.stay.lock();
-        stay.of.unshare_in_vram();
-        stay.count(&self.0.charge, self.0.is_home());
+        stay.pins.unshare_in_vram();
+        stay.count(&self.0.charge, self.0.is_in_vram());
     }
 }
 
@@ -391,10 +392,10 @@ impl BoMove {
         let old = core::mem::replace(&mut *self.0.place.lock(), place.clone());
         let home = matches!(place, BoPlace::Vram(_));
         self.0.stay.lock().count(&self.0.charge, home);
-        if let BoPlace::System(away) = place {
-            away.count(true);
-            if self.0.stay.lock().of.is_detached() {
-                away.pages.unmap_dma();
+        if let BoPlace::System(copy) = place {
+            copy.count(true);
+            if self.0.stay.lock().pins.is_detached() {
+                copy.pages.unmap_dma();
             }
         }
         drop(self);
@@ -405,7 +406,7 @@ impl BoMove {
 
 impl Drop for BoMove {
     fn drop(&mut self) {
-        self.0.stay.lock().of.end_move();
-        self.0.settled.notify_all();
+        self.0.stay.lock().pins.end_move();
+        self.0.move_ended.notify_all();
     }
 }

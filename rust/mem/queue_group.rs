@@ -41,9 +41,9 @@ pub(crate) trait GroupMember: Send + Sync {
 
     /// Takes the queue off the hardware, and keeps it off until [`GroupMember::resume`]. It is off
     /// at the return, even if its engine hangs; then the queue has failed. The exception is that
-    /// `patience` is over before: then the queue is off as soon as it can be. It may be off
+    /// `timeout` is over before: then the queue is off as soon as it can be. It may be off
     /// already. Takes a bounded time. May sleep.
-    fn quiesce(&self, patience: &QuiesceTimeout);
+    fn quiesce(&self, timeout: &QuiesceTimeout);
 
     /// Lets the queue run again, if its process wants it to. Does not wait.
     fn resume(&self);
@@ -118,7 +118,7 @@ struct GroupState {
     /// The number of [`QuiesceGuard`]s.
     quiesced: usize,
     /// A timeout ended before all of them were off the hardware.
-    not_off: bool,
+    timed_out: bool,
 }
 
 impl GroupState {
@@ -145,7 +145,7 @@ impl QueueGroup {
                 evicted <- Stopwatch::new(),
                 sdma <- Stopwatch::new(),
                 state <- new_mutex!(
-                    GroupState { members: KVec::new(), quiesced: 0, not_off: false },
+                    GroupState { members: KVec::new(), quiesced: 0, timed_out: false },
                     "Group::state"
                 ),
             }),
@@ -220,13 +220,13 @@ impl QueueGroup {
     /// Removes a queue. From the return on, the group does not use it. Does nothing if the queue is
     /// not in the group.
     pub(crate) fn remove<T: GroupMember>(&self, member: &Arc<T>) {
-        let gone = {
+        let removed = {
             let mut state = self.state.lock();
             let place = state.position(Arc::as_ptr(member).cast());
             place.and_then(|place| state.members.remove(place).ok())
         };
         // This may be the last reference.
-        drop(gone);
+        drop(removed);
     }
 
     /// Keeps every queue of the group off the hardware, including queues that join later, until all
@@ -236,13 +236,13 @@ impl QueueGroup {
         self.quiesce_within(why, &QuiesceTimeout::endless())
     }
 
-    /// Like [`QueueGroup::quiesce`], but waits no longer than `patience` for queues that do not
+    /// Like [`QueueGroup::quiesce`], but waits no longer than `timeout` for queues that do not
     /// leave the hardware: the caller ensures that they can do no harm. The next caller waits for
     /// them within its own limit.
     pub(crate) fn quiesce_within(
         self: &Arc<Self>,
         why: EvictTrigger,
-        patience: &QuiesceTimeout,
+        timeout: &QuiesceTimeout,
     ) -> QuiesceGuard {
         let mut state = self.state.lock();
         state.quiesced += 1;
@@ -255,12 +255,12 @@ impl QueueGroup {
                 .iter()
                 .for_each(|member| member.begin_quiesce());
         }
-        if is_first || state.not_off {
+        if is_first || state.timed_out {
             state
                 .members
                 .iter()
-                .for_each(|member| member.quiesce(patience));
-            state.not_off = patience.is_over();
+                .for_each(|member| member.quiesce(timeout));
+            state.timed_out = timeout.is_over();
         }
         drop(state);
         QuiesceGuard {

@@ -21,7 +21,7 @@ use kernel::{
 };
 
 /// Bytes that are cleared at a time: they cannot be allocated meanwhile.
-const MOST: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// How long the scrubber waits for further memory after some is freed, milliseconds.
 const SOON_MS: u32 = 20;
 
@@ -130,7 +130,7 @@ impl VramScrubber {
 
     /// Clears all free memory, in pieces that get smaller.
     fn clear_all(self: &Arc<Self>, engine: &dyn CopyEngine) -> Result {
-        let mut most = MOST;
+        let mut most = MAX_BYTES;
         while !*self.stopped.lock() {
             let (_, dirty) = self.buddy.free();
             let size = most.min(1 << dirty.checked_ilog2().unwrap_or(0));
@@ -142,7 +142,7 @@ impl VramScrubber {
             self.under_way.add(-(size as i64), Relaxed);
             match found {
                 // There may be larger pieces again by now.
-                Ok(ScrubResult::Some) => most = MOST.min(size * 2),
+                Ok(ScrubResult::Some) => most = MAX_BYTES.min(size * 2),
                 Ok(ScrubResult::None) => most = size / 2,
                 Err(error) if error == ENOMEM => most = size / 2,
                 Err(error) => return Err(error),

@@ -27,7 +27,7 @@ enum VramPages {
     /// No process has needed them yet.
     Unused,
     /// They exist.
-    There(Arc<DeviceMemory>),
+    Present(Arc<DeviceMemory>),
     /// They do not exist, and will not.
     None,
 }
@@ -57,7 +57,7 @@ impl SharedVram {
     /// Returns the pages, if a process has needed them.
     pub(crate) fn get(&self) -> Option<Arc<DeviceMemory>> {
         match &*self.pages.lock() {
-            VramPages::There(memory) => Some(memory.clone()),
+            VramPages::Present(memory) => Some(memory.clone()),
             VramPages::Unused | VramPages::None => None,
         }
     }
@@ -68,12 +68,12 @@ impl SharedVram {
         let mut pages = self.pages.lock();
         if let VramPages::Unused = *pages {
             let size = (gpu.vram.total() / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE) as usize;
-            let made = VramCopier::new(gpu).and_then(|copier| {
+            let created = VramCopier::new(gpu).and_then(|copier| {
                 let store = KBox::new(copier, GFP_KERNEL)?;
                 DeviceMemory::new(&gpu.hw.dev, size, store)
             });
-            *pages = match made {
-                Ok(memory) => VramPages::There(memory),
+            *pages = match created {
+                Ok(memory) => VramPages::Present(memory),
                 Err(error) => {
                     dev_notice!(
                         &*gpu.hw.dev,
@@ -85,7 +85,7 @@ impl SharedVram {
             };
         }
         match &*pages {
-            VramPages::There(memory) => Some(memory.clone()),
+            VramPages::Present(memory) => Some(memory.clone()),
             VramPages::Unused | VramPages::None => None,
         }
     }
@@ -94,7 +94,7 @@ impl SharedVram {
     /// GPU any more. Takes a bounded time. May sleep.
     pub(crate) fn close(&self, gpu: &GpuMemory) {
         let pages = mem::replace(&mut *self.pages.lock(), VramPages::None);
-        let VramPages::There(memory) = pages else {
+        let VramPages::Present(memory) = pages else {
             return;
         };
         if !memory.close() {
@@ -149,7 +149,7 @@ impl VramCopier {
     /// be kept for the copy.
     fn copy(
         &self,
-        way: CopyDirection,
+        direction: CopyDirection,
         places: &[u64],
         runs: &[DmaRun],
         blocks: Option<Arc<ReclaimableVram>>,
@@ -162,7 +162,7 @@ impl VramCopier {
         let size = places.len() as u64 * PAGE_SIZE;
         let copied = window
             .show(runs.iter().copied(), 0, size)
-            .and_then(|()| self.copy_shown(way, places, &window, blocks));
+            .and_then(|()| self.copy_shown(direction, places, &window, blocks));
         let hidden = window.hide();
         match (copied, hidden) {
             (Ok(()), Ok(())) => {
@@ -183,7 +183,7 @@ impl VramCopier {
     /// Copies as [`VramCopier::copy`] does, once the runs are visible in `window`.
     fn copy_shown(
         &self,
-        way: CopyDirection,
+        direction: CopyDirection,
         places: &[u64],
         window: &Arc<GartWindow>,
         blocks: Option<Arc<ReclaimableVram>>,
@@ -197,11 +197,11 @@ impl VramCopier {
             let rest = places.get(first..)?.iter().enumerate();
             let count = rest.take_while(follows).count();
             next += count;
-            let here = window.mc_addr() + first as u64 * PAGE_SIZE;
-            let (there, size) = (vram + place, count as u64 * PAGE_SIZE);
-            Some(match way {
-                CopyDirection::In => (here, there, size),
-                CopyDirection::Out => (there, here, size),
+            let system = window.mc_addr() + first as u64 * PAGE_SIZE;
+            let (local, size) = (vram + place, count as u64 * PAGE_SIZE);
+            Some(match direction {
+                CopyDirection::In => (system, local, size),
+                CopyDirection::Out => (local, system, size),
             })
         });
         let memory = JobMemory::shown(window, blocks);

@@ -93,10 +93,10 @@ impl VmState {
     /// is to be dropped without the lock.
     fn remove(&mut self, mapping: &BoMapping) -> impl Sized {
         // This is done before the addresses may belong to another mapping.
-        let gone = mapping.userptr().map(|userptr| userptr.detach());
+        let removed = mapping.userptr().map(|userptr| userptr.detach());
         let by_buffer = self.by_buffer.remove_node(&mapping.key());
         let by_address = self.mappings.remove_node(&(mapping.range().end() - 1));
-        (gone, by_buffer, by_address)
+        (removed, by_buffer, by_address)
     }
 
     /// Whether a mapping refers to this address space.
@@ -113,8 +113,8 @@ impl VmState {
 
     /// Whether `mapping` is still in the address space.
     fn has(&self, mapping: &Arc<BoMapping>) -> bool {
-        let there = self.at_or_above(mapping.range().start());
-        there.is_some_and(|there| Arc::ptr_eq(&there, mapping))
+        let found = self.at_or_above(mapping.range().start());
+        found.is_some_and(|found| Arc::ptr_eq(&found, mapping))
     }
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct Vm {
     #[pin]
     moved: Mutex<ImportMoves>,
     /// The last holder of a mapping that is to be removed has released it.
-    left: AtomicFlag,
+    has_released: AtomicFlag,
     /// The owner has released the address space.
     retired: AtomicFlag,
     /// Page faults are retried (XNACK): a page that is not mapped is mapped when the GPU accesses
@@ -202,7 +202,7 @@ impl Vm {
                 root,
                 evicted <- new_mutex!(EvictedUserptrs::default(), "Vm::evicted"),
                 moved <- new_mutex!(ImportMoves::default(), "Vm::moved"),
-                left: AtomicFlag::new(false),
+                has_released: AtomicFlag::new(false),
                 retired: AtomicFlag::new(false),
                 retries: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
@@ -399,13 +399,13 @@ impl Vm {
             self.leak(idle);
             return Err(error);
         }
-        let gone = state.remove(mapping);
+        let removed = state.remove(mapping);
         // The notifier does not need the tables any more.
         let idle = state.tree.recycle(idle);
         let is_last = self.retired.load(Acquire) && !state.is_tied();
         drop(state);
         // This may free the buffer.
-        drop((gone, idle));
+        drop((removed, idle));
         if is_last {
             self.gpu.vms.remove(self);
         }
@@ -442,9 +442,9 @@ impl Vm {
             let Some(mapping) = state.mappings.values().next().cloned() else {
                 break;
             };
-            let gone = state.remove(&mapping);
+            let removed = state.remove(&mapping);
             drop(state);
-            drop((gone, mapping));
+            drop((removed, mapping));
         }
         self.stop_restoring();
         self.clear_moved();
@@ -455,12 +455,12 @@ impl Vm {
 
     /// Keeps memory that the GPU may still access, because it has not answered a flush, until the
     /// GPU is torn down.
-    fn leak<T: Send + Sync + 'static>(&self, what: T) {
+    fn leak<T: Send + Sync + 'static>(&self, item: T) {
         dev_err_ratelimited!(
             self.gpu.hw.dev,
             "memory is lost: the GPU does not answer a flush\n"
         );
-        self.gpu.lost.keep(what);
+        self.gpu.lost.keep(item);
     }
 
     /// Keeps the mapping that covers `range` in place until the returned value is dropped. The

@@ -64,14 +64,14 @@ impl VramManager {
     /// `EINVAL` if there is less than a page; `ENOMEM`.
     pub(crate) fn new(size: u64, first: u64, last: u64, ledger: Arc<Ledger>) -> Result<Self> {
         let buddy = BuddyAllocator::new(0, size.checked_sub(last).ok_or(EINVAL)?)?;
-        let take = |bytes| buddy.alloc(BuddySearch::FromStart, bytes, PAGE_SIZE as u64, true);
+        let try_alloc = |bytes| buddy.alloc(BuddySearch::FromStart, bytes, PAGE_SIZE as u64, true);
         let reserved = match first {
             0 => None,
             // This is the first allocation of a search from the start.
-            _ => Some(take(first)?),
+            _ => Some(try_alloc(first)?),
         };
         let bytes = table_pool::bytes_of(size);
-        let tables = take(bytes)?;
+        let tables = try_alloc(bytes)?;
         let start = tables.iter().next().ok_or(EIO)?.start;
         Ok(Self {
             tables: TablePool::new(start, bytes, ledger.clone())?,
@@ -144,17 +144,21 @@ impl VramManager {
         self.usable().saturating_sub(others)
     }
 
-    /// Allocates `size` bytes, whole pages, until they are reclaimed; cleared, if it `matters` and
-    /// there are such. Does not wait for other owners.
+    /// Allocates `size` bytes, whole pages, until they are reclaimed; cleared memory is preferred if
+    /// `prefer_cleared`. Does not wait for other owners.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if fewer bytes are free.
-    pub(super) fn alloc_reclaimable(&self, size: u64, matters: bool) -> Result<ReclaimableVram> {
+    pub(super) fn alloc_reclaimable(
+        &self,
+        size: u64,
+        prefer_cleared: bool,
+    ) -> Result<ReclaimableVram> {
         if size > self.spare() {
             return Err(ENOMEM);
         }
-        let search = if matters {
+        let search = if prefer_cleared {
             BuddySearch::Cleared
         } else {
             BuddySearch::Dirty
@@ -180,7 +184,7 @@ impl VramManager {
     /// Allocates `size` bytes for a buffer, rounded up to `align`, a power of two of at least a
     /// page. The memory is in one run if it is to be `contiguous` and there is one, otherwise in
     /// runs that are multiples of `align`. The old content is still in it, unless
-    /// [`VramBlocks::were_cleared`]; cleared memory is preferred if it `matters`.
+    /// [`VramBlocks::were_cleared`]; cleared memory is preferred if `prefer_cleared`.
     ///
     /// # Errors
     ///
@@ -190,7 +194,7 @@ impl VramManager {
         size: u64,
         align: u64,
         contiguous: bool,
-        matters: bool,
+        prefer_cleared: bool,
     ) -> Result<VramBlocks> {
         if size > self.free() {
             return Err(ENOMEM);
@@ -199,12 +203,12 @@ impl VramManager {
         if size > self.spare() {
             return Err(ENOMEM);
         }
-        let search = if matters {
+        let search = if prefer_cleared {
             BuddySearch::Cleared
         } else {
             BuddySearch::Dirty
         };
-        let take = |contiguous| match self.alloc_blocks(search, size, align, contiguous, None) {
+        let find = |contiguous| match self.alloc_blocks(search, size, align, contiguous, None) {
             // The memory may be just being cleared, and then be free again.
             Err(error) if error == ENOMEM && self.scrubber.under_way() != 0 => {
                 self.scrubber.wait();
@@ -212,10 +216,10 @@ impl VramManager {
             }
             taken => taken,
         };
-        match take(contiguous) {
+        match find(contiguous) {
             // As with amdgpu, no buffer is moved out for this, since possibly no run becomes long
             // enough, whichever buffers are.
-            Err(error) if error == ENOMEM && contiguous => take(false),
+            Err(error) if error == ENOMEM && contiguous => find(false),
             taken => taken,
         }
     }
@@ -274,7 +278,7 @@ impl VramManager {
         size: u64,
         align: u64,
         contiguous: bool,
-        also: Option<LedgerKind>,
+        kind: Option<LedgerKind>,
     ) -> Result<VramBlocks> {
         if size == 0 || align < PAGE_SIZE as u64 || !align.is_power_of_two() {
             return Err(EINVAL);
@@ -286,7 +290,7 @@ impl VramManager {
         let blocks = self.buddy.alloc(search, size, align, contiguous)?;
         let mut taken = VramBlocks::new(blocks, &self.scrubber)?;
         taken._hold = Some(self.ledger.hold(LedgerKind::VramBytes, size));
-        taken._also = also.map(|kind| self.ledger.hold(kind, size));
+        taken._kind_hold = kind.map(|kind| self.ledger.hold(kind, size));
         Ok(taken)
     }
 }
@@ -313,7 +317,7 @@ pub(crate) struct VramBlocks {
     /// It is cleared when it is freed.
     are_cleared: AtomicFlag,
     _hold: Option<LedgerHold>,
-    _also: Option<LedgerHold>,
+    _kind_hold: Option<LedgerHold>,
     blocks: BuddyBlocks,
     scrubber: Arc<VramScrubber>,
 }
@@ -341,7 +345,7 @@ impl VramBlocks {
             were_cleared: cleared,
             are_cleared: AtomicFlag::new(false),
             _hold: None,
-            _also: None,
+            _kind_hold: None,
             blocks,
             scrubber: scrubber.clone(),
         })

@@ -195,11 +195,11 @@ impl VramImage {
                     (from < to).then(|| (run.offset + (from - run.at), from, to - from))
                 });
                 let (offset, from, size) = inside.next()?;
-                let here = vram + offset;
-                let there = window.mc_addr() + (from - start);
+                let local = vram + offset;
+                let system = window.mc_addr() + (from - start);
                 Some(match direction {
-                    ImageDirection::Out => (here, there, size),
-                    ImageDirection::Home => (there, here, size),
+                    ImageDirection::Out => (local, system, size),
+                    ImageDirection::Home => (system, local, size),
                 })
             });
             let memory = JobMemory::image(pages, &window);

@@ -47,7 +47,7 @@ impl GemDriverObject for BoData {
         let ram = |pages: &PageList| pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn });
         let pfn = match &bo.backing {
             BoBacking::Vram(placement) => match placement.place() {
-                BoPlace::System(away) => ram(away.pages()),
+                BoPlace::System(copy) => ram(copy.pages()),
                 BoPlace::Vram(blocks) => blocks
                     .locate((page as u64) << PAGE_SHIFT)
                     .and_then(|(offset, _)| bo.gpu.hw.vram_map.pfn(offset).ok())
@@ -118,7 +118,7 @@ impl GemDriverObject for BoData {
         match &bo.backing {
             BoBacking::Gtt(pages) => Some(f(pages)),
             BoBacking::Vram(placement) => match placement.place() {
-                BoPlace::System(away) => Some(f(away.pages())),
+                BoPlace::System(copy) => Some(f(copy.pages())),
                 BoPlace::Vram(_) => None,
             },
             _ => None,

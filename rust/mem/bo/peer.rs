@@ -29,8 +29,8 @@ use kernel::{
 
 /// A VRAM buffer of another GPU.
 pub(super) struct PeerVram {
-    way: PeerPath,
-    _of: ARef<Bo>,
+    path: PeerPath,
+    _bo: ARef<Bo>,
 }
 
 /// How the buffer is accessed, and the guard that keeps it in its place. Dropped in this order.
@@ -67,14 +67,14 @@ impl PeerPath {
             // together.
             BoPlace::Vram(_) if !placement.leaves_room() => Err(ENOMEM),
             BoPlace::Vram(blocks) => Self::by_bar(bo, &blocks, pinned, gpu),
-            BoPlace::System(away) => {
+            BoPlace::System(copy) => {
                 // This is done while it is pinned: otherwise it may be moved in and out again, into
                 // other pages.
                 let shared = placement.share(true).then(|| SharedInSystem(bo.into()));
                 drop(pinned);
                 Ok(Self::System {
                     _shared: shared.ok_or(EBUSY)?,
-                    pages: away.pages().also_for(&gpu.hw.dev)?,
+                    pages: copy.pages().also_for(&gpu.hw.dev)?,
                 })
             }
         }
@@ -102,14 +102,14 @@ impl PeerPath {
 impl PeerVram {
     fn new(bo: &Bo, placement: &Arc<VramPlacement>, gpu: &Arc<GpuMemory>) -> Result<Self> {
         Ok(Self {
-            way: PeerPath::new(bo, placement, gpu)?,
-            _of: bo.into(),
+            path: PeerPath::new(bo, placement, gpu)?,
+            _bo: bo.into(),
         })
     }
 
     /// Returns the DMA addresses.
     pub(super) fn runs(&self) -> &[DmaRun] {
-        match &self.way {
+        match &self.path {
             PeerPath::Bar { runs, .. } => runs,
             PeerPath::System { pages, .. } => pages.dma_runs(),
         }
@@ -117,7 +117,7 @@ impl PeerVram {
 
     /// Whether the DMA addresses are still valid.
     pub(super) fn is_mapped(&self) -> bool {
-        match &self.way {
+        match &self.path {
             PeerPath::Bar { parts, .. } => parts.iter().all(|part| part.is_mapped()),
             PeerPath::System { pages, .. } => pages.is_mapped(),
         }
@@ -125,7 +125,7 @@ impl PeerVram {
 
     /// Unmaps the memory from the device, which is about to be removed.
     pub(super) fn unmap(&self) {
-        match &self.way {
+        match &self.path {
             PeerPath::Bar { parts, .. } => parts.iter().for_each(|part| part.unmap()),
             PeerPath::System { pages, .. } => pages.unmap_dma(),
         }

@@ -7,9 +7,9 @@ pub(super) const SOON_MS: u32 = 1;
 /// The limit of mappings that one run of the work item restores.
 pub(super) const RUN: u32 = 256;
 /// The longest delay between two tries, log2 of milliseconds.
-const MOST_DELAY: u32 = 8;
+const MAX_DELAY: u32 = 8;
 /// After this many failures in a row, half a minute, the queues go on without the memory.
-const MOST_FAILURES: u32 = 120;
+const MAX_FAILURES: u32 = 120;
 
 /// Failures in a row.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct RetryBackoff {
 impl RetryBackoff {
     /// Counts one more failure. Returns after how many milliseconds the next try is due.
     pub(crate) fn fail(&mut self) -> u32 {
-        let delay = SOON_MS << self.failures.min(MOST_DELAY);
+        let delay = SOON_MS << self.failures.min(MAX_DELAY);
         self.failures = self.failures.saturating_add(1);
         delay
     }
@@ -32,6 +32,6 @@ impl RetryBackoff {
 
     /// Whether there were enough tries.
     pub(crate) fn is_enough(&self) -> bool {
-        self.failures >= MOST_FAILURES
+        self.failures >= MAX_FAILURES
     }
 }

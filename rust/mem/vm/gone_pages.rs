@@ -42,7 +42,7 @@ impl GonePages {
     }
 
     /// Returns the first run of pages at or after `from`, and below `count`, that are still mapped.
-    pub(super) fn next_left(&self, from: usize, count: usize) -> Option<Range<usize>> {
+    pub(super) fn next_mapped(&self, from: usize, count: usize) -> Option<Range<usize>> {
         if from >= count || self.0.len() == 0 {
             return (from < count).then_some(from..count);
         }

@@ -150,7 +150,7 @@ impl Vm {
     fn first_moved(&self) -> Option<ARef<Bo>> {
         let state = self.state.lock();
         let mut mappings = state.mappings.values();
-        let waits = |import: &ImportedMemory| !import.is_lost();
+        let waits = |import: &ImportedMemory| !import.is_unavailable();
         let found = mappings
             .find(|mapping| !mapping.is_shown() && mapping.bo().import().is_some_and(waits))?;
         Some(found.bo().clone())

@@ -148,7 +148,7 @@ impl BoMapping {
     }
 
     /// Whether the mapping is to be removed and nothing holds it. The VM's lock is held.
-    pub(super) fn is_left(&self) -> bool {
+    pub(super) fn is_released(&self) -> bool {
         self.holds.load(Acquire) == LEAVING
     }
 

@@ -105,19 +105,19 @@ impl Vm {
     /// Schedules the removal of mappings that their last holders have released. May be called where
     /// sleeping is allowed.
     pub(super) fn clean_up(self: &Arc<Self>) {
-        self.left.store(true, Release);
+        self.has_released.store(true, Release);
         workqueue::run_in(workqueue::background(), self.clone(), 0);
     }
 
     /// Removes mappings that are to be removed and that nothing holds any more.
-    pub(super) fn remove_left(&self) {
-        if !self.left.xchg(false, Full) {
+    pub(super) fn remove_released(&self) {
+        if !self.has_released.xchg(false, Full) {
             return;
         }
         loop {
             let state = self.state.lock();
             let mut mappings = state.mappings.values();
-            let Some(mapping) = mappings.find(|mapping| mapping.is_left()).cloned() else {
+            let Some(mapping) = mappings.find(|mapping| mapping.is_released()).cloned() else {
                 return;
             };
             drop(mappings);

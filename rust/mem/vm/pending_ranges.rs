@@ -16,14 +16,14 @@ pub(super) struct PendingRanges {
     /// The number of ranges that may come to wait; there is room for each.
     ranges: usize,
     /// An address was not pushed for lack of room, because others are in the stack twice.
-    missed: bool,
+    overflowed: bool,
 }
 
 impl PendingRanges {
     /// Records that the range that starts at `start` waits. Allocates no memory.
     pub(super) fn push(&mut self, start: u64) {
         if self.starts.push_within_capacity(start).is_err() {
-            self.missed = true;
+            self.overflowed = true;
         }
     }
 
@@ -34,7 +34,7 @@ impl PendingRanges {
 
     /// Whether more ranges wait than were recorded since the last call.
     pub(super) fn take_overflow(&mut self) -> bool {
-        core::mem::take(&mut self.missed)
+        core::mem::take(&mut self.overflowed)
     }
 }
 

@@ -15,7 +15,7 @@ use kernel::{prelude::*, sync::Arc};
 
 /// How long a caller waits for the queues before it maps memory differently that they may use,
 /// milliseconds.
-const PATIENCE_MS: i64 = 2000;
+const QUIESCE_MS: i64 = 2000;
 
 /// A chunk that is mapped.
 #[derive(Clone, Copy)]
@@ -87,7 +87,7 @@ impl Vm {
         if let Some(chunk) = chunk(&mapping) {
             return MappedAt::Chunk(chunk);
         }
-        let (is_awaited, is_there) = match mapping.userptr() {
+        let (is_awaited, is_allowed) = match mapping.userptr() {
             Some(userptr) => {
                 let reaches = userptr.reaches(page, write);
                 (userptr.is_invalid(), reaches == Some(true))
@@ -96,7 +96,7 @@ impl Vm {
         };
         match mapping.part().access.write || !write {
             _ if is_awaited => MappedAt::Awaited,
-            true if is_there => MappedAt::Buffer,
+            true if is_allowed => MappedAt::Buffer,
             _ => MappedAt::Refused,
         }
     }
@@ -106,8 +106,8 @@ impl Vm {
     pub(crate) fn gap(&self, page: VaRange, window: VaRange) -> VaRange {
         let (mut start, mut end) = (window.start(), window.end());
         let mut at = window.start();
-        while let Some(left) = VaRange::between(at, window.end()) {
-            let Some(other) = self.first_in(left, |mapping| Some(mapping.range())) else {
+        while let Some(rest) = VaRange::between(at, window.end()) {
+            let Some(other) = self.first_in(rest, |mapping| Some(mapping.range())) else {
                 break;
             };
             if other.start() > page.start() {
@@ -124,8 +124,8 @@ impl Vm {
     /// without an access by the process first.
     pub(crate) fn is_shared(&self, range: VaRange) -> bool {
         let mut at = range.start();
-        while let Some(left) = VaRange::between(at, range.end()) {
-            let chunk = self.first_chunk(left);
+        while let Some(rest) = VaRange::between(at, range.end()) {
+            let chunk = self.first_chunk(rest);
             let Some(chunk) = chunk.filter(|chunk| chunk.range.start() <= at) else {
                 return false;
             };
@@ -141,9 +141,10 @@ impl Vm {
     /// mapped, and none is in both kinds of memory.
     pub(crate) fn vram_of(&self, range: VaRange) -> Option<u64> {
         let (mut at, mut bytes) = (range.start(), 0);
-        while let Some(left) = VaRange::between(at, range.end()) {
-            let what = |mapping: &BoMapping| Some((mapping.range(), mapping.shared()?.in_vram()));
-            let (chunk, in_vram) = self.first_in(left, what)?;
+        while let Some(rest) = VaRange::between(at, range.end()) {
+            let find_shared =
+                |mapping: &BoMapping| Some((mapping.range(), mapping.shared()?.in_vram()));
+            let (chunk, in_vram) = self.first_in(rest, find_shared)?;
             if chunk.start() > at {
                 return None;
             }
@@ -198,8 +199,8 @@ impl Vm {
             // the GPU's.
             let end = (at / most + 1) * most;
             let chunk = VaRange::between(at, end.min(rest.end())).ok_or(EINVAL)?;
-            let when = (always, self.retries() && !always);
-            let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage, when)?;
+            let mapped_when = (always, self.retries() && !always);
+            let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage, mapped_when)?;
             let part = MappedPart {
                 bo,
                 offset: 0,
@@ -225,7 +226,7 @@ impl Vm {
     /// Keeps the queues off the hardware while memory that they may use is mapped differently.
     pub(crate) fn quiesce_for_svm(&self) -> QuiesceGuard {
         self.group
-            .quiesce_within(EvictTrigger::Svm, &QuiesceTimeout::of(PATIENCE_MS))
+            .quiesce_within(EvictTrigger::Svm, &QuiesceTimeout::of(QUIESCE_MS))
     }
 }
 

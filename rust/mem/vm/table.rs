@@ -272,8 +272,8 @@ impl PageTable {
         // An entry in use without a child is now a leaf, or has lost its child.
         let mut run = indices.start..indices.start;
         for index in indices.start..=indices.end {
-            let goes = index < indices.end && self.used.get(index) && !self.has_child(index);
-            if goes {
+            let is_removed = index < indices.end && self.used.get(index) && !self.has_child(index);
+            if is_removed {
                 run.end = index + 1;
                 continue;
             }

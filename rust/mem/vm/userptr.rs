@@ -80,13 +80,13 @@ enum GpuBinding {
 }
 
 struct UserptrState {
-    now: GpuBinding,
+    binding: GpuBinding,
     /// The state when the mapping was removed.
-    at_last: GpuBinding,
+    final_binding: GpuBinding,
     /// The run that started when the range was last mapped, where page faults are retried.
     run: Option<LeastRun>,
     /// For shared virtual memory: the pages that the process has unmapped.
-    gone: GonePages,
+    unmapped: GonePages,
     /// The entries that lead to `pages`.
     reserved: ReservedLeaves,
     pages: DevicePages,
@@ -111,9 +111,9 @@ impl LeastRun {
     /// Delays the thread that changes the memory until the run has lasted that long, so that queues
     /// make progress.
     fn wait_least_run(&self) {
-        let left_ms = self.least_ms - self.since.elapsed().as_millis();
-        if left_ms > 0 {
-            fsleep(Delta::from_millis(left_ms));
+        let remaining_ms = self.least_ms - self.since.elapsed().as_millis();
+        if remaining_ms > 0 {
+            fsleep(Delta::from_millis(remaining_ms));
         }
     }
 }
@@ -127,7 +127,7 @@ pub(super) struct Userptr {
     shared: bool,
     always: bool,
     /// Its mapping is removed.
-    left: AtomicFlag,
+    detached: AtomicFlag,
     vm: Arc<Vm>,
     _room: PendingRoom,
     /// Taken inside the MMU notifier: no memory is allocated under it.
@@ -147,7 +147,7 @@ pub(super) struct EvictedUserptrs {
     /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
     retry: RetryBackoff,
     /// The last request to a program for pages, and the start of its range: one at a time.
-    bringer: Option<(u64, FetchRequest)>,
+    fetch: Option<(u64, FetchRequest)>,
 }
 
 impl EvictedUserptrs {
@@ -157,8 +157,8 @@ impl EvictedUserptrs {
         if was == GpuBinding::Invalid {
             self.invalid -= 1;
         }
-        let its = self.bringer.take_if(|(whose, _)| *whose == start);
-        its.map(|(_, brought)| brought)
+        let request = self.fetch.take_if(|(owner, _)| *owner == start);
+        request.map(|(_, brought)| brought)
     }
 }
 
@@ -175,10 +175,10 @@ impl Userptr {
     ) -> Result<RangeWatch<Self>> {
         let (vm, room) = (vm.clone(), PendingRoom::new(vm)?);
         let state = UserptrState {
-            now: GpuBinding::Out,
-            at_last: GpuBinding::Out,
+            binding: GpuBinding::Out,
+            final_binding: GpuBinding::Out,
             run: None,
-            gone: GonePages::new(if memory.is_shared() { range.pages() } else { 0 })?,
+            unmapped: GonePages::new(if memory.is_shared() { range.pages() } else { 0 })?,
             reserved: ReservedLeaves::default(),
             pages: DevicePages::default(),
         };
@@ -186,7 +186,7 @@ impl Userptr {
             range,
             shared: memory.is_shared(),
             always: memory.is_always_mapped(),
-            left: AtomicFlag::new(false),
+            detached: AtomicFlag::new(false),
             vm,
             _room: room,
             state <- new_mutex!(state, "Userptr::state"),
@@ -207,13 +207,13 @@ impl Userptr {
 
     /// Whether the process has unmapped a part of it. That part stays lost for this mapping.
     pub(super) fn is_cut(&self) -> bool {
-        self.state.lock().gone.any()
+        self.state.lock().unmapped.any()
     }
 
     /// Returns the bytes of it that are in VRAM, if it is mapped.
     pub(super) fn in_vram(&self) -> Option<u64> {
         let state = self.state.lock();
-        (state.now == GpuBinding::In).then(|| state.pages.in_device())
+        (state.binding == GpuBinding::In).then(|| state.pages.in_device())
     }
 
     /// Returns the VRAM that the process may use as memory of its own, if such memory is to be used
@@ -233,17 +233,17 @@ impl Userptr {
 
     /// Whether the queues wait for it.
     pub(super) fn is_invalid(&self) -> bool {
-        self.state.lock().now == GpuBinding::Invalid
+        self.state.lock().binding == GpuBinding::Invalid
     }
 
     /// Whether it is mapped, though its pages may be invalid at the moment.
     pub(super) fn is_made(&self) -> bool {
-        self.state.lock().now != GpuBinding::Out
+        self.state.lock().binding != GpuBinding::Out
     }
 
     /// Whether it has been detached, which is permanent.
-    fn is_left(&self) -> bool {
-        self.left.load(Relaxed)
+    fn is_detached(&self) -> bool {
+        self.detached.load(Relaxed)
     }
 
     /// Unmaps the pages from the GPU: their entries, the TLBs' copies of those, and the DMA
@@ -266,11 +266,11 @@ impl Userptr {
     /// has mapped the then current pages.
     fn evict_pages(&self) {
         let mut state = self.state.lock();
-        if state.now != GpuBinding::In {
+        if state.binding != GpuBinding::In {
             return;
         }
         self.vm.evict(self.range, self.trigger(), false);
-        state.now = GpuBinding::Invalid;
+        state.binding = GpuBinding::Invalid;
         self.unmap_pages(&mut state);
         drop(state);
         self.vm.restore_in(SOON_MS);
@@ -281,17 +281,17 @@ impl Userptr {
     /// value is to be dropped without it.
     pub(super) fn detach(&self) -> impl Sized {
         // A thread that is looking for its pages stops.
-        self.left.store(true, Relaxed);
+        self.detached.store(true, Relaxed);
         let mut state = self.state.lock();
-        let was = core::mem::replace(&mut state.now, GpuBinding::Out);
-        state.at_last = was;
+        let was = core::mem::replace(&mut state.binding, GpuBinding::Out);
+        state.final_binding = was;
         state.pages.unmap_device();
         let start = self.range.start();
-        let bringer = self.vm.evicted.lock().done_with(start, was);
+        let fetch = self.vm.evicted.lock().done_with(start, was);
         (
             core::mem::take(&mut state.pages),
             core::mem::take(&mut state.reserved),
-            bringer,
+            fetch,
         )
     }
 }
@@ -305,7 +305,7 @@ impl RangeWatch<Userptr> {
     /// Also `EAGAIN` if it is detached.
     fn pages(&self, request: &PageRequest<'_>) -> Result<DevicePages> {
         let count = self.range.pages() as usize;
-        let go_on = || match self.is_left() {
+        let go_on = || match self.is_detached() {
             true => Err(EAGAIN),
             false => (request.go_on)(),
         };
@@ -314,7 +314,7 @@ impl RangeWatch<Userptr> {
             ..*request
         };
         self.map_pages(&self.vm.gpu.hw.dev, &request, |from| {
-            self.state.lock().gone.next_left(from, count)
+            self.state.lock().unmapped.next_mapped(from, count)
         })
     }
 }
@@ -325,11 +325,11 @@ impl RangeWatcher for Userptr {
         change.set_seq();
         let mut ended = false;
         if let Some(unmapped) = change.unmapped().filter(|_| self.shared) {
-            state.gone.add(self.range, unmapped);
-            ended = state.gone.is_all();
+            state.unmapped.add(self.range, unmapped);
+            ended = state.unmapped.is_all();
         }
         self.notify_unmapped(change, &state);
-        if state.now != GpuBinding::In {
+        if state.binding != GpuBinding::In {
             return;
         }
         // The queues need not wait: either no page of it returns, or the pages return when the
@@ -340,11 +340,11 @@ impl RangeWatcher for Userptr {
             if refaults && !ended && change.may_be_delayed() {
                 state.run.iter().for_each(LeastRun::wait_least_run);
             }
-            state.now = GpuBinding::Out;
+            state.binding = GpuBinding::Out;
         } else {
             self.vm
                 .evict(self.range, self.trigger(), change.may_be_delayed());
-            state.now = GpuBinding::Invalid;
+            state.binding = GpuBinding::Invalid;
         }
         self.unmap_pages(&mut state);
         drop(state);
@@ -368,8 +368,8 @@ impl Vm {
             }
             // A queue that does not leave finds no entries once they are cleared and flushed, and
             // the pages are safe: the queue faults, at its own cost.
-            let patience = QuiesceTimeout::of(if delay { OWN_MS } else { OTHERS_MS });
-            evicted.quiesced = Some(self.group.quiesce_within(trigger, &patience));
+            let timeout = QuiesceTimeout::of(if delay { OWN_MS } else { OTHERS_MS });
+            evicted.quiesced = Some(self.group.quiesce_within(trigger, &timeout));
         }
     }
 
@@ -430,9 +430,9 @@ impl Vm {
                 // It changes too fast for this call, or a program has to provide it. The queues
                 // wait for it then.
                 let mut state = userptr.state.lock();
-                if state.now == GpuBinding::Out {
+                if state.binding == GpuBinding::Out {
                     self.evict(userptr.range, userptr.trigger(), true);
-                    state.now = GpuBinding::Invalid;
+                    state.binding = GpuBinding::Invalid;
                 }
                 drop(state);
                 self.restore_in(SOON_MS);
@@ -474,7 +474,7 @@ impl Vm {
             let pages = match userptr.pages(&request) {
                 Ok(pages) => pages,
                 Err(error) if error == EBUSY => continue,
-                Err(_) if userptr.is_left() => return Ok(()),
+                Err(_) if userptr.is_detached() => return Ok(()),
                 Err(error) => return Err(error),
             };
             if must && !pages.is_whole(userptr.range.size(), write) {
@@ -505,7 +505,7 @@ impl Vm {
         let mut reserved = ReservedLeaves::default();
         let mut written = 0;
         // These are dropped after the locks.
-        let (_idle, _bringer);
+        let (_idle, _fetch);
         let mut state = self.state.lock();
         if !state.has(mapping) {
             return Ok(true);
@@ -545,10 +545,10 @@ impl Vm {
             written += reserved.write(&self.gpu)?;
             core::mem::swap(&mut own.reserved, &mut reserved);
             core::mem::swap(&mut own.pages, &mut pages);
-            let was = core::mem::replace(&mut own.now, GpuBinding::In);
+            let was = core::mem::replace(&mut own.binding, GpuBinding::In);
             mapping.repeats().clear();
             own.run = userptr.refaults().then(|| LeastRun::new(asked));
-            _bringer = self.evicted.lock().done_with(range.start(), was);
+            _fetch = self.evicted.lock().done_with(range.start(), was);
         }
         self.flush(TlbFlush::Legacy)?;
         trace::map(self.group.pid(), range.start(), range.size(), written);

@@ -23,9 +23,9 @@ impl Userptr {
     /// memory and the queues are not quiesced for that. A range that is unmapped may just have been
     /// detached by a thread that was notified earlier.
     pub(super) fn notify_unmapped(&self, change: &RangeChange, state: &UserptrState) {
-        let trigger = match (state.now, change.kind()) {
+        let trigger = match (state.binding, change.kind()) {
             (GpuBinding::In | GpuBinding::Invalid, ChangeKind::Unmapped) => UnmapTrigger::Unmapped,
-            (GpuBinding::Out, ChangeKind::Unmapped) if state.at_last != GpuBinding::Out => {
+            (GpuBinding::Out, ChangeKind::Unmapped) if state.final_binding != GpuBinding::Out => {
                 UnmapTrigger::Unmapped
             }
             (GpuBinding::In, ChangeKind::Moves) if self.refaults() => UnmapTrigger::Moves,
@@ -44,7 +44,7 @@ impl Userptr {
     /// pages. `None` if it has none now.
     pub(in crate::mem::vm) fn reaches(&self, part: VaRange, write: bool) -> Option<bool> {
         let state = self.state.lock();
-        if state.now != GpuBinding::In {
+        if state.binding != GpuBinding::In {
             return None;
         }
         let offset = part.start().checked_sub(self.range.start())?;
@@ -65,12 +65,12 @@ impl Userptr {
     /// `ETIMEDOUT` if the device does not answer a flush: then the pages are never freed.
     fn refetch(&self) -> Result<bool> {
         let mut state = self.state.lock();
-        match state.now {
+        match state.binding {
             GpuBinding::Out => return Ok(true),
             GpuBinding::In => {}
             GpuBinding::Invalid => return Ok(false),
         }
-        state.now = GpuBinding::Out;
+        state.binding = GpuBinding::Out;
         state.reserved.clear(&self.vm.gpu);
         let flushed = self.vm.flush(TlbFlush::Heavyweight);
         if flushed.is_err() {

@@ -26,7 +26,11 @@ impl Vm {
     /// Returns a range that waits for its pages; it is not returned again before it is pushed
     /// again.
     fn next_invalid(&self) -> Option<Arc<BoMapping>> {
-        let waits = |mapping: &BoMapping| mapping.userptr().is_some_and(|own| own.is_invalid());
+        let waits = |mapping: &BoMapping| {
+            mapping
+                .userptr()
+                .is_some_and(|userptr| userptr.is_invalid())
+        };
         loop {
             let start = self.evicted.lock().waiting.pop();
             let Some(start) = start else { break };
@@ -122,28 +126,28 @@ impl Vm {
         let last = self
             .evicted
             .lock()
-            .bringer
+            .fetch
             .as_ref()
             .map(|(_, last)| last.by().clone());
         if let Some(last) = last {
-            let own = userptr.state.lock();
+            let state = userptr.state.lock();
             let brought = userptr.is_brought(&last);
-            drop(own);
+            drop(state);
             if brought || !last.is_done() {
                 return brought;
             }
         }
         // If there is no memory, the next run does it.
-        if let Ok(bringer) = userptr.fetch(mapping.bo().access().write) {
+        if let Ok(fetch) = userptr.fetch(mapping.bo().access().write) {
             let start = userptr.range.start();
-            let own = userptr.state.lock();
-            let unneeded = if own.now == GpuBinding::Invalid {
-                let last = self.evicted.lock().bringer.replace((start, bringer));
+            let state = userptr.state.lock();
+            let unneeded = if state.binding == GpuBinding::Invalid {
+                let last = self.evicted.lock().fetch.replace((start, fetch));
                 last.map(|(_, last)| last)
             } else {
-                Some(bringer)
+                Some(fetch)
             };
-            drop(own);
+            drop(state);
             drop(unneeded);
         }
         false
@@ -179,7 +183,7 @@ impl Vm {
     /// sleep.
     pub(crate) fn forget_range(self: &Arc<Self>) {
         self.stop_restoring();
-        if self.is_moved() || self.left.load(Acquire) {
+        if self.is_moved() || self.has_released.load(Acquire) {
             self.restore_in(SOON_MS);
         }
     }
@@ -190,9 +194,9 @@ impl Vm {
         workqueue::cancel(self);
         let mut evicted = self.evicted.lock();
         evicted.quiesced = None;
-        let bringer = evicted.bringer.take();
+        let fetch = evicted.fetch.take();
         drop(evicted);
-        drop(bringer);
+        drop(fetch);
     }
 }
 
@@ -200,7 +204,7 @@ impl WorkItem for Vm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.remove_left();
+        this.remove_released();
         this.restore_moved();
         this.restore();
     }
