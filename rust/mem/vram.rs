@@ -144,8 +144,8 @@ impl VramManager {
         self.usable().saturating_sub(others)
     }
 
-    /// Allocates `size` bytes, whole pages, until they are reclaimed; cleared memory is preferred if
-    /// `prefer_cleared`. Does not wait for other owners.
+    /// Allocates `size` bytes, whole pages, until they are reclaimed; cleared memory is preferred
+    /// if `prefer_cleared`. Does not wait for other owners.
     ///
     /// # Errors
     ///

@@ -109,8 +109,9 @@ impl Vm {
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if the caller is to try again soon; [`errno::in_progress`] while a program has not
-    /// provided pages; those of [`Vm::map`].
+    /// `EAGAIN` if the caller is to try again soon;
+    /// [`errno::in_progress`](crate::kern::errno::in_progress) while a program has not provided
+    /// pages; those of [`Vm::map`].
     pub(crate) fn fault_in(
         &self,
         page: VaRange,
