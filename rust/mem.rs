@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory: who has VRAM and system memory, buffers, and the GPU's address spaces.
+//! Memory: the allocators of VRAM and system memory, buffers, and the GPU's address spaces.
 //!
-//! Locks: a [`vm::Vm`]'s, and below it those of the allocators. Nothing here may be called where fences are
-//! waited for by others: memory is allocated under these locks.
+//! Locks: that of a [`vm::Vm`], and below it those of the allocators. Memory is allocated under
+//! these locks, so no function of this module may be called in a path that others wait for through
+//! a fence.
 //!
-//! [`GpuMemory`] is all of it for one GPU. It knows the hardware, and of what is above only that somebody copies for it.
+//! [`GpuMemory`] is all of it for one GPU. It knows the hardware. Of the layers above, it knows
+//! only that one of them copies memory for it ([`copy_engine`]).
 
 pub(crate) mod account;
 pub(crate) mod bo;
@@ -50,24 +52,25 @@ const GART_START: u64 = 0;
 /// Bytes of the GART.
 const GART_BYTES: u64 = 512 << 20;
 
-/// The memory of a GPU, kept by every buffer and address space: what there is of the hardware lives as long. Fields are
-/// dropped in this order: each only uses what is below it.
+/// The memory of a GPU. Every buffer and address space holds a reference, so the parts of the
+/// hardware that it needs live as long. Fields are dropped in this order: each only uses those
+/// below it.
 #[pin_data]
 pub(crate) struct GpuMemory {
-    /// Who clears and copies VRAM, once somebody does.
+    /// Clears and copies VRAM; empty until the engines are set up.
     copy_engine: SetOnce<Arc<dyn CopyEngine>>,
-    /// What the GPU may still reach.
+    /// Memory that the GPU may still access.
     #[pin]
     pub(crate) lost: LostMemory,
     /// The window of system memory that VMID 0 sees.
     pub(crate) gart: Gart,
-    /// Who yields VRAM to whom.
+    /// Decides which process yields VRAM, and to which one.
     pub(crate) evictor: Arc<Evictor>,
-    /// Who may have how much VRAM.
+    /// Decides how much VRAM each client may have.
     pub(crate) budget: Arc<VramBudget>,
-    /// What processes have of VRAM as memory of their own.
+    /// VRAM that processes use as memory of their own (SVM).
     pub(crate) shared_vram: Arc<SharedVram>,
-    /// Who has which VRAM.
+    /// Allocates VRAM.
     pub(crate) vram: VramManager,
     /// The address spaces.
     #[pin]
@@ -79,12 +82,12 @@ pub(crate) struct GpuMemory {
     pub(crate) hw: Arc<Hardware>,
 }
 
-/// Bytes at the end of VRAM that firmware may use: the PSP's run time data base, and the discovery table (amdgpu: PSP_RUNTIME_DB_OFFSET,
-/// DISCOVERY_TMR_OFFSET).
+/// Bytes at the end of VRAM that firmware may use: the PSP's run time data base, and the discovery
+/// table (amdgpu: PSP_RUNTIME_DB_OFFSET, DISCOVERY_TMR_OFFSET).
 const VRAM_KEPT: u64 = 2 << 20;
 
-/// The VRAM of `hw` that can be used: what is behind its BAR, since the driver fills page tables there, and user space is told
-/// that it sees all of it.
+/// Returns how much VRAM of `hw` can be used: the part behind its BAR, since the driver fills page
+/// tables there, and user space reads in the topology that it sees all of it.
 fn seen(hw: &Hardware) -> u64 {
     let (all, seen) = (hw.vram_size, hw.vram_map.size());
     if seen < all {
@@ -99,7 +102,11 @@ fn seen(hw: &Hardware) -> u64 {
 }
 
 impl GpuMemory {
-    /// All memory of `hw` free, and its GART on. ENOMEM; errors of the hardware.
+    /// Creates the memory manager of `hw` with all memory free, and enables its GART.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; errors of the hardware.
     pub(crate) fn new(hw: &Arc<Hardware>) -> Result<Arc<Self>> {
         let (map, gmc, ledger) = (&hw.vram_map, &hw.gmc, &hw.ledger);
         let vram = VramManager::new(seen(hw), VRAM_RESERVED, VRAM_KEPT, ledger.clone())?;
@@ -125,30 +132,43 @@ impl GpuMemory {
         )
     }
 
-    /// Turns the GART on again, whose table is there. Errors of the hardware. Sleeps.
+    /// Enables the GART again; its table is still in memory. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the hardware.
     pub(crate) fn enable_gart(&self) -> Result {
         let table = self.gart.table();
         self.hw.gmc.enable_gart(table, GART_START, GART_BYTES)
     }
 
-    /// Bytes of system memory that clients of the GPU have.
+    /// Returns the bytes of system memory that clients of the GPU have.
     pub(crate) fn system_used(&self) -> u64 {
         u64::try_from(self.hw.ledger.count(LedgerKind::GttBytes)).unwrap_or(0)
     }
 
-    /// From now on `engine` clears and copies. What it is given must not hold the memory any more once it is stopped.
+    /// Makes `engine` clear and copy from now on. After the engine is stopped, it must not keep
+    /// references to the memory that it was given.
     pub(crate) fn set_copy_engine(&self, engine: Arc<dyn CopyEngine>) {
         self.copy_engine.populate(engine);
     }
 
-    /// VRAM is cleared in the background from now on, until it is stopped: see [`scrub::VramScrubber::stop`]. ENODEV when nobody clears.
+    /// Starts to clear VRAM in the background, until [`scrub::VramScrubber::stop`].
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is no engine that clears.
     pub(crate) fn start_scrubbing(&self) -> Result {
         let engine = self.copy_engine.as_ref().ok_or(ENODEV)?;
         self.vram.scrubber().start(engine.clone());
         Ok(())
     }
 
-    /// Who clears and copies. ENODEV when nobody does.
+    /// Returns the engine that clears and copies.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is none.
     fn copy_engine(&self) -> Result<&dyn CopyEngine> {
         Ok(&**self.copy_engine.as_ref().ok_or(ENODEV)?)
     }

@@ -25,7 +25,8 @@ use crate::kern::drm::file::DrmFileRef;
 use crate::kern::mm_exit::{AddressSpace, MmExitSubscription};
 use crate::kern::task::TaskName;
 use crate::kern::user_range;
-use crate::queue::{self, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
+use crate::queue;
+use crate::queue::request::{CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use crate::render::file::RenderFile;
 use context::GpuContext;
 use events::{ConsumedEvents, ProcessEvents, WaitItems};
@@ -202,7 +203,7 @@ impl Process {
         let create = PreparedQueue::new(&context.vm()?, create)?;
         let _creating = self.creating.lock();
         self.svm.expect_queue(self)?;
-        let (vm, slice) = (context.vm()?, context.slice()?);
+        let (vm, resources) = (context.vm()?, context.queue_resources()?);
         let id = self.queues.lock().reserve()?;
         let owner = QueueOwner {
             pid: self.pid,
@@ -214,7 +215,7 @@ impl Process {
             &context.gpu().queues,
             &vm,
             || context.trap(),
-            &slice,
+            &resources,
             owner,
             &create,
         );

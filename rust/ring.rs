@@ -211,7 +211,7 @@ impl RunningSet {
     fn turns(&self, lane: CopyLane) -> EngineTurn<'_> {
         match lane {
             CopyLane::All => EngineTurn::All(&self.next),
-            // No queue of a process that waits for pages is put on it: `queue::user::engines`.
+            // Nobody's queue is put there who waits for pages: `queue::request::engines`.
             CopyLane::Pages => EngineTurn::First,
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `/sys/devices/virtual/kfd/kfd/topology`: what the machine is made of, for libhsakmt to read. The first nodes are
-//! the processors with their memory, one for each NUMA node, and each GPU is a node after them.
+//! `/sys/devices/virtual/kfd/kfd/topology`: the components of the machine, for libhsakmt. The first
+//! nodes are the processors with their memory, one per NUMA node. The GPUs follow, one node each.
 
 mod node;
 mod tree;
@@ -14,50 +14,51 @@ use crate::kern::class::ClassDevice;
 use crate::kern::host::NumaNode;
 use tree::TopologyTree;
 
-/// What the topology says of a GPU.
+/// The properties of a GPU in the topology.
 #[derive(Clone, Copy)]
 pub(crate) struct GpuFacts {
-    /// Its compute units, and with them what the ASIC is.
+    /// The compute units, which include the properties of the ASIC.
     pub(crate) cus: ComputeUnits,
-    /// The number by which user space names it.
+    /// The number by which user space names the GPU.
     pub(crate) id: GpuId,
-    /// PCI domain.
+    /// The PCI domain.
     pub(crate) domain: u32,
-    /// PCI bus in 15:8, device and function in 7:0.
+    /// The PCI bus in 15:8, device and function in 7:0.
     pub(crate) location: u32,
-    /// Minor number of its render node.
+    /// The minor number of the render node.
     pub(crate) render_minor: u32,
-    /// Bytes of VRAM.
+    /// The size of VRAM, in bytes.
     pub(crate) vram: u64,
-    /// Revision of the ASIC.
+    /// The revision of the ASIC.
     pub(crate) revision: u32,
-    /// Versions of the firmware of compute queues and of SDMA.
+    /// The versions of the firmware of compute queues and of SDMA.
     pub(crate) firmware: (u32, u32),
-    /// The board's number, 0 if it is not known.
+    /// The serial number of the board; 0 if it is not known.
     pub(crate) serial: u64,
-    /// Whether the way from the GPU to memory carries PCIe's atomic operations.
+    /// Whether the path from the GPU to memory supports PCIe atomic operations.
     pub(crate) atomics: bool,
-    /// The processors that it hangs on, if that is known.
+    /// The processors to which the GPU is attached, if known.
     pub(crate) numa: Option<NumaNode>,
-    /// The GPUs of which it reaches the memory: a bit for each, in the order of their nodes.
+    /// The GPUs whose memory this GPU can reach: a bit for each, in the order of their nodes.
     pub(crate) peers: u64,
 }
 
 impl GpuFacts {
-    /// Whether it reaches the memory of the GPU `index`, another one.
+    /// Whether the GPU can reach the memory of the GPU `index`, another one.
     fn reaches(&self, index: usize) -> bool {
         u32::try_from(index).is_ok_and(|bit| self.peers.checked_shr(bit).unwrap_or(0) & 1 != 0)
     }
 }
 
-/// The topology's files. They are made anew when a GPU comes or goes, and `generation_id` says so.
+/// The files of the topology. They are created again when a GPU is added or removed, and
+/// `generation_id` changes each time.
 #[pin_data]
 pub(crate) struct Topology {
     #[pin]
     state: Mutex<TopologyState>,
 }
 
-/// Dropped in this order: the files are in the device's folder.
+/// Fields are dropped in this order, because the files are in the device's folder.
 struct TopologyState {
     tree: Option<TopologyTree>,
     generation: u32,
@@ -65,7 +66,11 @@ struct TopologyState {
 }
 
 impl Topology {
-    /// A topology of no GPUs, in the folder of `device`.
+    /// A topology without GPUs, in the folder of `device`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the creation of the files.
     pub(crate) fn new(device: Arc<ClassDevice>) -> impl PinInit<Self, Error> {
         let state = TopologyTree::new(&device, 1, &[]).map(|tree| TopologyState {
             tree: Some(tree),
@@ -77,8 +82,12 @@ impl Topology {
         })
     }
 
-    /// Makes the files say what GPUs there are, as `gpus` tells. On an error there are no files, until it is tried
-    /// again.
+    /// Updates the files to the GPUs that `gpus` returns. After an error there are no files until
+    /// the next call.
+    ///
+    /// # Errors
+    ///
+    /// Those of `gpus` and of the creation of the files.
     pub(crate) fn show(&self, gpus: impl FnOnce() -> Result<KVec<GpuFacts>>) -> Result {
         let mut state = self.state.lock();
         let gpus = gpus()?;

@@ -11,6 +11,7 @@
 
 pub mod asic;
 pub mod bits;
+pub mod cp_doorbells;
 pub mod doorbell;
 pub mod firmware;
 pub mod ih;
@@ -23,6 +24,7 @@ pub mod pin_state;
 pub mod pm4;
 pub mod psp;
 pub mod pte;
+pub mod pump;
 pub mod queue;
 pub mod sdma;
 pub mod share;

@@ -12,7 +12,7 @@ use kernel::prelude::*;
 use crate::kern::errno;
 use crate::kern::uapi::{self, alloc_flag as flag, open_flag};
 use crate::mem::bo::BoUsage;
-use crate::queue::{ComputeBuffers, CreateQueue, UpdateQueue};
+use crate::queue::request::{ComputeBuffers, CreateQueue, UpdateQueue};
 
 /// The most GPUs that one MAP or UNMAP may name.
 const MAX_DEVICES: u32 = 256;

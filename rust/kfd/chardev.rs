@@ -61,7 +61,7 @@ impl CharFile for KfdFile {
         };
         let context = file.kfd.context(&file.process, id)?;
         match offset.kind {
-            MmapKind::Doorbell => context.slice()?.mmap(vma),
+            MmapKind::Doorbell => context.queue_resources()?.mmap(vma),
             MmapKind::Mmio => context.mmap_registers(vma),
             MmapKind::Events | MmapKind::Reserved => Err(EINVAL),
         }

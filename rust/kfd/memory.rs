@@ -48,7 +48,7 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
     let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
     let (size, usage) = (wanted.size, wanted.usage);
     let mut registers = match wanted.kind {
-        AllocKind::Doorbell => Some(context.slice()?.registers()?),
+        AllocKind::Doorbell => Some(context.queue_resources()?.registers()?),
         AllocKind::MmioRemap => Some(context.flush_registers()?),
         _ => None,
     };

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //! How much memory clients have, and may have: VRAM of a GPU, and system memory of the machine.
 //!
-//! A client is an address space: what DRM calls one too. One alone may take all VRAM that is not the driver's, and no
-//! more; what several take beyond it has to fit into system memory. System memory has one limit for all GPUs and clients, far
-//! enough from all there is that the machine goes on; an eighth of it is kept for clients that have little.
+//! A client is an address space; DRM calls that a client, too. A single client may take all VRAM
+//! that the driver does not use itself, but no more. The amount by which several clients together
+//! exceed it has to fit into system memory. System memory has one limit for all GPUs and clients,
+//! which leaves enough for the machine to go on. An eighth of it is reserved for clients that have
+//! little.
 
 use crate::{
     kern::{memory, task},
@@ -20,61 +22,68 @@ use kernel::{
     time::{delay::fsleep, Delta},
 };
 
-/// How often, and how long in between, VRAM of processes that have ended is waited for: two seconds in all.
+/// How often, and at which interval, an allocation checks again for the VRAM of processes that have
+/// ended: two seconds in all.
 pub(super) const TRIES: u32 = 200;
 pub(super) const PAUSE: Delta = Delta::from_millis(10);
 
-/// About what the driver keeps for a buffer besides its memory, and for a mapping besides page tables, bytes.
+/// About the bytes that the driver needs for a buffer besides its memory, and for a mapping besides
+/// page tables.
 pub(super) const BUFFER_BYTES: u64 = 2048;
 const MAPPING_BYTES: u64 = 1024;
-/// The most mappings of an address space.
-const MOST_MAPPINGS: u32 = 1 << 20;
+/// The limit of mappings in an address space.
+const MAX_MAPPINGS: u32 = 1 << 20;
 
-/// Bytes of system memory that are taken, for all GPUs.
-static TAKEN: Atomic<i64> = Atomic::new(0);
+/// Bytes of system memory that are charged, for all GPUs.
+static CHARGED: Atomic<i64> = Atomic::new(0);
 
-/// The most system memory that may be taken, in bytes: three quarters of it, so that the machine goes on.
+/// Returns the limit of system memory that may be charged, in bytes: three quarters of the
+/// machine's memory, so that the machine goes on.
 pub(crate) fn system_limit() -> u64 {
     memory::total() / 4 * 3
 }
 
-/// For how many clients system memory is kept, and which part of it.
+/// The number of clients for which system memory is reserved, and the divisor of the reserved part.
 const PARTIES: u64 = 1024;
 const KEPT_PART: u64 = 8;
 
-/// How system memory is shared.
+/// Returns how system memory is shared.
 fn system_share() -> FairShare {
     let limit = system_limit();
     FairShare::new(limit, limit / KEPT_PART, PARTIES)
 }
 
-/// Takes `bytes` of system memory for one who has `own` bytes before, of what is counted for it. `ENOMEM` when that passes its
-/// share. Any context.
+/// Charges `bytes` of system memory to a client that is charged with `own` bytes already. Context:
+/// any.
+///
+/// # Errors
+///
+/// `ENOMEM` if that exceeds the client's share.
 fn charge(bytes: u64, own: u64) -> Result {
     let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
     let share = system_share();
-    let mut taken = TAKEN.load(Relaxed);
-    // What is refused is never counted: it would stand in others' way meanwhile.
+    let mut taken = CHARGED.load(Relaxed);
+    // A request that is refused is never counted: it would block other clients meanwhile.
     loop {
         if !share.allows(u64::try_from(taken).unwrap_or(0), own, bytes) {
             return Err(ENOMEM);
         }
         let sum = taken.checked_add(signed).ok_or(ENOMEM)?;
-        match TAKEN.cmpxchg(taken, sum, Relaxed) {
+        match CHARGED.cmpxchg(taken, sum, Relaxed) {
             Ok(_) => return Ok(()),
             Err(now) => taken = now,
         }
     }
 }
 
-/// Gives back what [`charge`] took.
+/// Returns memory that was charged by [`charge`].
 fn uncharge(bytes: u64) {
-    TAKEN.add(-(bytes as i64), Relaxed);
+    CHARGED.add(-(bytes as i64), Relaxed);
 }
 
-/// The bytes that [`charge`] still gives to one who has `own`.
-fn left(own: u64) -> u64 {
-    let taken = u64::try_from(TAKEN.load(Relaxed)).unwrap_or(0);
+/// Returns the bytes that [`charge`] still grants to a client that has `own`.
+fn remaining(own: u64) -> u64 {
+    let taken = u64::try_from(CHARGED.load(Relaxed)).unwrap_or(0);
     system_share().most(taken, own)
 }
 
@@ -82,21 +91,21 @@ fn left(own: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum MemoryRegion {
-    /// VRAM that it asked for, wherever it is now.
+    /// VRAM that the client asked for, wherever it is now.
     Vram,
-    /// System memory of the driver's.
+    /// System memory of the driver.
     Gtt,
     /// Memory of the process itself.
     User,
-    /// System memory for what the driver knows of its buffers and mappings.
+    /// System memory for the driver's data about the client's buffers and mappings.
     Metadata,
     /// VRAM for page tables.
     Tables,
-    /// Of its VRAM, what is in system memory now, and is not on its way from there.
+    /// The part of [`Vram`](Self::Vram) that is in system memory now, and is not being moved in.
     Evicted,
-    /// Of its VRAM, what is there and has to stay.
+    /// The part of [`Vram`](Self::Vram) that is in VRAM and has to stay there.
     Stuck,
-    /// Of its VRAM, what is in system memory and has to stay.
+    /// The part of [`Vram`](Self::Vram) that is in system memory and has to stay there.
     Kept,
 }
 
@@ -104,24 +113,29 @@ impl MemoryRegion {
     const COUNT: usize = Self::Kept as usize + 1;
 }
 
-/// The memory of one address space on one GPU. Counts only; no locks.
+/// The memory of one address space on one GPU. It has counters only, and no locks.
 pub(crate) struct MemoryClient {
     bytes: [Atomic<i64>; MemoryRegion::COUNT],
-    /// System memory that it has taken, of all regions.
+    /// Bytes of system memory that are charged to the client, for all regions.
     system: Atomic<i64>,
     /// Mappings in its address space.
     mappings: Atomic<u32>,
     pasid: Atomic<u32>,
-    /// Its queues are quiesced, since something of it is in system memory that is not to be used there.
+    /// The client's queues are quiesced, since one of its buffers is in system memory and must not
+    /// be used there.
     away: AtomicFlag,
-    /// Something that other devices had in system memory can come home.
+    /// A buffer that was in system memory for other devices can be moved in.
     recalled: AtomicFlag,
-    /// Somebody moves buffers of it, and may be the last that has them.
+    /// A thread moves buffers of the client, and may be the last that holds them.
     moving: AtomicFlag,
 }
 
 impl MemoryClient {
-    /// A client without memory. `ENOMEM`.
+    /// Creates a client without memory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         let client = Self {
             bytes: [const { Atomic::new(0) }; MemoryRegion::COUNT],
@@ -135,17 +149,17 @@ impl MemoryClient {
         Ok(Arc::new(client, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// A number that no other client has meanwhile, and not 0.
+    /// Returns a number that is not 0, and that no other client has as long as this one exists.
     pub(super) fn number(&self) -> usize {
         core::ptr::from_ref(self) as usize
     }
 
-    /// The process with PASID `pasid` has it.
+    /// Sets the PASID of the process that owns the client.
     pub(crate) fn belongs_to(&self, pasid: u16) {
         self.pasid.store(pasid.into(), Relaxed);
     }
 
-    /// Bytes of a region.
+    /// Returns the bytes of a region.
     pub(crate) fn bytes(&self, region: MemoryRegion) -> u64 {
         u64::try_from(self.bytes[region as usize].load(Relaxed)).unwrap_or(0)
     }
@@ -154,7 +168,11 @@ impl MemoryClient {
         self.bytes[region as usize].add(bytes, Relaxed);
     }
 
-    /// Takes system memory for it. `ENOMEM` when that passes its share. Any context.
+    /// Charges system memory to the client. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if that exceeds its share.
     fn charge(&self, bytes: u64) -> Result {
         let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
         let own = u64::try_from(self.system.fetch_add(signed, Relaxed)).unwrap_or(0);
@@ -162,46 +180,47 @@ impl MemoryClient {
             .inspect_err(|_| self.system.add(-signed, Relaxed))
     }
 
-    /// What is counted for it when system memory is shared: that, and the VRAM that it asked for, which system memory may
-    /// have to cover.
+    /// Returns the bytes that count for the client when system memory is shared: its system memory,
+    /// and the VRAM that it asked for, which system memory may have to back.
     fn own(&self) -> u64 {
         let system = u64::try_from(self.system.load(Relaxed)).unwrap_or(0);
         system + self.bytes(MemoryRegion::Vram)
     }
 
-    /// Gives back what [`MemoryClient::charge`] took.
+    /// Returns memory that was charged by [`MemoryClient::charge`].
     fn uncharge(&self, bytes: u64) {
         self.system.add(-(bytes as i64), Relaxed);
         uncharge(bytes);
     }
 
-    /// Whether its queues are quiesced until it is home.
+    /// Whether the client's queues are quiesced until its buffers are in VRAM.
     pub(super) fn is_away(&self) -> bool {
         self.away.load(Acquire)
     }
 
-    /// Says whether its queues are quiesced until it is home: while they are.
+    /// Sets whether the client's queues are quiesced until its buffers are in VRAM. The caller has
+    /// them quiesced.
     pub(super) fn set_away(&self, away: bool) {
         self.away.store(away, Release);
     }
 
-    /// Something of it that is in system memory can come home, or that is seen to.
+    /// Sets or clears the flag that a buffer of the client, now in system memory, can be moved in.
     pub(super) fn recall(&self, on: bool) {
         self.recalled.store(on, Release);
     }
 
-    /// Whether something of it that is in system memory can come home.
+    /// Whether a buffer of the client, now in system memory, can be moved in.
     pub(super) fn is_recalled(&self) -> bool {
         self.recalled.load(Acquire)
     }
 
-    /// Somebody moves buffers of it from now on, or nobody any more.
+    /// Sets whether a thread moves buffers of the client.
     pub(super) fn set_moving(&self, moving: bool) {
         self.moving.store(moving, Release);
     }
 
-    /// Waits until nobody moves buffers of it, so that what it has let go of is free, but not longer than for processes that have
-    /// ended. Sleeps.
+    /// Waits until no thread moves buffers of the client, so that the memory of those that it has
+    /// released is free. The limit is that for processes that have ended. May sleep.
     pub(crate) fn wait_for_moves(&self) {
         for _ in 0..TRIES {
             if !self.moving.load(Acquire) || task::is_killed() {
@@ -211,25 +230,25 @@ impl MemoryClient {
         }
     }
 
-    /// Bytes of its VRAM that are in system memory and are to come home.
+    /// Returns the bytes of the client's VRAM that are in system memory and are to be moved in.
     pub(super) fn waiting_to_return(&self) -> u64 {
         let kept = self.bytes(MemoryRegion::Kept);
         self.bytes(MemoryRegion::Evicted).saturating_sub(kept)
     }
 
-    /// Bytes of its VRAM that are there and may be moved away.
+    /// Returns the bytes of the client's VRAM that are in VRAM and may be moved out.
     pub(super) fn movable_home(&self) -> u64 {
         let away = self.bytes(MemoryRegion::Evicted) + self.bytes(MemoryRegion::Stuck);
         self.bytes(MemoryRegion::Vram).saturating_sub(away)
     }
 
-    /// The PASID of the process that has it; 0 if none has.
+    /// Returns the PASID of the process that owns the client; 0 if there is none.
     pub(super) fn pasid(&self) -> u32 {
         self.pasid.load(Relaxed)
     }
 }
 
-/// System memory that something has taken for a client, pinned or allocated; given back when dropped.
+/// System memory, pinned or allocated, that is charged to a client. Dropping it returns the charge.
 pub(crate) struct SystemShare {
     client: Arc<MemoryClient>,
     region: MemoryRegion,
@@ -237,7 +256,11 @@ pub(crate) struct SystemShare {
 }
 
 impl SystemShare {
-    /// Takes `bytes` of `region` for `client`. `ENOMEM` when that passes its share. Any context.
+    /// Charges `bytes` of `region` to `client`. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if that exceeds its share.
     pub(crate) fn charge(
         client: &Arc<MemoryClient>,
         region: MemoryRegion,
@@ -260,23 +283,28 @@ impl Drop for SystemShare {
     }
 }
 
-/// What a mapping costs, and that it is one of those that there may be; given back when dropped.
+/// The charge for a mapping: its metadata, and one of the limited number of mappings. Dropping it
+/// returns both.
 pub(super) struct MappingShare {
     client: Arc<MemoryClient>,
     _metadata: SystemShare,
 }
 
 impl MappingShare {
-    /// One more mapping of `client`'s. `ENOMEM` when there are [`MOST_MAPPINGS`], or its share is passed.
+    /// Charges one more mapping to `client`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there are [`MAX_MAPPINGS`], or the client's share is exceeded.
     pub(super) fn charge(client: &Arc<MemoryClient>) -> Result<Self> {
         let metadata = SystemShare::charge(client, MemoryRegion::Metadata, MAPPING_BYTES)?;
-        // From here on the count goes down when it is dropped.
+        // From here on dropping the share decrements the count.
         let before = client.mappings.fetch_add(1, Relaxed);
         let share = Self {
             client: client.clone(),
             _metadata: metadata,
         };
-        if before < MOST_MAPPINGS {
+        if before < MAX_MAPPINGS {
             Ok(share)
         } else {
             Err(ENOMEM)
@@ -290,20 +318,21 @@ impl Drop for MappingShare {
     }
 }
 
-/// What clients together have of a GPU's VRAM, in bytes.
+/// The sums over all clients of a GPU's VRAM, in bytes.
 struct ClientSums {
-    /// What they asked for, and system memory for that.
-    cover: VramBacking,
-    /// Of that, what has to stay where it is.
+    /// The VRAM that clients asked for, and the system memory that backs it.
+    backing: VramBacking,
+    /// The part of it that has to stay where it is.
     stuck: u64,
-    /// Of that, what those have left behind who are gone: most of it goes soon.
-    left: u64,
+    /// The part of it that belongs to clients that are closed: most of it is freed soon.
+    closed: u64,
 }
 
-/// Says who may have how much of a GPU's VRAM. It has a lock of its own, a spinlock.
+/// Decides how much of a GPU's VRAM each client may have. It has a lock of its own, a spinlock.
 ///
-/// Clients together may ask for more than there is. Then all of it is covered by system memory, which is taken at once:
-/// so each of them can always be moved out for another, and be brought back while that one is out.
+/// Clients together may ask for more VRAM than there is. Then all of it is backed by system memory,
+/// which is charged at once: so each client can always be moved out for another, and be moved in
+/// while that other one is out.
 #[pin_data]
 pub(crate) struct VramBudget {
     #[pin]
@@ -311,12 +340,16 @@ pub(crate) struct VramBudget {
 }
 
 impl VramBudget {
-    /// Nobody has anything. `ENOMEM`.
+    /// Creates a budget without clients.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 sums <- new_spinlock!(
-                    ClientSums { cover: VramBacking::new(), stuck: 0, left: 0 },
+                    ClientSums { backing: VramBacking::new(), stuck: 0, closed: 0 },
                     "Budget::sums"
                 ),
             }),
@@ -324,26 +357,30 @@ impl VramBudget {
         )
     }
 
-    /// The bytes that `client`, or one that is new, may ask for in one buffer, in whole large pages, as clients
-    /// allocate it.
+    /// Returns the bytes that `client`, or a new one, may ask for in one buffer, in whole large
+    /// pages, as clients allocate it.
     pub(crate) fn available(&self, vram: &VramManager, client: Option<&MemoryClient>) -> u64 {
         let mut sums = self.sums.lock();
-        sums.cover.set_usable(vram.usable());
+        sums.backing.set_usable(vram.usable());
         sums.available(client) / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
-    /// Lets `client` have a buffer of `bytes` of VRAM. `ENOMEM` when that is more than there is for it. Sleeps while
-    /// processes that have ended still have some of it.
+    /// Charges a buffer of `bytes` of VRAM to `client`. May sleep, while processes that have ended
+    /// still have some of it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if that is more than the client may have.
     pub(crate) fn charge(
         self: &Arc<Self>,
         vram: &VramManager,
         client: &Arc<MemoryClient>,
         bytes: u64,
     ) -> Result<VramCharge> {
-        let mut tries = 0;
+        let mut attempts = 0;
         while !self.try_charge(vram, client, bytes)? {
-            tries += 1;
-            if tries > TRIES || task::is_killed() {
+            attempts += 1;
+            if attempts > TRIES || task::is_killed() {
                 return Err(ENOMEM);
             }
             fsleep(PAUSE);
@@ -355,35 +392,39 @@ impl VramBudget {
         })
     }
 
-    /// False when it may be possible in a moment.
+    /// Tries [`VramBudget::charge`] once. Returns false if it may succeed in a moment.
     fn try_charge(&self, vram: &VramManager, client: &MemoryClient, bytes: u64) -> Result<bool> {
         let mut sums = self.sums.lock();
-        sums.cover.set_usable(vram.usable());
+        sums.backing.set_usable(vram.usable());
         let available = sums.available(Some(client));
         if bytes > available {
-            return if bytes > available + sums.left {
+            return if bytes > available + sums.closed {
                 Err(ENOMEM)
             } else {
                 Ok(false)
             };
         }
-        // Buffers in system memory may have been faster.
-        charge(sums.cover.missing(bytes, 0), client.own())?;
-        sums.cover.add(bytes, 0);
+        // Buffers in system memory may have been charged in the meantime.
+        charge(sums.backing.missing(bytes, 0), client.own())?;
+        sums.backing.add(bytes, 0);
         client.add(MemoryRegion::Vram, bytes as i64);
         Ok(true)
     }
 
-    /// Pays for `bytes` of system memory that a buffer of `client`'s is about to be in, until what is returned is dropped. `ENOMEM` when
-    /// that is not covered yet, and passes its share.
+    /// Charges `bytes` of system memory into which a buffer of `client` is about to be moved, until
+    /// the returned value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if the bytes are not backed yet and exceed the client's share.
     pub(super) fn pay_for_away(
         self: &Arc<Self>,
         client: &MemoryClient,
         bytes: u64,
     ) -> Result<AwayCharge> {
         let mut sums = self.sums.lock();
-        charge(sums.cover.missing(0, bytes), client.own())?;
-        sums.cover.add(0, bytes);
+        charge(sums.backing.missing(0, bytes), client.own())?;
+        sums.backing.add(0, bytes);
         Ok(AwayCharge {
             budget: self.clone(),
             bytes,
@@ -391,7 +432,8 @@ impl VramBudget {
     }
 }
 
-/// System memory that a VRAM buffer is in is paid for; given back when dropped, unless all VRAM has to be covered.
+/// The charge for the system memory that a VRAM buffer is in. Dropping it returns the charge,
+/// unless all VRAM has to be backed.
 pub(super) struct AwayCharge {
     budget: Arc<VramBudget>,
     bytes: u64,
@@ -400,29 +442,29 @@ pub(super) struct AwayCharge {
 impl Drop for AwayCharge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
-        uncharge(sums.cover.remove(0, self.bytes));
+        uncharge(sums.backing.remove(0, self.bytes));
     }
 }
 
 impl ClientSums {
     fn available(&self, client: Option<&MemoryClient>) -> u64 {
         let own = |region| client.map_or(0, |client| client.bytes(region));
-        let (usable, asked) = (self.cover.usable(), self.cover.asked());
-        // Others make room, apart from what has to stay.
+        let (usable, asked) = (self.backing.usable(), self.backing.asked());
+        // Other clients make room, except with memory that has to stay.
         let stuck = self.stuck.saturating_sub(own(MemoryRegion::Stuck));
         let room = usable.saturating_sub(own(MemoryRegion::Vram) + stuck);
         let free = usable.saturating_sub(asked);
         if free >= room {
-            // Nobody else has any, so nothing of it has to be covered.
+            // No other client has any, so none of it has to be backed.
             return room;
         }
-        let left = left(client.map_or(0, MemoryClient::own));
-        let covered = (self.cover.taken() + left).saturating_sub(asked);
+        let remaining = remaining(client.map_or(0, MemoryClient::own));
+        let covered = (self.backing.taken() + remaining).saturating_sub(asked);
         room.min(free.max(covered))
     }
 }
 
-/// VRAM that a client may have; given back when dropped.
+/// VRAM that is charged to a client. Dropping it returns the charge.
 pub(crate) struct VramCharge {
     client: Arc<MemoryClient>,
     budget: Arc<VramBudget>,
@@ -430,24 +472,24 @@ pub(crate) struct VramCharge {
 }
 
 impl VramCharge {
-    /// Whose it is.
+    /// Returns the client.
     pub(super) fn client(&self) -> &Arc<MemoryClient> {
         &self.client
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// It is in system memory and has to stay there from now on, or no longer.
+    /// Sets whether the buffer is in system memory and has to stay there.
     pub(super) fn set_kept_in_system(&self, on: bool) {
         let bytes = self.bytes as i64;
         self.client
             .add(MemoryRegion::Kept, if on { bytes } else { -bytes });
     }
 
-    /// It is in VRAM and has to stay there from now on, or no longer.
+    /// Sets whether the buffer is in VRAM and has to stay there.
     pub(super) fn set_kept_in_vram(&self, on: bool) {
         let mut sums = self.budget.sums.lock();
         let bytes = self.bytes as i64;
@@ -460,19 +502,20 @@ impl VramCharge {
         }
     }
 
-    /// Whether what has to stay in VRAM leaves half of it to others.
+    /// Whether the memory that has to stay in VRAM leaves half of VRAM to other buffers.
     pub(super) fn leaves_room(&self) -> bool {
         let sums = self.budget.sums.lock();
-        sums.stuck <= sums.cover.usable() / 2
+        sums.stuck <= sums.backing.usable() / 2
     }
 
-    /// Its client is gone, or it goes itself after that.
+    /// Counts the buffer as left behind by a closed client (`on`), or no longer, when the buffer
+    /// itself is freed.
     pub(super) fn close(&self, on: bool) {
         let mut sums = self.budget.sums.lock();
         if on {
-            sums.left += self.bytes;
+            sums.closed += self.bytes;
         } else {
-            sums.left -= self.bytes;
+            sums.closed -= self.bytes;
         }
     }
 }
@@ -481,6 +524,6 @@ impl Drop for VramCharge {
     fn drop(&mut self) {
         let mut sums = self.budget.sums.lock();
         self.client.add(MemoryRegion::Vram, -(self.bytes as i64));
-        uncharge(sums.cover.remove(self.bytes, 0));
+        uncharge(sums.backing.remove(self.bytes, 0));
     }
 }

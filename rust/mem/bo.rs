@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Buffer objects: memory that a process has asked for, whatever is behind it.
+//! Buffer objects: memory that a process has asked for, of any kind.
 
 pub(crate) mod create;
 mod object;
@@ -31,7 +31,8 @@ use kernel::{
     sync::{Arc, SetOnce},
 };
 
-/// How much VRAM of a client may be pinned for its queues: this part of all, or so many bytes if that is more.
+/// The limit of a client's VRAM that may be pinned for its queues: this part of all VRAM, or this
+/// many bytes if that is more.
 const PINNED_PART: u64 = 32;
 const PINNED_MIN: u64 = 64 << 20;
 
@@ -41,41 +42,42 @@ pub(crate) type DrmDevice = drm::DrmDevice<Arc<GpuMemory>>;
 /// A buffer object.
 pub(crate) type Bo = GemObject<BoData>;
 
-/// A handle of one.
+/// A handle of a buffer object.
 pub(crate) type BoHandle = ObjectHandle<BoData>;
 
-/// What is behind a buffer.
+/// The memory behind a buffer.
 enum BoBacking {
-    /// VRAM, or system memory for a while.
+    /// VRAM, or system memory while the buffer is moved out.
     Vram(Arc<VramPlacement>),
-    /// System memory of the driver's.
+    /// System memory of the driver.
     Gtt(SystemPages),
-    /// Memory of the process itself, which changes as the process likes.
+    /// Memory of the process itself, which the process may change at any time.
     User(UserMemory),
-    /// Memory that somebody else has exported.
+    /// Memory that another device has exported.
     Imported(ImportedMemory),
-    /// The process's doorbells or the page of HDP flush registers, which the CPU maps through /dev/kfd.
+    /// The process's doorbells or the page of HDP flush registers, which the CPU maps through
+    /// /dev/kfd.
     Registers(RegisterRange),
     /// VRAM of another GPU.
     Peer(PeerVram),
 }
 
-/// Registers of the GPU that a process may have, as the GPU itself reaches them.
+/// Registers of the GPU that a process may have, as the GPU itself accesses them.
 pub(crate) struct RegisterRange {
-    /// The BAR.
+    /// The BAR that contains the registers.
     pub(crate) bar: Arc<DmaResource>,
-    /// Which of it.
+    /// Their part of the BAR.
     pub(crate) run: DmaRun,
-    /// What must not be another process's meanwhile.
+    /// Keeps the registers from being given to another process meanwhile.
     pub(crate) _owner: Option<Arc<dyn Send + Sync>>,
 }
 
 /// How the GPU may use a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BoUsage {
-    /// What the GPU may do; reading is always allowed.
+    /// The allowed kinds of access; reading is always allowed.
     pub(crate) access: PageAccess,
-    /// What the GPU's caches may do.
+    /// How the GPU's caches treat the memory.
     pub(crate) coherence: Coherence,
 }
 
@@ -87,7 +89,7 @@ pub(crate) struct BoData {
     gpu: Arc<GpuMemory>,
     _bytes: Option<LedgerHold>,
     _share: Option<SystemShare>,
-    /// What the driver keeps of it, once somebody pays for it.
+    /// The charge for the driver's data about the buffer, once a client pays for it.
     paid: SetOnce<SystemShare>,
     _hold: LedgerHold,
 }
@@ -114,29 +116,33 @@ impl BoData {
         }
     }
 
-    /// The same, for which [`BoData::pay`] was called.
+    /// Calls [`BoData::pay`], and returns the same buffer.
     fn paid_by(self, client: &Arc<MemoryClient>) -> Result<Self> {
         self.pay(client)?;
         Ok(self)
     }
 
-    /// `client` pays for what the driver keeps of it, unless somebody does already: what is imported has no client of its own, so
-    /// that who gets the first handle pays. `ENOMEM` past its share.
+    /// Charges the driver's data about the buffer to `client`, unless another client already pays:
+    /// imported memory has no client of its own, so the client that gets the first handle pays.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if the client's share is exceeded.
     pub(crate) fn pay(&self, client: &Arc<MemoryClient>) -> Result {
         if self.paid.as_ref().is_none() {
             let share = SystemShare::charge(client, MemoryRegion::Metadata, BUFFER_BYTES)?;
-            // Another thread may be first, and this share is given back.
+            // Another thread may have been first; then this share is returned.
             self.paid.populate(share);
         }
         Ok(())
     }
 
-    /// The GPU that it was made for.
+    /// Returns the GPU that the buffer was created for.
     pub(crate) fn gpu(&self) -> &Arc<GpuMemory> {
         &self.gpu
     }
 
-    /// What the GPU may do.
+    /// Returns the kinds of access that the GPU has.
     pub(crate) fn access(&self) -> PageAccess {
         PageAccess {
             read: true,
@@ -144,18 +150,18 @@ impl BoData {
         }
     }
 
-    /// What user space has written of it (GEM_METADATA).
+    /// Returns the metadata that user space has written (GEM_METADATA).
     pub(crate) fn metadata(&self) -> &MetadataCell {
         &self.metadata
     }
 
-    /// What the GPU's caches may do.
+    /// Returns how the GPU's caches treat the memory.
     pub(crate) fn coherence(&self) -> Coherence {
         self.usage.coherence
     }
 
-    /// Where the memory is. It stays there as long as the buffer is pinned, or as the
-    /// lock of a VM is held that maps it and [`BoData::is_mappable`].
+    /// Returns where the memory is. It stays there as long as the buffer is pinned, or as the lock
+    /// of a VM is held that maps it while [`BoData::is_mappable`].
     pub(crate) fn residence(&self) -> MemoryResidence {
         match &self.backing {
             BoBacking::Vram(placement) => match placement.place() {
@@ -170,22 +176,22 @@ impl BoData {
         }
     }
 
-    /// Whether it is registers, which nothing can be put into.
+    /// Whether the buffer is a range of registers, into which no data can be put.
     pub(crate) fn is_registers(&self) -> bool {
         matches!(self.backing, BoBacking::Registers(_))
     }
 
-    /// Whether it is another GPU's VRAM, which goes with that.
+    /// Whether the buffer is VRAM of another GPU, which becomes invalid when that GPU is removed.
     pub(super) fn is_peer_vram(&self) -> bool {
         matches!(self.backing, BoBacking::Peer(_))
     }
 
-    /// Whether it is system memory of the driver's.
+    /// Whether the buffer is system memory of the driver.
     pub(crate) fn is_gtt(&self) -> bool {
         matches!(self.backing, BoBacking::Gtt(_))
     }
 
-    /// The user memory, when it is that.
+    /// Returns the user memory, if the buffer is that.
     pub(super) fn user(&self) -> Option<&UserMemory> {
         match &self.backing {
             BoBacking::User(memory) => Some(memory),
@@ -198,7 +204,7 @@ impl BoData {
         match &self.backing {
             BoBacking::Vram(placement) => match placement.place() {
                 BoPlace::Vram(_) => true,
-                BoPlace::System(away) => away.pages().is_mapped(),
+                BoPlace::System(copy) => copy.pages().is_mapped(),
             },
             BoBacking::Gtt(pages) => pages.is_mapped(),
             BoBacking::Imported(import) => import.is_mapped(),
@@ -208,10 +214,11 @@ impl BoData {
         }
     }
 
-    /// The runs of addresses for page tables with their bytes, in order: VRAM offsets or DMA addresses. None for memory
-    /// of a process, which has others from time to time.
+    /// Returns the runs of addresses for page tables with their bytes, in order: VRAM offsets or
+    /// DMA addresses. There are none for memory of a process, of which the addresses change from
+    /// time to time.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        /// Who keeps the runs.
+        /// Keeps the runs alive.
         enum RunKeeper<'a> {
             Moving(BoPlace),
             Imported(AttachmentRuns),
@@ -235,13 +242,13 @@ impl BoData {
                 let run: &VramRun = blocks.runs().get(index)?;
                 Some((run.offset, run.size))
             }
-            RunKeeper::Moving(BoPlace::System(away)) => away.pages().dma_runs().get(index).map(run),
+            RunKeeper::Moving(BoPlace::System(copy)) => copy.pages().dma_runs().get(index).map(run),
             RunKeeper::Imported(runs) => runs.get(index).map(run),
             RunKeeper::Fixed(runs) => runs.get(index).map(run),
         })
     }
 
-    /// What is imported.
+    /// Returns the imported memory, if the buffer is that.
     pub(super) fn import(&self) -> Option<&ImportedMemory> {
         match &self.backing {
             BoBacking::Imported(import) => Some(import),
@@ -249,7 +256,7 @@ impl BoData {
         }
     }
 
-    /// The placement of a VRAM buffer.
+    /// Returns the placement, if the buffer is VRAM.
     pub(super) fn placement(&self) -> Option<&Arc<VramPlacement>> {
         match &self.backing {
             BoBacking::Vram(placement) => Some(placement),
@@ -257,7 +264,7 @@ impl BoData {
         }
     }
 
-    /// Whether page tables may lead to the memory now: it is not on its way.
+    /// Whether page tables may lead to the memory now: it is not being moved.
     pub(super) fn is_mappable(&self) -> bool {
         match &self.backing {
             BoBacking::Vram(placement) => placement.is_mappable(),
@@ -266,7 +273,12 @@ impl BoData {
         }
     }
 
-    /// Whether it may be pinned for a queue of `client`'s: a small part of VRAM in all. `ENOMEM` otherwise.
+    /// Checks whether the buffer may be pinned for a queue of `client`: the client may pin a small
+    /// part of VRAM in all.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if it may not.
     pub(super) fn may_be_pinned(&self, client: &MemoryClient) -> Result {
         let Some(placement) = self.placement().filter(|placement| placement.may_move()) else {
             return Ok(());
@@ -278,7 +290,11 @@ impl BoData {
         Ok(())
     }
 
-    /// Keeps the memory where it is: `None` if it never moves. `EBUSY` while it is on its way.
+    /// Pins the memory where it is. `None` if it never moves.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while it is being moved.
     pub(super) fn try_pin(&self) -> Result<Option<PinnedBuffer>> {
         match self.placement() {
             None => Ok(None),
@@ -286,14 +302,15 @@ impl BoData {
         }
     }
 
-    /// Waits until the memory is not on its way. Bounded; sleeps.
+    /// Waits until the memory is not being moved, for a bounded time. May sleep.
     pub(super) fn wait(&self) {
         if let Some(placement) = self.placement() {
             placement.wait();
         }
     }
 
-    /// Keeps the memory where it is if it is another's than `client`'s, who could not be told when it moves.
+    /// Pins the memory where it is if it belongs to another client than `client`: that one could
+    /// not be notified when it moves.
     pub(super) fn pin_for(&self, client: &Arc<MemoryClient>) -> Option<PinnedBuffer> {
         let foreign = |p: &&Arc<VramPlacement>| !Arc::ptr_eq(p.client(), client);
         self.placement().filter(foreign).map(|p| p.pin())
@@ -306,13 +323,14 @@ impl BoData {
         }
     }
 
-    /// Whether other devices reach it in VRAM.
+    /// Whether other devices access the buffer in VRAM.
     pub(crate) fn is_shared_in_vram(&self) -> bool {
         self.placement()
             .is_some_and(|placement| placement.is_shared_in_vram())
     }
 
-    /// Takes system memory away from the device, which is about to go. No VM maps the buffer any more.
+    /// Unmaps system memory from the device, which is about to be removed. No VM maps the buffer
+    /// any more.
     pub(crate) fn unmap_dma(&self) {
         match &self.backing {
             BoBacking::Gtt(pages) => pages.unmap_dma(),
@@ -324,7 +342,11 @@ impl BoData {
         }
     }
 
-    /// Whether others may be given it, and then whether it is VRAM. EINVAL if it is not memory of the driver's.
+    /// Whether the buffer is VRAM, if it may be shared with other processes.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is not memory of the driver.
     pub(crate) fn is_shared_vram(&self) -> Result<bool> {
         match &self.backing {
             BoBacking::Vram(_) => Ok(true),
@@ -333,8 +355,8 @@ impl BoData {
         }
     }
 
-    /// Calls `access` with each piece of `count` dwords at byte `offset`: the VRAM offset, and which of the
-    /// dwords.
+    /// Calls `access` for each piece of `count` dwords at byte `offset`, with its VRAM offset and
+    /// its range of dwords.
     fn vram_pieces(
         blocks: &VramBlocks,
         offset: u64,
@@ -355,14 +377,18 @@ impl BoData {
         Ok(())
     }
 
-    /// Reads dwords from byte `offset`, a multiple of 4, on. `EINVAL` when they are not all inside or it is no
-    /// memory of the driver's, `ENODEV` when the device is gone.
+    /// Reads dwords from byte `offset`, a multiple of 4, on.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they are not all inside the buffer or the buffer is not memory of the driver;
+    /// `ENODEV` if the device is gone.
     pub(crate) fn read32s(&self, offset: u64, to: &mut [u32]) -> Result {
         if let Some(pages) = self.pages() {
             return pages.read32s(offset, to);
         }
         match self.placement().ok_or(EINVAL)?.place() {
-            BoPlace::System(away) => away.pages().read32s(offset, to),
+            BoPlace::System(copy) => copy.pages().read32s(offset, to),
             BoPlace::Vram(blocks) => Self::vram_pieces(&blocks, offset, to.len(), |place, part| {
                 let to = to.get_mut(part).ok_or(EINVAL)?;
                 self.gpu.hw.vram_map.read32s(place, to)
@@ -370,13 +396,17 @@ impl BoData {
         }
     }
 
-    /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one access. Errors as [`BoData::read32s`].
+    /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one access.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`BoData::read32s`].
     pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
         if let Some(pages) = self.pages() {
             return pages.read64(offset);
         }
         match self.placement().ok_or(EINVAL)?.place() {
-            BoPlace::System(away) => away.pages().read64(offset),
+            BoPlace::System(copy) => copy.pages().read64(offset),
             BoPlace::Vram(blocks) => {
                 let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
                 self.gpu.hw.vram_map.read64(place)
@@ -384,14 +414,18 @@ impl BoData {
         }
     }
 
-    /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one access: of a buffer that is pinned, if it can
-    /// move. Errors as [`BoData::read32s`]; `EPERM` for memory that the process itself may only read.
+    /// Writes the 64-bit value at byte `offset`, a multiple of 8, in one access. A buffer that can
+    /// move has to be pinned.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`BoData::read32s`]; `EPERM` for memory that the process itself may only read.
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         if let Some(pages) = self.pages() {
             return pages.write64(offset, value);
         }
         match self.placement().ok_or(EINVAL)?.place() {
-            BoPlace::System(away) => away.pages().write64(offset, value),
+            BoPlace::System(copy) => copy.pages().write64(offset, value),
             BoPlace::Vram(blocks) => {
                 let (place, _) = blocks.locate(offset).ok_or(EINVAL)?;
                 self.gpu.hw.vram_map.write64(place, value)
@@ -401,7 +435,7 @@ impl BoData {
 }
 
 impl Bo {
-    /// What tells it apart from all others that exist.
+    /// Returns a number that tells the buffer apart from all others that exist.
     pub(crate) fn address(&self) -> usize {
         core::ptr::from_ref(self) as usize
     }

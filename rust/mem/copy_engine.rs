@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What memory needs of those who can write VRAM fast: the kernel's rings, which lie above it and need memory themselves.
+//! The interface to the engines that write VRAM fast: the kernel's rings. They are in a layer
+//! above, and need memory themselves.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -7,27 +8,43 @@ use kernel::sync::Arc;
 use super::gart::JobMemory;
 use super::vram::VramBlocks;
 
-/// Which engines do it.
+/// The engines to use.
 #[derive(Clone, Copy)]
 pub(crate) enum CopyLane {
-    /// All of them, in turn.
+    /// All engines, in turn.
     All,
-    /// The one at which no queue ever waits for a page: what has to be done before a page is there.
+    /// The engine on which no queue ever waits for a page: for work that has to be done before a
+    /// page is present.
     Pages,
 }
 
-/// Clears and copies VRAM, and waits for the end. Sleeps, for as long as the engines may take; ENODEV when the device
-/// goes.
+/// Clears and copies VRAM, and waits for the end. May sleep, for as long as the engines may take.
+///
+/// # Errors
+///
+/// `ENODEV` if the device is removed meanwhile.
 pub(crate) trait CopyEngine: Send + Sync {
-    /// Fills `blocks` with `value`. The blocks are kept as long as an engine writes to them. ENOMEM, ENODEV, EIO;
-    /// ETIMEDOUT when an engine hangs; EINTR when the caller is killed, with the fill still under way.
+    /// Fills `blocks` with `value`. The blocks are kept as long as an engine writes to them.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENODEV`, `EIO`; `ETIMEDOUT` if an engine hangs; `EINTR` if the caller is killed,
+    /// while the fill continues.
     fn fill(&self, blocks: &Arc<VramBlocks>, value: u32, lane: CopyLane) -> Result;
 
-    /// Fills `blocks` with zeros, for nobody: the jobs are not among those that are counted. As [`CopyEngine::fill`].
+    /// Fills `blocks` with zeros, for no client: the jobs are not counted.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CopyEngine::fill`].
     fn scrub(&self, blocks: &Arc<VramBlocks>) -> Result;
 
-    /// Copies each of `pieces` (MC addresses of source and destination, bytes), which lie in `memory`, whatever signals
-    /// come. ENOMEM, ENODEV, EIO; ETIMEDOUT when an engine hangs.
+    /// Copies each of `pieces` (MC addresses of source and destination, bytes), which lie in
+    /// `memory`. Signals do not interrupt it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENODEV`, `EIO`; `ETIMEDOUT` if an engine hangs.
     fn copy(
         &self,
         pieces: &mut dyn Iterator<Item = (u64, u64, u64)>,

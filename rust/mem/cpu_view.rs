@@ -8,8 +8,9 @@ use crate::{
 use hw::va::VaRange;
 use kernel::{prelude::*, sync::Arc};
 
-/// User memory that was pinned for views that are to be made of it. Pinning waits for whoever brings the pages, which may be a program:
-/// it is done with no lock that others need, and nothing held.
+/// User memory that is pinned for views that are to be made of it. Pinning waits for the source of
+/// the pages, which may be a program (userfaultfd, FUSE). So it is done without a lock that other
+/// threads need, and without a held mapping.
 #[derive(Default)]
 pub(crate) struct ViewPins(KVec<PinnedRange>);
 
@@ -21,9 +22,14 @@ struct PinnedRange {
 }
 
 impl ViewPins {
-    /// Pins what `range` of `vm`, an address space of the calling process, has of its memory: nothing for other memory, or for
-    /// a range that cannot be held. `EFAULT` when it cannot be pinned, `EINTR`, `ENOMEM`, also beyond the process's limit of
-    /// locked memory. Sleeps for as long as the pages take to come; a kill ends that.
+    /// Pins the user memory in `range` of `vm`, an address space of the calling process. Does
+    /// nothing for other memory, or for a range that cannot be held. May sleep, for as long as the
+    /// pages take to arrive; a kill ends that.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if it cannot be pinned; `EINTR`; `ENOMEM`, also beyond the process's limit of
+    /// locked memory.
     pub(crate) fn add(&mut self, vm: &Arc<Vm>, range: VaRange) -> Result {
         let Ok(held) = vm.hold(range) else {
             return Ok(());
@@ -48,7 +54,11 @@ impl ViewPins {
         Ok(self.0.push(range, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// The pages of what `held` covers, `None` for other than user memory. `EFAULT` for what was not pinned.
+    /// Returns the pinned pages of the range of `held`, `None` if it is not user memory.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if the range was not pinned.
     fn of(&self, held: &HeldMapping) -> Result<Option<Arc<UserPages>>> {
         let Some(user) = held.bo().user() else {
             return Ok(None);
@@ -66,16 +76,20 @@ impl ViewPins {
     }
 }
 
-/// A held part of an address space that the CPU reaches at any time, also where nothing may be waited for. User
-/// memory stays pinned for it: its content may then differ from what the process sees, if that changes its
-/// mapping, but it is nobody else's.
+/// A held part of an address space that the CPU accesses at any time, also where waiting is not
+/// allowed. User memory stays pinned for it. If the process changes its mapping, the content may
+/// differ from that which the process sees, but the pages never belong to another process.
 pub(crate) struct CpuView {
     pinned: Option<Arc<UserPages>>,
     held: HeldMapping,
 }
 
 impl CpuView {
-    /// The CPU's view of what is held, by the process that has it. `EFAULT` for user memory that is not among `pins`.
+    /// Creates the CPU's view of a held mapping, in the process that owns it.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for user memory that is not among `pins`.
     pub(crate) fn new(held: HeldMapping, pins: &ViewPins) -> Result<Self> {
         Ok(Self {
             pinned: pins.of(&held)?,
@@ -83,7 +97,8 @@ impl CpuView {
         })
     }
 
-    /// Reads dwords from byte `offset` of the part on; see [`BoData::read32s`](super::bo::Buffer::read32s).
+    /// Reads dwords from byte `offset` of the part on; see
+    /// [`BoData::read32s`](super::bo::BoData::read32s).
     pub(crate) fn read32s(&self, offset: u64, to: &mut [u32]) -> Result {
         match &self.pinned {
             Some(pages) => pages.read32s(offset, to),
@@ -91,7 +106,7 @@ impl CpuView {
         }
     }
 
-    /// Reads the 64-bit value at byte `offset`; see [`BoData::read64`](super::bo::Buffer::read64).
+    /// Reads the 64-bit value at byte `offset`; see [`BoData::read64`](super::bo::BoData::read64).
     pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
         match &self.pinned {
             Some(pages) => pages.read64(offset),
@@ -99,7 +114,8 @@ impl CpuView {
         }
     }
 
-    /// Writes the 64-bit value at byte `offset`; see [`BoData::write64`](super::bo::Buffer::write64).
+    /// Writes the 64-bit value at byte `offset`; see
+    /// [`BoData::write64`](super::bo::BoData::write64).
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         match &self.pinned {
             Some(pages) => pages.write64(offset, value),
@@ -107,7 +123,7 @@ impl CpuView {
         }
     }
 
-    /// Whether the process may have it written.
+    /// Whether the process may have the part written.
     pub(crate) fn is_writable(&self) -> bool {
         self.held.is_writable()
     }

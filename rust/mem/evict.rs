@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Who yields VRAM to whom.
+//! Eviction: which process yields VRAM, and to which one.
 //!
-//! Processes may together ask for more VRAM than there is. When one finds no room, buffers of others are moved to system
-//! memory; a process of which a buffer is away does not run on the GPU: its queues are quiesced until all of it is home.
-//! (It could run with its buffers in system memory, but not rightly: atomic operations of the GPU on memory across PCIe
-//! are not those on VRAM.)
+//! Processes may together ask for more VRAM than there is. If an allocation finds no room, buffers
+//! of other processes are moved out to system memory. A process with a buffer that is moved out
+//! does not run on the GPU: its queues are evicted until all of its buffers are in VRAM. (It could
+//! run with its buffers in system memory, but not correctly: atomic operations of the GPU on memory
+//! across PCIe are not those on VRAM.)
 //!
-//! Who is away and has something to do waits for its turn. It gets it, oldest first, once there is room: free VRAM, the
-//! rest of others that are away, VRAM of processes whose queues have nothing to do, and of those that had their turn
-//! ([`hw::vram_fairness`]). So each has its turn, and in it runs longer than it was moved. An allocation that finds no room
-//! takes it from the same: it waits for turns, too, and for those who have been away for so long that they are due before
-//! it. System memory for all of this is set aside when buffers are made (see [`super::account`]): no turn fails for want of
-//! the right to it.
+//! An evicted process that has work waits for a time slice. Processes get it in the order of their
+//! waits, longest first, as soon as there is room: free VRAM, the remaining buffers of other
+//! evicted processes, VRAM of processes with idle queues, and VRAM of processes of which the time
+//! slice is over ([`hw::vram_fairness`]). So each process gets a time slice, and in it runs for
+//! longer than its buffers took to move. An allocation that finds no room takes it from the same
+//! sources: it waits for the ends of time slices, too, and for processes that have been evicted for
+//! so long that they have priority over it. System memory for all of this is charged when buffers
+//! are created (see [`super::account`]): no restore fails for want of the right to it.
 //!
-//! Buffers move in steps: one buffer, or small ones together, as many as take some [`STEP_MS`]. In between others have their
-//! chance, and who is killed goes. The state's lock is not held meanwhile, since queues have to leave the hardware, which has to copy: of
-//! each address space one thread has the [`BufferMover`], and others do without what is there, or wait for that one alone.
+//! Buffers move in steps: one buffer, or as many small ones as take about [`STEP_MS`]. Between
+//! steps other waiters have their chance, and a killed process ends. The state's lock is not held
+//! meanwhile, since queues have to leave the hardware, which has to copy. One thread at a time has
+//! the [`BufferMover`] of an address space. Other threads do without the memory of that space, or
+//! wait for that thread alone.
 
 mod member;
 mod mover;
@@ -50,17 +55,19 @@ use mover::BufferMover;
 use state::EvictorState;
 use wait_list::WaitList;
 
-/// How often somebody looks whether a process that is away has something to do, milliseconds.
+/// The interval at which the evictor checks whether an evicted process has work, milliseconds.
 const LOOK_MS: i64 = 50;
-/// When to go on with what is done in steps, milliseconds: at once, when others had their chance.
+/// The delay before the next step of work in progress, milliseconds: none, once other threads had
+/// their chance.
 const SOON_MS: i64 = 0;
-/// When to try again what failed, milliseconds.
+/// The delay before a retry after a failure, milliseconds.
 const AGAIN_MS: i64 = 500;
 
-/// How long a step goes on with more buffers, milliseconds.
+/// How long a step continues with further buffers, milliseconds.
 const STEP_MS: i64 = 20;
 
-/// How long an allocation waits for what others are moving before it has somebody else moved, milliseconds.
+/// How long an allocation waits for buffers that other threads are moving before it has further
+/// ones moved out, milliseconds.
 const BESIDE_MS: i64 = 100;
 
 /// The time that a step may take.
@@ -76,30 +83,30 @@ impl EvictStep {
     }
 }
 
-/// What came of looking for room.
+/// The outcome of a search for room.
 enum RoomOutcome {
-    /// Some was made; there may be more.
+    /// Some room was made; there may be more.
     Some,
-    /// None yet: others have their turn.
+    /// None yet: the time slices of others are not over.
     Later,
-    /// None: nobody has anything that may move.
+    /// None: no process has a buffer that may be moved.
     Nothing,
 }
 
-/// Takes care that processes share a GPU's VRAM.
+/// Shares a GPU's VRAM among processes.
 #[pin_data]
 pub(crate) struct Evictor {
     #[pin]
     state: Mutex<EvictorState>,
-    /// Who copies. The window that engines see system memory through takes an eighth of the GART: there is one, and who
-    /// moves buffers has it for a part of them at a time.
+    /// Serializes copies. The window through which engines see system memory takes an eighth of the
+    /// GART, so there is one. A thread that moves buffers holds it for a part of them at a time.
     #[pin]
     window: KillableMutex<()>,
     #[pin]
     line: WaitList,
-    /// Bytes of VRAM that are kept for who is due to come home.
+    /// Bytes of VRAM that are reserved for the process that is to be restored next.
     kept: Atomic<u64>,
-    /// As the state says, for who does not look at that.
+    /// A copy of the flag in the state, for readers without its lock.
     stopped: AtomicFlag,
     #[pin]
     turn: DelayedWork<Self>,
@@ -116,7 +123,7 @@ impl WorkItem for Evictor {
         if this.state.lock().closed {
             return;
         }
-        // Nobody leaves for what is his while room is made for others.
+        // No process is moved out for its own recalled buffers while room is made for others.
         let later = !this.line.is_empty() || this.recall();
         let again = this.turn().or(later.then_some(AGAIN_MS));
         let state = this.state.lock();
@@ -127,18 +134,22 @@ impl WorkItem for Evictor {
     }
 }
 
-/// A member as debugfs shows it.
+/// A member of the evictor as debugfs shows it.
 pub(crate) struct MemberState {
     /// The process.
     pub(crate) pid: u32,
-    /// What it has.
+    /// Its memory.
     pub(crate) client: Arc<MemoryClient>,
     /// Its queues wait for its buffers.
     pub(crate) away: bool,
 }
 
 impl Evictor {
-    /// Nobody takes part. `ENOMEM`.
+    /// Creates an evictor without members.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -160,7 +171,11 @@ impl Evictor {
         )
     }
 
-    /// `vm` takes part until what is returned is dropped. `ENODEV` when the device goes, `ENOMEM`.
+    /// Makes `vm` a member until the returned value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is being removed; `ENOMEM`.
     pub(crate) fn join(self: &Arc<Self>, vm: &Arc<Vm>) -> Result<EvictMembership> {
         let mut state = self.state.lock();
         if state.closed {
@@ -173,7 +188,8 @@ impl Evictor {
         })
     }
 
-    /// Calls `f` with what moves buffers of `vm`, without the lock. `None` while somebody else has that, and when the device goes.
+    /// Calls `f` with the mover of the buffers of `vm`, without the lock. `None` while another
+    /// thread has it, and if the device is being removed.
     fn with_mover<R>(&self, vm: &Arc<Vm>, f: impl FnOnce(&mut BufferMover) -> R) -> Option<R> {
         let begun = {
             let mut state = self.state.lock();
@@ -189,8 +205,8 @@ impl Evictor {
         Some(result)
     }
 
-    /// Makes some room by moving buffers of others than `client` out, of which the turn does not last: at least one, and until `enough` or
-    /// the end of the step.
+    /// Makes some room: moves out buffers of other processes than `client` of which the time slice
+    /// is over, at least one buffer, and until `enough` or the end of the step.
     fn make_room(
         &self,
         client: &Arc<MemoryClient>,
@@ -229,8 +245,8 @@ impl Evictor {
         Ok(if any { RoomOutcome::Some } else { none })
     }
 
-    /// Lets those leave of which something can come home that other devices had; whether there are any others, for which there is no
-    /// room.
+    /// Moves out the processes that have a buffer which can be moved in after other devices had it.
+    /// Returns whether there are more of them, for which there is no room.
     fn recall(&self) -> bool {
         loop {
             let mut later = false;
@@ -254,7 +270,8 @@ impl Evictor {
         }
     }
 
-    /// Gives the next one its turn, if it can be; in how many milliseconds to come again.
+    /// Gives the next waiter its time slice, if possible. Returns after how many milliseconds to
+    /// call it again.
     fn turn(&self) -> Option<i64> {
         let step = EvictStep::start();
         let next = self.state.lock().turn(|client| self.line.first(client));
@@ -273,7 +290,7 @@ impl Evictor {
                 Err(_) => return self.put_last(&vm),
             }
         }
-        // What is taken for it now is not to be kept for it.
+        // Memory that is taken for the process now no longer has to be reserved for it.
         let taken = |bytes| {
             let kept = self.kept.load(Relaxed);
             self.kept.store(kept.saturating_sub(bytes), Relaxed);
@@ -284,14 +301,14 @@ impl Evictor {
             Some(Ok(false)) => Some(SOON_MS),
             Some(Ok(true)) => {
                 let more = self.state.lock().next().is_some();
-                // Also of what was given back when it was passed by.
+                // This includes a buffer that was unshared after the restore had passed it.
                 let recalled = client.is_recalled();
                 more.then_some(SOON_MS).or(recalled.then_some(AGAIN_MS))
             }
         }
     }
 
-    /// The others first; in how many milliseconds to come again.
+    /// Puts `vm` behind the other waiters. Returns after how many milliseconds to look again.
     fn put_last(&self, vm: &Arc<Vm>) -> Option<i64> {
         if let Some(member) = self.state.lock().member(vm) {
             member.requeue();
@@ -299,9 +316,14 @@ impl Evictor {
         Some(AGAIN_MS)
     }
 
-    /// `size` bytes of VRAM for `client`, in one run if there is one and it is to be `contiguous`; others make room if need be, when they
-    /// have had their turn. `ENOMEM` when there is no such memory for it, `EINTR` when the caller is killed, `ENODEV` when the GPU is about
-    /// to go; errors of the engines. Sleeps until there is room.
+    /// Allocates `size` bytes of VRAM for `client`, in one run if there is one and it is to be
+    /// `contiguous`. If need be, other processes make room after their time slices. May sleep,
+    /// until there is room.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no such memory for the client; `EINTR` if the caller is killed;
+    /// `ENODEV` if the GPU is about to be removed; errors of the engines.
     pub(crate) fn alloc(
         self: &Arc<Self>,
         gpu: &GpuMemory,
@@ -314,7 +336,7 @@ impl Evictor {
             Err(error) if error == ENOMEM => Ok(None),
             Err(error) => Err(error),
         };
-        // What is being freed for somebody else is not for who comes now.
+        // Memory that is being freed for a waiting process is not for a new allocation.
         let is_free = || gpu.vram.free() >= size.saturating_add(self.kept.load(Relaxed));
         if is_free() {
             if let Some(blocks) = alloc()? {
@@ -337,18 +359,19 @@ impl Evictor {
             } else if let Some(blocks) = alloc()? {
                 return Ok(blocks);
             } else if moving && asking.ms() < BESIDE_MS {
-                // It may be enough for both.
+                // The room that is being made may be enough for both.
                 Ok(RoomOutcome::Later)
             } else {
                 self.make_room(client, &EvictStep::start(), || gpu.vram.free() >= size)
             };
-            // Whoever was quiesced comes back, whatever became of this.
+            // The evicted processes are restored, whatever the outcome here.
             self.reschedule_in(LOOK_MS);
             match made? {
                 RoomOutcome::Some => (),
                 RoomOutcome::Later => fsleep(PAUSE),
                 RoomOutcome::Nothing => {
-                    // The client may have it, so it is on its way: somebody is just ending.
+                    // The budget allows this allocation, so room is about to appear: a process is
+                    // just ending.
                     tries += 1;
                     if tries > TRIES {
                         return Err(ENOMEM);
@@ -362,13 +385,18 @@ impl Evictor {
         }
     }
 
-    /// Shares `bo`, a VRAM buffer whose reservation is locked, with another device: it is in system memory then, and `stays` there
-    /// until it is given back, or is asked for before. `EBUSY` when it has to be in VRAM, `EINTR` when the caller is killed, `ENODEV`
-    /// when the GPU is gone, `ENOMEM`; errors of the engines. Sleeps, also while other buffers of its process move.
+    /// Shares `bo`, a VRAM buffer of which the reservation is locked, with another device. The
+    /// buffer is then in system memory. If it `stays`, it is there until the share ends; otherwise
+    /// it may be moved in earlier. May sleep, also while other buffers of its process move.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the buffer has to be in VRAM; `EINTR` if the caller is killed; `ENODEV` if the
+    /// GPU is gone; `ENOMEM`; errors of the engines.
     pub(crate) fn share(self: &Arc<Self>, bo: &Bo, stays: bool) -> Result {
         let placement = bo.placement().ok_or(EINVAL)?;
         let moved = loop {
-            // It may have gone meanwhile.
+            // It may have been moved out meanwhile.
             if placement.share(stays) {
                 return Ok(());
             } else if let Some(moved) = self.move_out(bo, placement) {
@@ -379,15 +407,19 @@ impl Evictor {
             fsleep(PAUSE);
         };
         if moved.is_err() {
-            // Its process may not run before all of it is mapped.
+            // Its process may not run before all of the buffer is mapped.
             self.reschedule_in(AGAIN_MS);
         }
         moved?;
         placement.share(stays).then_some(()).ok_or(EBUSY)
     }
 
-    /// Moves `bo` to where other devices reach it. `None` while somebody else moves buffers of its client. EBUSY when it has to stay where
-    /// it is; the rest as [`transfer::out`].
+    /// Moves `bo` to where other devices can access it. `None` while another thread moves buffers
+    /// of its client.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the buffer has to stay where it is; others as [`transfer::share`].
     fn move_out(&self, bo: &Bo, placement: &VramPlacement) -> Option<Result> {
         let own = |member: &&EvictMember| Arc::ptr_eq(member.vm.client(), placement.client());
         let mut state = self.state.lock();
@@ -404,7 +436,7 @@ impl Evictor {
             return self.with_mover(&vm, |mover| mover.share(bo));
         }
         if !placement.is_orphan() {
-            // It may be mapped by who does not take part.
+            // An address space that is not a member may map it.
             return Some(Err(EBUSY));
         }
         state.moving += 1;
@@ -414,7 +446,7 @@ impl Evictor {
         Some(moved.map(|_| ()))
     }
 
-    /// Takes one [`Evictor::share`] back: the buffer goes home when there is room.
+    /// Undoes one [`Evictor::share`]: the buffer is moved in when there is room.
     pub(crate) fn unshare(self: &Arc<Self>, placement: &VramPlacement, stays: bool) {
         if placement.unshare(stays) {
             placement.client().recall(true);
@@ -424,7 +456,8 @@ impl Evictor {
         }
     }
 
-    /// Nothing moves any more: the device is about to go. Bounded by what the engines may take; sleeps.
+    /// Stops all moves: the device is about to be removed. May sleep, for as long as the engines
+    /// may take.
     pub(crate) fn stop(self: &Arc<Self>) {
         self.stopped.store(true, Relaxed);
         self.state.lock().closed = true;
@@ -439,7 +472,7 @@ impl Evictor {
         self.stopped.load(Relaxed)
     }
 
-    /// Each member, for debugfs.
+    /// Calls `show` for each member, for debugfs.
     pub(crate) fn states(&self, mut show: impl FnMut(MemberState) -> fmt::Result) -> fmt::Result {
         let state = self.state.lock();
         state.members.iter().try_for_each(|member| {
@@ -451,8 +484,9 @@ impl Evictor {
         })
     }
 
-    /// Has somebody look at once, or else in `ms` milliseconds unless somebody is going to anyway: who asks again and again does not put
-    /// that off. Nobody does when the state says by then that it is closed.
+    /// Schedules the evictor at once (`ms` is [`SOON_MS`]), or in `ms` milliseconds unless it is
+    /// scheduled already: repeated calls do not postpone it. The work does nothing if the state is
+    /// closed by then.
     fn schedule_in(self: &Arc<Self>, ms: i64) {
         let queue = workqueue::background();
         if ms == SOON_MS {
@@ -463,7 +497,8 @@ impl Evictor {
         }
     }
 
-    /// The same, for somebody who has moved buffers, and whom [`Evictor::stop`] may have waited for.
+    /// Calls [`Evictor::schedule_in`], for a thread that has moved buffers: [`Evictor::stop`] may
+    /// have waited for it.
     fn reschedule_in(self: &Arc<Self>, ms: i64) {
         let state = self.state.lock();
         if !state.closed {
@@ -472,7 +507,7 @@ impl Evictor {
     }
 }
 
-/// An address space takes part as long as this exists.
+/// The membership of an address space, which lasts as long as this exists.
 pub(crate) struct EvictMembership {
     evictor: Arc<Evictor>,
     vm: Arc<Vm>,
@@ -480,7 +515,7 @@ pub(crate) struct EvictMembership {
 
 impl Drop for EvictMembership {
     fn drop(&mut self) {
-        // Nobody else moves its buffers from here on.
+        // From here on no other thread moves its buffers.
         let mover = loop {
             let begun = {
                 let mut state = self.evictor.state.lock();
@@ -494,7 +529,7 @@ impl Drop for EvictMembership {
                 None => fsleep(PAUSE),
             }
         };
-        // Buffers that others still have stay where they are.
+        // Buffers that other processes still have stay where they are.
         let (bos, owner) = (&self.vm.gpu().bos, self.vm.client().number());
         let mut next = 0;
         while let Some((at, bo)) = bos.next_of(owner, next) {
@@ -510,7 +545,7 @@ impl Drop for EvictMembership {
         state.moving -= 1;
         drop(state);
         self.vm.client().set_moving(false);
-        // Lets queues run again: there are none any more.
+        // This would resume the queues; there are none any more.
         drop((mover, member));
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The GART: system memory in the kernel's own address space on the GPU (VMID 0), by a flat table in VRAM.
+//! The GART: system memory in the kernel's own address space on the GPU (VMID 0), mapped by a flat
+//! table in VRAM.
 
 use crate::{
     ip::{
@@ -22,19 +23,19 @@ use hw::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Bytes of an entry of the table.
+/// Bytes of a table entry.
 const ENTRY_BYTES: u64 = 8;
 
-/// All pages of whatever it is.
+/// A number of pages that stands for all of them.
 const ALL: u64 = u64::MAX;
 
-/// Entries that are put together before they are written.
+/// Entries that are collected before they are written.
 const BATCH: usize = 64;
 
-/// The table, and who has which of its pages.
+/// The table, and the allocator of its addresses.
 struct GartTable {
     addresses: AddressAllocator,
-    /// MC address of what the first entry maps.
+    /// The MC address that the first entry maps.
     start: u64,
     memory: VramBlocks,
     vram_map: Arc<VramMap>,
@@ -43,12 +44,13 @@ struct GartTable {
 }
 
 impl GartTable {
-    /// The VRAM offset of the entry for MC address `mc`, which is the table's.
+    /// Returns the VRAM offset of the entry for MC address `mc`, which lies in the GART.
     fn entry(&self, mc: u64) -> u64 {
         self.memory.start() + ((mc - self.start) >> PAGE_SHIFT) * ENTRY_BYTES
     }
 
-    /// Writes the entries that map `runs` from MC address `mc` on, all but the first `uncached` pages cached.
+    /// Writes the entries that map `runs` from MC address `mc` on; all but the first `uncached`
+    /// pages are cached.
     fn write(&self, mc: u64, runs: impl Iterator<Item = DmaRun>, uncached: u64) -> Result {
         let mut pages = runs.flat_map(|run| {
             (0..run.size >> PAGE_SHIFT).map(move |page| run.address + page * PAGE_SIZE)
@@ -87,8 +89,12 @@ impl GartTable {
 pub(crate) struct Gart(Arc<GartTable>);
 
 impl Gart {
-    /// An empty GART of `size` bytes from MC address `start` on, with its table in `vram`. Not yet turned on:
-    /// see [`Gmc::enable_gart`]. `EINVAL` when a bound is not page aligned or they wrap, `ENOMEM`.
+    /// Creates an empty GART of `size` bytes from MC address `start` on, with its table in `vram`.
+    /// It is not enabled yet: see [`Gmc::enable_gart`].
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if a bound is not page aligned or they wrap; `ENOMEM`.
     pub(crate) fn new(
         vram: &VramManager,
         vram_map: &Arc<VramMap>,
@@ -117,24 +123,28 @@ impl Gart {
         Ok(Self(table))
     }
 
-    /// The VRAM offset of the table.
+    /// Returns the VRAM offset of the table.
     pub(crate) fn table(&self) -> u64 {
         self.0.memory.start()
     }
 
-    /// Where in VRAM the table is.
+    /// Returns where in VRAM the table is.
     pub(super) fn runs(&self) -> &[VramRun] {
         self.0.memory.runs()
     }
 
-    /// Gives `pages` addresses in the GART. `ENOSPC` when there is no room, `ENOMEM`, `ENODEV` when the pages
-    /// or the device are gone, `ETIMEDOUT` when the hardware does not answer. Sleeps.
+    /// Maps `pages` at an address in the GART. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if there is no room; `ENOMEM`; `ENODEV` if the pages or the device are gone;
+    /// `ETIMEDOUT` if the hardware does not answer.
     pub(crate) fn bind(&self, pages: SystemPages) -> Result<GartBuffer> {
         self.bind_as(pages, ALL)
     }
 
-    /// As [`Gart::bind`], for a queue's descriptor: a page that is not cached, and behind it the control stack, which is (MTYPE NC), as the
-    /// CP of gfx9 needs it.
+    /// Like [`Gart::bind`], for a queue's descriptor: the first page is not cached. The control
+    /// stack behind it is cached (MTYPE NC), as the CP of gfx9 needs it.
     pub(crate) fn bind_descriptor(&self, pages: SystemPages) -> Result<GartBuffer> {
         self.bind_as(pages, 1)
     }
@@ -143,7 +153,7 @@ impl Gart {
         if !pages.is_mapped() {
             return Err(ENODEV);
         }
-        // From here on a failure gives everything back.
+        // From here on a failure undoes everything.
         let buffer = GartBuffer {
             node: self.alloc(pages.size())?,
             pages,
@@ -168,13 +178,17 @@ impl Gart {
         })
     }
 
-    /// `size` bytes of addresses, whole pages, behind which nothing is yet. `ENOSPC`, `ENOMEM`.
+    /// Allocates `size` bytes of addresses, whole pages, with no memory behind them.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC`, `ENOMEM`.
     pub(crate) fn window(&self, size: u64) -> Result<Arc<GartWindow>> {
         Ok(Arc::new(GartWindow(self.alloc(size)?), GFP_KERNEL)?)
     }
 }
 
-/// A node of the GART's address space. Nothing is behind them any more once they are given back.
+/// A range of the GART's address space. Once it is freed, it maps no memory.
 struct GartNode {
     mc: u64,
     size: u64,
@@ -183,17 +197,21 @@ struct GartNode {
     table: Arc<GartTable>,
 }
 
-/// Addresses in the GART behind which one part of a buffer after the other is put.
+/// Addresses in the GART that map the parts of a buffer one after the other.
 pub(crate) struct GartWindow(GartNode);
 
 impl GartWindow {
-    /// The address of the first byte for engines that work in VMID 0.
+    /// Returns the address of the first byte for engines that work in VMID 0.
     pub(crate) fn mc_addr(&self) -> u64 {
         self.0.mc
     }
 
-    /// Puts the `size` bytes at byte `at` of `runs` behind the addresses; nobody uses what was there before. `EINVAL`
-    /// for more than there is room for, `ENODEV`, `ETIMEDOUT`. Sleeps.
+    /// Maps the `size` bytes at byte `at` of `runs` at the addresses. No engine uses the memory
+    /// that was mapped there before. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the bytes exceed the window; `ENODEV`, `ETIMEDOUT`.
     pub(crate) fn show(&self, runs: impl Iterator<Item = DmaRun>, at: u64, size: u64) -> Result {
         if size > self.0.size {
             return Err(EINVAL);
@@ -214,29 +232,36 @@ impl GartWindow {
         self.0.table.gmc.flush(Vmid::KERNEL, TlbFlush::Legacy)
     }
 
-    /// Nothing is behind the addresses any more. `ENODEV` when the device is gone, and reaches nothing; `ETIMEDOUT` when it may still
-    /// reach what there was. Sleeps.
+    /// Unmaps the memory at the addresses. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone, and accesses no memory; `ETIMEDOUT` if it may still access
+    /// the memory that was mapped.
     pub(crate) fn hide(&self) -> Result {
         self.0.table.clear(self.0.mc, self.0.size)?;
         self.0.table.gmc.flush(Vmid::KERNEL, TlbFlush::Heavyweight)
     }
 }
 
-/// Memory that jobs of the kernel rings read and write: it stays until the engines are done with it, whoever else has given it up.
+/// Memory that jobs of the kernel rings read and write. It stays until the engines are done with
+/// it, even if all other owners have released it.
 pub(crate) enum JobMemory {
     /// VRAM alone.
     Vram { _blocks: Arc<VramBlocks> },
-    /// VRAM and system memory, with where VMID 0 sees that.
+    /// VRAM and system memory, with the window in which VMID 0 sees the system memory.
     Pairs {
         _window: Arc<GartWindow>,
         _pairs: Arc<KVVec<VramSystemPair>>,
     },
-    /// Where VMID 0 sees system memory that somebody else keeps, and VRAM that is written.
+    /// The window in which VMID 0 sees system memory that another owner keeps, and VRAM that is
+    /// written.
     Shown {
         _window: Arc<GartWindow>,
         _vram: Option<Arc<ReclaimableVram>>,
     },
-    /// System memory for what is in VRAM, with where VMID 0 sees it; the VRAM is kept by whoever has it.
+    /// System memory for a copy of VRAM, with the window in which VMID 0 sees it. The owner of the
+    /// VRAM keeps that alive.
     Image {
         _window: Arc<GartWindow>,
         _pages: Arc<SystemPages>,
@@ -252,14 +277,14 @@ pub(crate) struct VramSystemPair {
 }
 
 impl JobMemory {
-    /// VRAM.
+    /// Returns a reference to VRAM.
     pub(crate) fn vram(blocks: &Arc<VramBlocks>) -> Self {
         Self::Vram {
             _blocks: blocks.clone(),
         }
     }
 
-    /// System memory that is to be seen in the window.
+    /// Returns a reference to system memory that is visible in the window.
     pub(super) fn image(pages: &Arc<SystemPages>, window: &Arc<GartWindow>) -> Self {
         Self::Image {
             _window: window.clone(),
@@ -267,7 +292,7 @@ impl JobMemory {
         }
     }
 
-    /// VRAM and system memory, some of which is to be seen in the window.
+    /// Returns a reference to VRAM and system memory, a part of which is visible in the window.
     pub(crate) fn pairs(pairs: &Arc<KVVec<VramSystemPair>>, window: &Arc<GartWindow>) -> Self {
         Self::Pairs {
             _window: window.clone(),
@@ -275,7 +300,8 @@ impl JobMemory {
         }
     }
 
-    /// What is to be seen in the window, which others keep or hide, and the VRAM that is written, if any is.
+    /// Returns a reference to the window, of which the owners keep or unmap the memory, and to the
+    /// VRAM that is written, if any is.
     pub(crate) fn shown(window: &Arc<GartWindow>, vram: Option<Arc<ReclaimableVram>>) -> Self {
         Self::Shown {
             _window: window.clone(),
@@ -292,7 +318,7 @@ pub(crate) struct GartBuffer {
 }
 
 impl GartBuffer {
-    /// The address of the first byte for engines that work in VMID 0.
+    /// Returns the address of the first byte for engines that work in VMID 0.
     pub(crate) fn mc_addr(&self) -> u64 {
         self.node.mc
     }
@@ -308,7 +334,8 @@ impl Deref for GartBuffer {
 
 impl Drop for GartBuffer {
     fn drop(&mut self) {
-        // The GPU loses the addresses before the memory goes. If it may not have lost them, the memory stays for good.
+        // The GPU loses the addresses before the memory is freed. If it may not have lost them, the
+        // memory is leaked.
         if !self.node.unmap_and_free() {
             self.pages.leak();
         }
@@ -316,16 +343,16 @@ impl Drop for GartBuffer {
 }
 
 impl GartNode {
-    /// Takes away what is behind the addresses, and gives them back; whether the GPU reaches nothing there any more. The
-    /// second time nothing happens.
+    /// Unmaps the memory at the addresses, and frees the addresses. Returns whether the GPU
+    /// accesses no memory there any more. A second call does nothing.
     fn unmap_and_free(&mut self) -> bool {
         if core::mem::replace(&mut self.given_back, true) {
             return true;
         }
         let cleared = self.table.clear(self.mc, self.size);
         let flushed = self.table.gmc.flush(Vmid::KERNEL, TlbFlush::Heavyweight);
-        // ENODEV: the device is gone and reaches nothing any more. After another failure the addresses may
-        // still lead to what follows, so they are not used again.
+        // ENODEV: the device is gone and accesses no memory. After another failure the addresses
+        // may still lead to the old memory, so they are not used again.
         if matches!(cleared, Ok(()) | Err(ENODEV)) && matches!(flushed, Ok(()) | Err(ENODEV)) {
             self.table.addresses.free(self.mc);
             true

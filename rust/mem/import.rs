@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory that somebody else has exported, and may move.
+//! Memory that another device has exported, and may move.
 //!
-//! It is mapped for the GPU as long as any address space maps it. When the exporter moves it the queues of those are quiesced and their
-//! entries cleared before; they go on when it is mapped again, where it is then: see [`super::vm`].
+//! It is mapped for the GPU as long as any address space maps it. Before the exporter moves it, the
+//! queues of those address spaces are quiesced and the entries cleared. The queues resume when the
+//! memory is mapped again at its new place: see [`super::vm`].
 
 use super::{bo::Bo, vm::Vm};
 use crate::kern::dma_buf::{AttachmentRuns, DmaBuf, DmaBufAttachment, DmaBufImporter};
@@ -17,27 +18,27 @@ use kernel::{
     },
 };
 
-/// An address space that maps it.
+/// An address space that maps the memory.
 struct ImportUser {
     vm: Arc<Vm>,
-    /// The buffer's address, which tells it apart from others there.
+    /// The buffer's address, which tells it apart from other buffers in that address space.
     buffer: usize,
     mappings: usize,
 }
 
-/// All that map it.
+/// All address spaces that map the memory.
 #[pin_data]
 pub(crate) struct ImportUsers {
-    /// Inside the reservation's lock; outside those of the address spaces.
+    /// Its lock is inside the reservation's lock, and outside those of the address spaces.
     #[pin]
     list: Mutex<KVec<ImportUser>>,
-    /// It could not be had any more.
-    lost: AtomicFlag,
+    /// The memory could not be mapped again.
+    unavailable: AtomicFlag,
 }
 
 impl DmaBufImporter for ImportUsers {
     fn invalidate(&self) {
-        self.lost.store(false, Relaxed);
+        self.unavailable.store(false, Relaxed);
         for user in &*self.list.lock() {
             user.vm.evict_import(user.buffer);
         }
@@ -55,37 +56,38 @@ impl ImportedMemory {
     ) -> Result<DmaBufAttachment<ImportUsers>> {
         let users = pin_init!(ImportUsers {
             list <- new_mutex!(KVec::new(), "Import::users"),
-            lost: AtomicFlag::new(false),
+            unavailable: AtomicFlag::new(false),
         });
         DmaBufAttachment::new(dev, buf, users)
     }
 
-    /// What is attached.
+    /// Wraps an attachment.
     pub(super) fn new(attachment: DmaBufAttachment<ImportUsers>) -> Self {
         Self(attachment)
     }
 
-    /// The DMA addresses, while it is mapped.
+    /// Returns the DMA addresses, while the memory is mapped.
     pub(super) fn runs(&self) -> Option<AttachmentRuns> {
         self.0.runs()
     }
 
-    /// Whether the GPU may be given its addresses.
+    /// Whether the GPU may be given the memory's addresses.
     pub(super) fn is_mapped(&self) -> bool {
         self.0.runs().is_some()
     }
 
-    /// Whether it could not be had any more.
-    pub(super) fn is_lost(&self) -> bool {
-        self.0.importer().lost.load(Relaxed)
+    /// Whether the memory could not be mapped again.
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.0.importer().unavailable.load(Relaxed)
     }
 
-    /// It cannot be had any more, until the exporter moves it again.
+    /// Records that the memory cannot be mapped, until the exporter moves it again.
     pub(super) fn set_unavailable(&self) {
-        self.0.importer().lost.store(true, Relaxed);
+        self.0.importer().unavailable.store(true, Relaxed);
     }
 
-    /// Maps it again where it is now, and calls `show` while it stays there. See [`crate::kern::dma_buf::LockedAttachment::map`].
+    /// Maps the memory again where it is now, and calls `show` while it stays there. See
+    /// [`crate::kern::dma_buf::LockedAttachment::map`].
     pub(super) fn validate(&self, show: impl FnOnce() -> Result) -> Result {
         self.0.locked(|this| {
             this.map()?;
@@ -93,21 +95,27 @@ impl ImportedMemory {
         })
     }
 
-    /// Takes it away from the device, which is about to go. No address space maps it any more.
+    /// Detaches the memory from the device, which is about to be removed. No address space maps it
+    /// any more.
     pub(super) fn close(&self) {
         self.0.close();
     }
 }
 
-/// An address space maps imported memory, once, as long as this exists. Made and dropped without locks of it.
+/// A use of imported memory by an address space, which maps it once, as long as this exists.
+/// Created and dropped without locks of the address space.
 pub(super) struct ImportUse {
     vm: Arc<Vm>,
     bo: ARef<Bo>,
 }
 
 impl ImportUse {
-    /// `vm` is about to map `bo`; `None` if that is not imported. It is mapped for the GPU, and if it moves `vm` is told. See
-    /// [`crate::kern::dma_buf::LockedAttachment::map`]; ENOMEM.
+    /// Records that `vm` is about to map `bo`; `None` if that is not imported. Maps the memory for
+    /// the GPU. If the memory moves, `vm` is notified.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`crate::kern::dma_buf::LockedAttachment::map`]; `ENOMEM`.
     pub(super) fn new(vm: &Arc<Vm>, bo: &ARef<Bo>) -> Result<Option<Self>> {
         let Some(ImportedMemory(attachment)) = bo.import() else {
             return Ok(None);
@@ -160,7 +168,7 @@ impl Drop for ImportUse {
                     return;
                 }
             }
-            // Not the last reference to the address space.
+            // This is not the last reference to the address space.
             let _ = list.remove(place);
             if list.is_empty() {
                 this.unmap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the GPU may still reach because it has not answered a flush. It is kept until nothing of the device reaches memory any more.
+//! Memory that the GPU may still access because it has not answered a flush. It is kept until the
+//! device can access no memory any more.
 
 use core::mem;
 
@@ -10,34 +11,36 @@ use kernel::{
     sync::{Arc, Mutex, UniqueArc},
 };
 
-/// Anything.
+/// An item of any type.
 trait KeptItem: Send + Sync {}
 
 impl<T: Send + Sync> KeptItem for T {}
 
-/// What is kept of a GPU's memory. It may itself hold that memory: [`LostMemory::close`] ends the circle.
+/// The list of memory that is kept for a GPU. The items may themselves hold the GPU's
+/// [`GpuMemory`](super::GpuMemory), which contains this list: [`LostMemory::close`] breaks that
+/// cycle.
 #[pin_data]
 pub(crate) struct LostMemory {
-    /// `None` once the device reaches nothing any more. Innermost.
+    /// `None` once the device can access no memory any more. An innermost lock.
     #[pin]
     kept: Mutex<Option<KVec<Arc<dyn KeptItem>>>>,
 }
 
 impl LostMemory {
-    /// Nothing yet.
+    /// Creates an empty list.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             kept <- new_mutex!(Some(KVec::new()), "Lost::kept"),
         })
     }
 
-    /// Keeps `what`; for good, if there is no memory to remember it by. Waits for no memory, as who waits for the GPU may be waited for
-    /// himself.
-    pub(super) fn keep<T: Send + Sync + 'static>(&self, what: T) {
+    /// Keeps `item`; for ever, if there is no memory for a list entry. Does not wait for memory:
+    /// another thread that allocates may wait for the caller, which waits for the GPU.
+    pub(super) fn keep<T: Send + Sync + 'static>(&self, item: T) {
         let mut kept = self.kept.lock();
         let Some(all) = &mut *kept else {
             drop(kept);
-            drop(what);
+            drop(item);
             return;
         };
         let room = all
@@ -45,15 +48,15 @@ impl LostMemory {
             .and_then(|()| UniqueArc::new_uninit(GFP_NOWAIT));
         match room {
             Ok(room) => {
-                let what: Arc<T> = room.write(what).into();
+                let item: Arc<T> = room.write(item).into();
                 // There is room.
-                let _ = all.push_within_capacity(what);
+                let _ = all.push_within_capacity(item);
             }
-            Err(_) => mem::forget(what),
+            Err(_) => mem::forget(item),
         }
     }
 
-    /// The device reaches nothing any more: what was kept goes. Sleeps.
+    /// Drops the items: the device can access no memory any more. May sleep.
     pub(crate) fn close(&self) {
         let kept = self.kept.lock().take();
         drop(kept);

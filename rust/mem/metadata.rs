@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Metadata of a buffer (GEM_METADATA): what user space writes for those that it shares it with. The driver does not look at it.
+//! Metadata of a buffer (GEM_METADATA), which user space writes for the processes that it shares
+//! the buffer with. The driver does not look at it.
 
 use kernel::{
     new_mutex,
@@ -15,11 +16,11 @@ pub(crate) const DWORDS: usize = 64;
 pub(crate) struct BoMetadata {
     /// Flags, of which none is defined.
     pub(crate) flags: u64,
-    /// How an image lies in the buffer.
+    /// The layout of an image in the buffer.
     pub(crate) tiling: u64,
     /// Bytes in `data`.
     pub(crate) size: u32,
-    /// Whatever user space likes.
+    /// Data of user space, in any format.
     pub(crate) data: [u32; DWORDS],
 }
 
@@ -38,23 +39,28 @@ struct WrittenMetadata {
     metadata: Mutex<BoMetadata>,
 }
 
-/// Where a buffer has its metadata, which takes memory once there is some. It has its own lock.
+/// The place of a buffer's metadata, which takes memory only once there is some. It has a lock of
+/// its own.
 pub(crate) struct MetadataCell(SetOnce<Arc<WrittenMetadata>>);
 
 impl MetadataCell {
-    /// Empty.
+    /// Creates an empty cell.
     pub(super) fn new() -> Self {
         Self(SetOnce::new())
     }
 
-    /// The metadata, empty if none was written.
+    /// Returns the metadata, empty if none was written.
     pub(crate) fn get(&self) -> BoMetadata {
         self.0
             .as_ref()
             .map_or(BoMetadata::EMPTY, |written| *written.metadata.lock())
     }
 
-    /// Writes `metadata` over what is there. EINVAL if it says that it is longer than it is, ENOMEM.
+    /// Replaces the metadata.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if its size is larger than its data; `ENOMEM`.
     pub(crate) fn set(&self, metadata: BoMetadata) -> Result {
         if metadata.size as usize > size_of_val(&metadata.data) {
             return Err(EINVAL);
@@ -70,7 +76,7 @@ impl MetadataCell {
             GFP_KERNEL_ACCOUNT,
         )?;
         if !self.0.populate(written) {
-            // Somebody was first. It may be about to be there only.
+            // Another thread was first. Its value may not be visible yet.
             let written = self.0.as_ref().ok_or(EBUSY)?;
             *written.metadata.lock() = metadata;
         }

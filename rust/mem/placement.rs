@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Where the memory of a VRAM buffer is: in VRAM, or in system memory while others have its VRAM.
+//! Where the memory of a VRAM buffer is: in VRAM, or in system memory while others use the VRAM.
 //!
-//! The buffer is *at home* in VRAM. [`super::evict`] alone moves it, between [`VramPlacement::begin`] and [`BoMove::settle`];
-//! meanwhile the CPU's faults wait, and page tables do not lead to it. Whoever relies on its place holds a [`PinnedBuffer`]: it
-//! stays then, wherever it is.
+//! The code calls a buffer *home* while it is in VRAM, and *away* while it is not. Only
+//! [`super::evict`] moves it, between [`VramPlacement::start`] and [`BoMove::finish`]. Meanwhile
+//! the CPU's faults wait, and page tables do not lead to it. Code that relies on its place holds a
+//! [`PinnedBuffer`]: then it stays, wherever it is.
 
 use crate::{
     kern::pages::SystemPages,
@@ -24,11 +25,11 @@ use kernel::{
     },
 };
 
-/// System memory that a buffer is in while it is not in VRAM.
+/// System memory that holds a buffer while it is not in VRAM.
 pub(crate) struct SystemCopy {
     pages: Arc<SystemPages>,
     bytes: u64,
-    /// No VRAM is there for it.
+    /// The buffer has no VRAM, so its bytes are counted as evicted.
     counted: AtomicFlag,
     client: Arc<MemoryClient>,
     _paid: AwayCharge,
@@ -36,7 +37,11 @@ pub(crate) struct SystemCopy {
 }
 
 impl SystemCopy {
-    /// `pages`, for which is `paid`; not counted yet. `ENOMEM`.
+    /// Creates a copy in `pages`, for which `paid` is the charge; it is not counted yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(
         gpu: &GpuMemory,
         client: &Arc<MemoryClient>,
@@ -44,7 +49,7 @@ impl SystemCopy {
         paid: AwayCharge,
     ) -> Result<Arc<Self>> {
         let bytes = pages.size();
-        let away = Self {
+        let copy = Self {
             pages,
             bytes,
             counted: AtomicFlag::new(false),
@@ -52,15 +57,16 @@ impl SystemCopy {
             _paid: paid,
             _hold: gpu.hw.ledger.hold(LedgerKind::EvictedBytes, bytes),
         };
-        Ok(Arc::new(away, GFP_KERNEL_ACCOUNT)?)
+        Ok(Arc::new(copy, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// The pages.
+    /// Returns the pages.
     pub(crate) fn pages(&self) -> &Arc<SystemPages> {
         &self.pages
     }
 
-    /// Whether there is no VRAM for it: neither what it leaves, nor what it is on its way to.
+    /// Sets whether the bytes are counted as evicted: they are while the buffer has no VRAM,
+    /// neither to be moved out of nor to be moved into.
     pub(super) fn count(&self, on: bool) {
         if self.counted.xchg(on, Relaxed) != on {
             let bytes = self.bytes as i64;
@@ -76,23 +82,24 @@ impl Drop for SystemCopy {
     }
 }
 
-/// A place; the memory stays as long as somebody has this, but the buffer may have gone elsewhere.
+/// The place of a buffer. The memory stays as long as this exists, but the buffer may have moved
+/// elsewhere.
 #[derive(Clone)]
 pub(crate) enum BoPlace {
-    /// At home.
+    /// In VRAM.
     Vram(Arc<VramBlocks>),
     /// In system memory.
     System(Arc<SystemCopy>),
 }
 
-/// Whether a buffer may move, and as what it is counted.
+/// Whether a buffer may move, and how it is counted.
 pub(crate) struct StayState {
-    of: pin_state::PinState,
-    /// Of what has to stay.
+    pins: pin_state::PinState,
+    /// How the buffer is counted among those that have to stay.
     counted: PinnedAs,
 }
 
-/// Of what has to stay where it is.
+/// How a buffer is counted among those that have to stay where they are.
 #[derive(Clone, Copy, PartialEq)]
 enum PinnedAs {
     No,
@@ -101,9 +108,9 @@ enum PinnedAs {
 }
 
 impl StayState {
-    /// Counts it as what it is after a change.
+    /// Updates the count after a change.
     fn count(&mut self, charge: &VramCharge, home: bool) {
-        let now = match (self.of.is_stuck(), home) {
+        let now = match (self.pins.is_stuck(), home) {
             (false, _) => PinnedAs::No,
             (true, true) => PinnedAs::InVram,
             (true, false) => PinnedAs::InSystem,
@@ -122,23 +129,27 @@ impl StayState {
     }
 }
 
-/// The placement of a VRAM buffer. Its mutex `stay` is held while the CPU's page tables are filled; `place` is a
-/// spinlock, for who may not sleep.
+/// The placement of a VRAM buffer. Its mutex `stay` is held while the CPU's page tables are filled.
+/// `place` is a spinlock, for callers that may not sleep.
 #[pin_data(PinnedDrop)]
 pub(crate) struct VramPlacement {
     #[pin]
     place: SpinLock<BoPlace>,
     #[pin]
     stay: Mutex<StayState>,
-    /// A move has ended.
+    /// Signals that a move has ended.
     #[pin]
-    settled: CondVar,
+    move_ended: CondVar,
     contiguous: bool,
     charge: VramCharge,
 }
 
 impl VramPlacement {
-    /// A buffer in `blocks`, which `charge` allows. `ENOMEM`.
+    /// Creates the placement of a buffer in `blocks`, to which `charge` entitles it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(
         blocks: Arc<VramBlocks>,
         charge: VramCharge,
@@ -148,10 +159,10 @@ impl VramPlacement {
             pin_init!(Self {
                 place <- new_spinlock!(BoPlace::Vram(blocks), "Placement::place"),
                 stay <- new_mutex!(
-                    StayState { of: pin_state::PinState::new(), counted: PinnedAs::No },
+                    StayState { pins: pin_state::PinState::new(), counted: PinnedAs::No },
                     "Placement::stay"
                 ),
-                settled <- new_condvar!("Placement::settled"),
+                move_ended <- new_condvar!("Placement::settled"),
                 contiguous,
                 charge,
             }),
@@ -159,61 +170,62 @@ impl VramPlacement {
         )
     }
 
-    /// Where it is now. Any context.
+    /// Returns where the buffer is now. Context: any.
     pub(crate) fn place(&self) -> BoPlace {
         self.place.lock().clone()
     }
 
-    /// Whose it is.
+    /// Returns the client that owns the buffer.
     pub(super) fn client(&self) -> &Arc<MemoryClient> {
         self.charge.client()
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.charge.bytes()
     }
 
-    /// Whether its VRAM is to be in one run, where there is one.
+    /// Whether the buffer's VRAM is to be in one run, if there is one.
     pub(super) fn is_contiguous(&self) -> bool {
         self.contiguous
     }
 
-    /// Keeps it where it is while a fault is handled, once it is anywhere. `None` when a signal came first.
+    /// Waits until the buffer is not being moved, and keeps it where it is while a fault is
+    /// handled. `None` if a signal came first.
     pub(super) fn steady(&self) -> Option<MutexGuard<'_, StayState>> {
         let mut stay = self.stay.lock();
-        while stay.of.is_moving() {
-            if self.settled.wait_interruptible(&mut stay) {
+        while stay.pins.is_moving() {
+            if self.move_ended.wait_interruptible(&mut stay) {
                 return None;
             }
         }
         Some(stay)
     }
 
-    /// Whether it is being moved.
+    /// Whether the buffer is being moved.
     pub(super) fn is_moving(&self) -> bool {
-        self.stay.lock().of.is_moving()
+        self.stay.lock().pins.is_moving()
     }
 
-    /// Waits until it is not being moved. Bounded by what the engines may take; sleeps.
+    /// Waits until the buffer is not being moved, for as long as the engines may take. May sleep.
     pub(super) fn wait(&self) {
         let mut stay = self.stay.lock();
-        while stay.of.is_moving() {
-            self.settled.wait(&mut stay);
+        while stay.pins.is_moving() {
+            self.move_ended.wait(&mut stay);
         }
     }
 
-    /// Keeps it where it is. `None` while it is being moved.
+    /// Pins the buffer where it is. `None` while it is being moved.
     pub(super) fn try_pin(self: &Arc<Self>) -> Option<PinnedBuffer> {
         let mut stay = self.stay.lock();
-        if !stay.of.pin() {
+        if !stay.pins.pin() {
             return None;
         }
-        stay.count(&self.charge, self.is_home());
+        stay.count(&self.charge, self.is_in_vram());
         Some(PinnedBuffer(self.clone()))
     }
 
-    /// Keeps it where it is, once it is anywhere. Sleeps.
+    /// Waits until the buffer is not being moved, and pins it where it is. May sleep.
     pub(super) fn pin(self: &Arc<Self>) -> PinnedBuffer {
         loop {
             match self.try_pin() {
@@ -223,105 +235,112 @@ impl VramPlacement {
         }
     }
 
-    /// Whether what has to stay in VRAM leaves half of it to others.
+    /// Whether the memory that has to stay in VRAM leaves half of VRAM to other buffers.
     pub(super) fn leaves_room(&self) -> bool {
         self.charge.leaves_room()
     }
 
-    /// Whether it may be moved, as far as can be seen now.
+    /// Whether the buffer may be moved, as far as can be seen now.
     pub(super) fn may_move(&self) -> bool {
-        self.stay.lock().of.may_move()
+        self.stay.lock().pins.may_move()
     }
 
-    /// Whether page tables may lead to it now. While that is not so, whoever moves it sees to it that they do later:
-    /// see [`super::vm::Vm::show`].
+    /// Whether page tables may lead to the buffer now. While they may not, the thread that moves it
+    /// is responsible for mapping it later: see [`super::vm::Vm::show`].
     pub(super) fn is_mappable(&self) -> bool {
         let stay = self.stay.lock();
-        stay.of.is_mappable(self.is_home(), self.client().is_away())
+        stay.pins
+            .is_mappable(self.is_in_vram(), self.client().is_away())
     }
 
-    /// Whether it is in VRAM.
-    fn is_home(&self) -> bool {
+    /// Whether the buffer is in VRAM.
+    fn is_in_vram(&self) -> bool {
         matches!(*self.place.lock(), BoPlace::Vram(_))
     }
 
-    /// Whether it may be brought to where other devices reach it, as far as can be seen now.
+    /// Whether the buffer may be moved to where other devices can access it, as far as can be seen
+    /// now.
     pub(super) fn may_be_shared(&self) -> bool {
         let stay = self.stay.lock();
-        stay.of.may_be_shared(self.is_home())
+        stay.pins.may_be_shared(self.is_in_vram())
     }
 
-    /// Shares it with another device; it `stays` then, until [`VramPlacement::unshare`]. False unless it is in system memory.
+    /// Shares the buffer with another device. If it `stays`, it does so until
+    /// [`VramPlacement::unshare`]. Returns false unless the buffer is in system memory.
     pub(super) fn share(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
-        if !stay.of.share(stays, self.is_home()) {
+        if !stay.pins.share(stays, self.is_in_vram()) {
             return false;
         }
         stay.count(&self.charge, false);
         true
     }
 
-    /// Takes a [`VramPlacement::share`] back; whether it is to be brought home now.
+    /// Undoes a [`VramPlacement::share`]. Returns whether the buffer is to be moved in now.
     pub(super) fn unshare(&self, stays: bool) -> bool {
         let mut stay = self.stay.lock();
-        let may_come = stay.of.unshare(stays);
-        stay.count(&self.charge, self.is_home());
-        may_come
+        let may_move_in = stay.pins.unshare(stays);
+        stay.count(&self.charge, self.is_in_vram());
+        may_move_in
     }
 
-    /// Shares it with another device that reaches it in VRAM, and gives it back when asked. `None` unless it is there.
+    /// Shares the buffer with another device that accesses it in VRAM, and gives it back on
+    /// request. `None` unless the buffer is in VRAM.
     pub(super) fn share_in_vram(self: &Arc<Self>) -> Option<SharedInVram> {
         let mut stay = self.stay.lock();
-        if !stay.of.share_in_vram(self.is_home()) {
+        if !stay.pins.share_in_vram(self.is_in_vram()) {
             return None;
         }
         stay.count(&self.charge, true);
         Some(SharedInVram(self.clone()))
     }
 
-    /// Whether other devices reach it in VRAM that give it back when asked.
+    /// Whether other devices that give the buffer back on request access it in VRAM.
     pub(super) fn is_shared_in_vram(&self) -> bool {
-        self.stay.lock().of.is_shared_in_vram()
+        self.stay.lock().pins.is_shared_in_vram()
     }
 
-    /// Whoever brings it home asks other devices for it, or does not any more: when they give it back he knows.
+    /// Sets whether the thread that moves the buffer in is asking other devices for it. That thread
+    /// learns by itself when they give it back.
     pub(super) fn ask_back(&self, on: bool) {
-        self.stay.lock().of.ask_back(on);
+        self.stay.lock().pins.ask_back(on);
     }
 
-    /// Whether its client is gone.
+    /// Whether the buffer's client is gone.
     pub(super) fn is_orphan(&self) -> bool {
-        self.stay.lock().of.is_orphan()
+        self.stay.lock().pins.is_orphan()
     }
 
-    /// Whether other devices have it that give it back when asked.
+    /// Whether other devices that give the buffer back on request have it.
     pub(super) fn is_shared(&self) -> bool {
-        self.stay.lock().of.is_shared()
+        self.stay.lock().pins.is_shared()
     }
 
-    /// Its client goes: it stays where it is from now on.
+    /// Records that the buffer's client is being closed: the buffer stays where it is from now on.
     pub(super) fn orphan(&self) {
         let mut stay = self.stay.lock();
-        while stay.of.is_moving() {
-            self.settled.wait(&mut stay);
+        while stay.pins.is_moving() {
+            self.move_ended.wait(&mut stay);
         }
-        if stay.of.orphan() {
+        if stay.pins.orphan() {
             self.charge.close(true);
         }
-        stay.count(&self.charge, self.is_home());
+        stay.count(&self.charge, self.is_in_vram());
     }
 
-    /// Takes its system memory, now or later, away from the device, which is about to go. No VM maps it any more.
+    /// Unmaps the buffer's system memory, now or later, from the device, which is about to be
+    /// removed. No VM maps the buffer any more.
     pub(super) fn detach(&self) {
-        self.stay.lock().of.detach();
-        if let BoPlace::System(away) = self.place() {
-            away.pages.unmap_dma();
+        self.stay.lock().pins.detach();
+        if let BoPlace::System(copy) = self.place() {
+            copy.pages.unmap_dma();
         }
     }
 
-    /// Begins to move it away from where it is. `None` if it has to stay, is shared, or is being moved: see [`stay::PinState::begin`].
+    /// Starts to move the buffer away from where it is. `None` if it has to stay, is shared, or is
+    /// being moved: see [`pin_state::PinState::start_move`].
     pub(super) fn start(self: &Arc<Self>, to_be_shared: bool) -> Option<BoMove> {
-        let begun = self.stay.lock().of.start_move(to_be_shared);
+        let begun = self.stay.lock().pins.start_move(to_be_shared);
         begun.then(|| BoMove(self.clone()))
     }
 }
@@ -329,63 +348,65 @@ impl VramPlacement {
 #[pinned_drop]
 impl PinnedDrop for VramPlacement {
     fn drop(self: Pin<&mut Self>) {
-        // Pins hold the placement.
+        // There are no pins: a pin holds a reference to the placement.
         let mut stay = self.stay.lock();
-        if stay.of.is_orphan() {
+        if stay.pins.is_orphan() {
             self.charge.close(false);
         }
-        // As what nobody relies on.
-        stay.of = pin_state::PinState::new();
+        // Nothing relies on the place any more, so the buffer is not counted.
+        stay.pins = pin_state::PinState::new();
         stay.count(&self.charge, true);
     }
 }
 
-/// A buffer stays where it is as long as this exists. Dropped where sleeping is allowed.
+/// Keeps a buffer where it is, as long as this exists. Dropped where sleeping is allowed.
 pub(crate) struct PinnedBuffer(Arc<VramPlacement>);
 
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         let mut stay = self.0.stay.lock();
-        stay.of.unpin();
-        stay.count(&self.0.charge, self.0.is_home());
+        stay.pins.unpin();
+        stay.count(&self.0.charge, self.0.is_in_vram());
     }
 }
 
-/// Another device reaches a buffer in VRAM, which stays there as long as this exists. Dropped where sleeping is allowed.
+/// The access of another device to a buffer in VRAM, which stays there as long as this exists.
+/// Dropped where sleeping is allowed.
 pub(super) struct SharedInVram(Arc<VramPlacement>);
 
 impl Drop for SharedInVram {
     fn drop(&mut self) {
         let mut stay = self.0.stay.lock();
-        stay.of.unshare_in_vram();
-        stay.count(&self.0.charge, self.0.is_home());
+        stay.pins.unshare_in_vram();
+        stay.count(&self.0.charge, self.0.is_in_vram());
     }
 }
 
-/// A buffer that is being moved: the CPU's faults wait. When it is dropped the buffer is where it was.
+/// A buffer that is being moved: the CPU's faults wait. If this is dropped without
+/// [`BoMove::finish`], the buffer is where it was.
 pub(super) struct BoMove(Arc<VramPlacement>);
 
 impl BoMove {
-    /// The buffer is at `place` now, and so is its content.
+    /// Records that the buffer, with its content, is at `place` now.
     pub(super) fn finish(self, place: BoPlace) {
         let old = core::mem::replace(&mut *self.0.place.lock(), place.clone());
         let home = matches!(place, BoPlace::Vram(_));
         self.0.stay.lock().count(&self.0.charge, home);
-        if let BoPlace::System(away) = place {
-            away.count(true);
-            if self.0.stay.lock().of.is_detached() {
-                away.pages.unmap_dma();
+        if let BoPlace::System(copy) = place {
+            copy.count(true);
+            if self.0.stay.lock().pins.is_detached() {
+                copy.pages.unmap_dma();
             }
         }
         drop(self);
-        // Freed, when nobody looks at it any more.
+        // It is freed when its last reader drops it.
         drop(old);
     }
 }
 
 impl Drop for BoMove {
     fn drop(&mut self) {
-        self.0.stay.lock().of.end_move();
-        self.0.settled.notify_all();
+        self.0.stay.lock().pins.end_move();
+        self.0.move_ended.notify_all();
     }
 }

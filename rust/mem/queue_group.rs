@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The queues that run in one address space, and how all of them are kept off the hardware for a while.
+//! The queues that run in one address space, and how all of them are kept off the hardware for a
+//! while.
 
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::trace;
@@ -15,95 +16,97 @@ use kernel::{
     time::{Delta, Instant, Monotonic},
 };
 
-/// Why queues are quiesced. The numbers are those of `KFD_QUEUE_EVICTION_TRIGGERS`.
+/// The reason why queues are quiesced. The numbers are those of `KFD_QUEUE_EVICTION_TRIGGERS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum EvictTrigger {
-    /// Shared virtual memory of the process moves or goes.
+    /// Shared virtual memory of the process moves or is unmapped.
     Svm = 0,
-    /// USERPTR memory of the process moves or goes.
+    /// USERPTR memory of the process moves or is unmapped.
     Userptr = 1,
     /// A buffer moves.
     Eviction = 2,
-    /// The machine sleeps.
+    /// The machine is suspended.
     Suspend = 3,
 }
 
 /// A queue as its group sees it.
 ///
-/// All functions are called with the group locked, and may be called under memory reclaim: they allocate nothing, and
-/// take no lock under which memory is allocated.
+/// All functions are called with the group locked, and may be called under memory reclaim: they
+/// allocate no memory, and take no lock under which memory is allocated.
 pub(crate) trait GroupMember: Send + Sync {
-    /// [`GroupMember::quiesce`] is about to follow, as of others beside it: what takes time may begin. Waits for nothing.
+    /// Announces that [`GroupMember::quiesce`] follows, for this queue and the others of the group:
+    /// slow work may start now. Does not wait.
     fn begin_quiesce(&self) {}
 
-    /// Takes the queue off the hardware; it does not get on it before [`GroupMember::resume`]. Whatever it does, it is off
-    /// at the return: when its engine hangs, the queue has failed. Unless `patience` is over before: then it is off as soon as it
-    /// can be. Bounded; sleeps. Also called for one that is off.
-    fn quiesce(&self, patience: &QuiesceTimeout);
+    /// Takes the queue off the hardware, and keeps it off until [`GroupMember::resume`]. It is off
+    /// at the return, even if its engine hangs; then the queue has failed. The exception is that
+    /// `timeout` is over before: then the queue is off as soon as it can be. It may be off
+    /// already. Takes a bounded time. May sleep.
+    fn quiesce(&self, timeout: &QuiesceTimeout);
 
-    /// The queue may run again, if its process wants it to. Waits for nothing.
+    /// Lets the queue run again, if its process wants it to. Does not wait.
     fn resume(&self);
 
-    /// Whether it has something to do, as far as memory tells.
+    /// Whether the queue has work, as far as memory tells.
     fn wants_to_run(&self) -> bool {
         true
     }
 }
 
-/// How long somebody waits for queues to be off the hardware.
+/// How long a caller waits for queues to be off the hardware.
 pub(crate) struct QuiesceTimeout {
     since: Instant<Monotonic>,
     ms: Option<i64>,
 }
 
 impl QuiesceTimeout {
-    /// As long as the hardware may take.
+    /// Returns a limit as long as the hardware may take.
     pub(crate) fn endless() -> Self {
         let since = Instant::now();
         Self { since, ms: None }
     }
 
-    /// For `ms` milliseconds from now on.
+    /// Returns a limit of `ms` milliseconds from now on.
     pub(crate) fn of(ms: i64) -> Self {
         let since = Instant::now();
         let ms = Some(ms);
         Self { since, ms }
     }
 
-    /// What is left, at most `most`; never less than nothing.
+    /// Returns the remaining time, at most `most`; never less than zero.
     pub(crate) fn left(&self, most: Delta) -> Delta {
         let left = self.ms.map(|ms| ms - self.since.elapsed().as_millis());
         left.map_or(most, |left| Delta::from_millis(left.max(0)).min(most))
     }
 
-    /// Whether it is over.
+    /// Whether the time is over.
     pub(crate) fn is_over(&self) -> bool {
         self.ms
             .is_some_and(|ms| self.since.elapsed().as_millis() >= ms)
     }
 
-    /// Whether it ends at all.
+    /// Whether there is no limit.
     pub(crate) fn is_endless(&self) -> bool {
         self.ms.is_none()
     }
 }
 
-/// The queues of one process on one GPU. Its lock, a mutex, is taken inside an MMU notifier: no memory is allocated
-/// under it.
+/// The queues of one process on one GPU. Its lock, a mutex, is taken inside an MMU notifier: no
+/// memory is allocated under it.
 #[pin_data]
 pub(crate) struct QueueGroup {
     gpu: u32,
     smi: Arc<Smi>,
     pid: Atomic<i32>,
     pasid: Atomic<u32>,
-    /// The process's address space, once it is somebody's.
+    /// The address space of the owning process, once there is one.
     #[pin]
     space: SpinLock<Option<AddressSpace>>,
-    /// How long they were quiesced.
+    /// How long the queues were quiesced.
     #[pin]
     evicted: Stopwatch,
-    /// How long engines of SDMA had packets of theirs to do.
+    /// How long SDMA engines had packets of these queues to process.
     #[pin]
     sdma: Stopwatch,
     #[pin]
@@ -112,10 +115,10 @@ pub(crate) struct QueueGroup {
 
 struct GroupState {
     members: KVec<Arc<dyn GroupMember>>,
-    /// How many [`QuiesceGuard`] guards there are.
+    /// The number of [`QuiesceGuard`]s.
     quiesced: usize,
-    /// Somebody had no patience left before all of them were off the hardware.
-    not_off: bool,
+    /// A timeout ended before all of them were off the hardware.
+    timed_out: bool,
 }
 
 impl GroupState {
@@ -126,7 +129,11 @@ impl GroupState {
 }
 
 impl QueueGroup {
-    /// No queues, on the GPU with this id, whose watchers are told. `ENOMEM`.
+    /// Creates a group without queues, on the GPU with this id, with the SMI watchers to notify.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(gpu: u32, smi: &Arc<Smi>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -138,7 +145,7 @@ impl QueueGroup {
                 evicted <- Stopwatch::new(),
                 sdma <- Stopwatch::new(),
                 state <- new_mutex!(
-                    GroupState { members: KVec::new(), quiesced: 0, not_off: false },
+                    GroupState { members: KVec::new(), quiesced: 0, timed_out: false },
                     "Group::state"
                 ),
             }),
@@ -146,7 +153,7 @@ impl QueueGroup {
         )
     }
 
-    /// Says whose queues they are, for whoever watches: of the process of `space`.
+    /// Sets the owner of the queues for the watchers' events: the process of `space`.
     pub(crate) fn belongs_to(&self, pid: i32, pasid: u16, space: &AddressSpace) {
         let before = self.space.lock().replace(space.clone());
         drop(before);
@@ -154,29 +161,35 @@ impl QueueGroup {
         self.pasid.store(pasid.into(), Relaxed);
     }
 
-    /// The process, in the initial PID namespace; 0 if it is nobody's yet.
+    /// Returns the PID of the owner, in the initial PID namespace; 0 if there is none yet.
     pub(crate) fn pid(&self) -> u32 {
         self.pid.load(Relaxed) as u32
     }
 
-    /// For how long its queues were kept off the hardware in all.
+    /// Returns how long the queues were kept off the hardware in all.
     pub(crate) fn evicted(&self) -> Delta {
         self.evicted.total()
     }
 
-    /// Runs while a queue of SDMA is on an engine that has packets of it to do. Only for queues of which that is known: those of
-    /// which the driver makes jobs.
+    /// Returns the stopwatch that runs while an SDMA queue is on an engine and has packets to
+    /// process. This is known only for queues of which the driver turns the packets into jobs.
     pub(crate) fn sdma(&self) -> &Stopwatch {
         &self.sdma
     }
 
-    /// Whether any of the queues has something to do; also while they are just taken off the hardware, which is not waited for.
+    /// Whether any of the queues has work. Also true while they are being taken off the hardware;
+    /// the caller does not wait for that.
     pub(crate) fn wants_to_run(&self) -> bool {
         let state = self.state.try_lock();
         state.is_none_or(|state| state.members.iter().any(|member| member.wants_to_run()))
     }
 
-    /// Adds a queue, which is quiesced at once if the group is. It stays until [`QueueGroup::remove`]. `ENOMEM`.
+    /// Adds a queue, which is quiesced at once if the group is. It stays until
+    /// [`QueueGroup::remove`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn join(&self, member: Arc<dyn GroupMember>) -> Result {
         let mut more = KVec::new();
         loop {
@@ -204,47 +217,50 @@ impl QueueGroup {
         }
     }
 
-    /// The group has nothing to do with a queue any more, from the return on. Nothing happens when it is not in it.
+    /// Removes a queue. From the return on, the group does not use it. Does nothing if the queue is
+    /// not in the group.
     pub(crate) fn remove<T: GroupMember>(&self, member: &Arc<T>) {
-        let gone = {
+        let removed = {
             let mut state = self.state.lock();
             let place = state.position(Arc::as_ptr(member).cast());
             place.and_then(|place| state.members.remove(place).ok())
         };
-        // Maybe the last reference.
-        drop(gone);
+        // This may be the last reference.
+        drop(removed);
     }
 
-    /// Keeps every queue of the group off the hardware, also those that come later, until all guards are dropped.
-    /// Bounded by what the hardware may take; sleeps, allocates nothing.
+    /// Keeps every queue of the group off the hardware, including queues that join later, until all
+    /// guards are dropped. Takes as long as the hardware may take. May sleep, and allocates no
+    /// memory.
     pub(crate) fn quiesce(self: &Arc<Self>, why: EvictTrigger) -> QuiesceGuard {
         self.quiesce_within(why, &QuiesceTimeout::endless())
     }
 
-    /// The same, but waits no longer than `patience` for those that do not leave: who calls this sees to it that they can do no
-    /// harm. Who comes next waits for them as long as its own patience lasts.
+    /// Like [`QueueGroup::quiesce`], but waits no longer than `timeout` for queues that do not
+    /// leave the hardware: the caller ensures that they can do no harm. The next caller waits for
+    /// them within its own limit.
     pub(crate) fn quiesce_within(
         self: &Arc<Self>,
         why: EvictTrigger,
-        patience: &QuiesceTimeout,
+        timeout: &QuiesceTimeout,
     ) -> QuiesceGuard {
         let mut state = self.state.lock();
         state.quiesced += 1;
         let is_first = state.quiesced == 1;
         if is_first {
             self.notify_evicted(why, true);
-            // Queues that do not end what they are at are waited for together.
+            // All queues are asked first, so that they are waited for together.
             state
                 .members
                 .iter()
                 .for_each(|member| member.begin_quiesce());
         }
-        if is_first || state.not_off {
+        if is_first || state.timed_out {
             state
                 .members
                 .iter()
-                .for_each(|member| member.quiesce(patience));
-            state.not_off = patience.is_over();
+                .for_each(|member| member.quiesce(timeout));
+            state.timed_out = timeout.is_over();
         }
         drop(state);
         QuiesceGuard {
@@ -262,7 +278,7 @@ impl QueueGroup {
         }
     }
 
-    /// Whose its queues are.
+    /// Returns the owner of the queues.
     pub(super) fn owner(&self) -> SmiProcess {
         SmiProcess {
             pid: self.pid() as i32,
@@ -270,7 +286,8 @@ impl QueueGroup {
         }
     }
 
-    /// Counts, and for whoever watches: the group's queues are taken off the hardware, or come back.
+    /// Counts, and notifies watchers, that the group's queues are taken off the hardware, or
+    /// restored.
     fn notify_evicted(&self, why: EvictTrigger, evicted: bool) {
         let (pid, pasid) = (self.pid(), self.pasid.load(Relaxed));
         let owner = self.owner();
@@ -286,8 +303,8 @@ impl QueueGroup {
     }
 }
 
-/// Keeps a group's queues off the hardware; the last one that is dropped lets them on again. Dropped where sleeping is
-/// allowed; allocates nothing.
+/// Keeps a group's queues off the hardware; when the last guard is dropped, they may run again.
+/// Dropped where sleeping is allowed; allocates no memory.
 pub(crate) struct QuiesceGuard {
     why: EvictTrigger,
     group: Arc<QueueGroup>,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Free VRAM is cleared in the background, so that whoever gets it need not wait for that: what others have left there is nobody's
-//! business. After the driver is loaded that is all of it.
+//! Clears free VRAM in the background, so that an allocation need not wait for it. Data that
+//! another process has left there must not be disclosed. After the driver is loaded, all VRAM has
+//! to be cleared.
 
 use super::{copy_engine::CopyEngine, vram::VramBlocks};
 use crate::kern::{
@@ -19,22 +20,23 @@ use kernel::{
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem},
 };
 
-/// Bytes that are cleared at a time: nobody can have them meanwhile.
-const MOST: u64 = 64 << 20;
-/// How long memory that is free waits for more of it, milliseconds.
+/// Bytes that are cleared at a time: they cannot be allocated meanwhile.
+const MAX_BYTES: u64 = 64 << 20;
+/// How long the scrubber waits for further memory after some is freed, milliseconds.
 const SOON_MS: u32 = 20;
 
-/// Clears the VRAM of a GPU that is free.
+/// Clears the free VRAM of a GPU.
 #[pin_data]
 pub(crate) struct VramScrubber {
     buddy: Arc<BuddyAllocator>,
     engine: SetOnce<Arc<dyn CopyEngine>>,
     /// Bytes that are being cleared.
     under_way: Atomic<i64>,
-    /// Nothing is to run any more. A spinlock: who asks for a run does so before that, or not at all.
+    /// The work is not to run any more. A spinlock: work is scheduled before this is set, or not at
+    /// all.
     #[pin]
     stopped: SpinLock<bool>,
-    /// Held while some are.
+    /// Held while memory is being cleared.
     #[pin]
     clearing: Mutex<()>,
     #[pin]
@@ -45,16 +47,20 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Self> for VramScrubber { self.work }
 }
 
-/// What a look for memory that is not cleared has come to.
+/// The outcome of a search for memory that is not cleared.
 enum ScrubResult {
-    /// Some, and now it is.
+    /// Some was found, and is cleared now.
     Some,
-    /// None in pieces of that size.
+    /// There is none in pieces of that size.
     None,
 }
 
 impl VramScrubber {
-    /// One for what `buddy` gives out, which has nothing to clear with yet. `ENOMEM`.
+    /// Creates a scrubber for the memory of `buddy`, without an engine yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(buddy: &Arc<BuddyAllocator>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -69,19 +75,19 @@ impl VramScrubber {
         )
     }
 
-    /// From now on, until [`VramScrubber::stop`], `engine` clears.
+    /// Makes `engine` clear memory from now on, until [`VramScrubber::stop`].
     pub(super) fn start(self: &Arc<Self>, engine: Arc<dyn CopyEngine>) {
         self.engine.populate(engine);
         self.has_work();
     }
 
-    /// Nothing is cleared any more: the engines are about to stop. Sleeps.
+    /// Stops clearing: the engines are about to stop. May sleep.
     pub(crate) fn stop(self: &Arc<Self>) {
         *self.stopped.lock() = true;
         workqueue::cancel(self);
     }
 
-    /// Some memory is about to be free. Any context.
+    /// Schedules the scrubber, since memory is about to be freed. Context: any.
     pub(super) fn has_work(self: &Arc<Self>) {
         let stopped = self.stopped.lock();
         if !*stopped && self.engine.as_ref().is_some() {
@@ -90,17 +96,22 @@ impl VramScrubber {
         }
     }
 
-    /// The bytes that are free, but nobody's to be had until they are cleared.
+    /// Returns the bytes that are free, but cannot be allocated until they are cleared.
     pub(super) fn under_way(&self) -> u64 {
         u64::try_from(self.under_way.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Waits for what is being cleared now. Bounded by what the engines may take; sleeps.
+    /// Waits for the memory that is being cleared now, for as long as the engines may take. May
+    /// sleep.
     pub(super) fn wait(&self) {
         drop(self.clearing.lock());
     }
 
-    /// Clears `size` bytes of what is free and not cleared. `ENOMEM` when there are not so many, errors of the engine.
+    /// Clears `size` bytes of memory that is free and not cleared.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there are fewer; errors of the engine.
     fn clear(self: &Arc<Self>, engine: &dyn CopyEngine, size: u64) -> Result<ScrubResult> {
         let _clearing = self.clearing.lock();
         let blocks = self
@@ -117,9 +128,9 @@ impl VramScrubber {
         Ok(found)
     }
 
-    /// Clears all of it, in pieces that get smaller.
+    /// Clears all free memory, in pieces that get smaller.
     fn clear_all(self: &Arc<Self>, engine: &dyn CopyEngine) -> Result {
-        let mut most = MOST;
+        let mut most = MAX_BYTES;
         while !*self.stopped.lock() {
             let (_, dirty) = self.buddy.free();
             let size = most.min(1 << dirty.checked_ilog2().unwrap_or(0));
@@ -130,8 +141,8 @@ impl VramScrubber {
             let found = self.clear(engine, size);
             self.under_way.add(-(size as i64), Relaxed);
             match found {
-                // There may be larger ones again by now.
-                Ok(ScrubResult::Some) => most = MOST.min(size * 2),
+                // There may be larger pieces again by now.
+                Ok(ScrubResult::Some) => most = MAX_BYTES.min(size * 2),
                 Ok(ScrubResult::None) => most = size / 2,
                 Err(error) if error == ENOMEM => most = size / 2,
                 Err(error) => return Err(error),
@@ -146,7 +157,8 @@ impl WorkItem for VramScrubber {
 
     fn run(this: Arc<Self>) {
         if let Some(engine) = this.engine.as_ref() {
-            // What is not cleared now is when it is given out, or when more is free.
+            // Memory that is not cleared now is cleared when it is allocated, or when more is
+            // freed.
             let _ = this.clear_all(&**engine);
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! VRAM that processes have as memory of their own (shared virtual memory). It is what buffers leave free: they have it as soon as they
-//! want it, and what was there comes to system memory.
+//! VRAM that processes use as memory of their own (shared virtual memory). It is the VRAM that
+//! buffers leave free: as soon as a buffer needs it, it is reclaimed, and its content moves to
+//! system memory.
 
 use super::{
     copy_engine::CopyLane,
@@ -21,17 +22,17 @@ use kernel::{
     },
 };
 
-/// The pages of it that there are structures for.
+/// The pages of that VRAM for which there are `struct page`s.
 enum VramPages {
-    /// Nobody has wanted them yet.
+    /// No process has needed them yet.
     Unused,
-    /// There are some.
-    There(Arc<DeviceMemory>),
-    /// There are none, and will be none.
+    /// They exist.
+    Present(Arc<DeviceMemory>),
+    /// They do not exist, and will not.
     None,
 }
 
-/// What processes have of a GPU's VRAM.
+/// The part of a GPU's VRAM that processes use as memory of their own.
 #[pin_data]
 pub(crate) struct SharedVram {
     #[pin]
@@ -39,7 +40,11 @@ pub(crate) struct SharedVram {
 }
 
 impl SharedVram {
-    /// Nothing yet. ENOMEM.
+    /// Creates it without pages.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -49,44 +54,47 @@ impl SharedVram {
         )
     }
 
-    /// The pages, if anybody has wanted them.
+    /// Returns the pages, if a process has needed them.
     pub(crate) fn get(&self) -> Option<Arc<DeviceMemory>> {
         match &*self.pages.lock() {
-            VramPages::There(memory) => Some(memory.clone()),
+            VramPages::Present(memory) => Some(memory.clone()),
             VramPages::Unused | VramPages::None => None,
         }
     }
 
-    /// The pages. `None` when there are no structures to be had for them, which is tried once, or the device goes. Sleeps.
+    /// Returns the pages, and creates them on the first call. `None` if there is no memory for
+    /// their structures (this is tried once), or the device is being removed. May sleep.
     pub(crate) fn open(&self, gpu: &Arc<GpuMemory>) -> Option<Arc<DeviceMemory>> {
         let mut pages = self.pages.lock();
         if let VramPages::Unused = *pages {
             let size = (gpu.vram.total() / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE) as usize;
-            let made = VramCopier::new(gpu).and_then(|copier| {
+            let created = VramCopier::new(gpu).and_then(|copier| {
                 let store = KBox::new(copier, GFP_KERNEL)?;
                 DeviceMemory::new(&gpu.hw.dev, size, store)
             });
-            *pages = match made {
-                Ok(memory) => VramPages::There(memory),
+            *pages = match created {
+                Ok(memory) => VramPages::Present(memory),
                 Err(error) => {
                     dev_notice!(
                         &*gpu.hw.dev,
-                        "shared virtual memory stays in system memory: no pages for VRAM: {error:?}\n"
+                        "shared virtual memory stays in system memory: \
+                         no pages for VRAM: {error:?}\n"
                     );
                     VramPages::None
                 }
             };
         }
         match &*pages {
-            VramPages::There(memory) => Some(memory.clone()),
+            VramPages::Present(memory) => Some(memory.clone()),
             VramPages::Unused | VramPages::None => None,
         }
     }
 
-    /// All of it comes to system memory: the device is about to go, and no process has the GPU any more. Bounded; sleeps.
+    /// Moves all of it to system memory: the device is about to be removed, and no process has the
+    /// GPU any more. Takes a bounded time. May sleep.
     pub(crate) fn close(&self, gpu: &GpuMemory) {
         let pages = mem::replace(&mut *self.pages.lock(), VramPages::None);
-        let VramPages::There(memory) = pages else {
+        let VramPages::Present(memory) = pages else {
             return;
         };
         if !memory.close() {
@@ -106,18 +114,19 @@ impl VramReclaimer for SharedVram {
     }
 }
 
-/// Copies by the engines, which see system memory through a window in the GART.
+/// Copies with the engines, which see system memory through a window in the GART.
 #[pin_data]
 struct VramCopier {
-    /// A window that nobody uses, as long as there are pages in VRAM. Held over a copy: inside the locks of pages.
+    /// A window that is not in use, as long as there are pages in VRAM. The lock is held during a
+    /// copy, inside the locks of pages.
     #[pin]
     window: Mutex<Option<Arc<GartWindow>>>,
-    /// What was taken and is not free again.
+    /// The number of allocations that are not freed yet.
     taken: Atomic<usize>,
     gpu: Arc<GpuMemory>,
 }
 
-/// Which way.
+/// The direction of a copy.
 #[derive(Clone, Copy, PartialEq)]
 enum CopyDirection {
     In,
@@ -136,10 +145,11 @@ impl VramCopier {
         )
     }
 
-    /// Copies between `runs` and the pages at `places`, which are in `blocks` if they are to be kept.
+    /// Copies between `runs` and the pages at `places`. The pages are in `blocks` if these have to
+    /// be kept for the copy.
     fn copy(
         &self,
-        way: CopyDirection,
+        direction: CopyDirection,
         places: &[u64],
         runs: &[DmaRun],
         blocks: Option<Arc<ReclaimableVram>>,
@@ -152,14 +162,15 @@ impl VramCopier {
         let size = places.len() as u64 * PAGE_SIZE;
         let copied = window
             .show(runs.iter().copied(), 0, size)
-            .and_then(|()| self.copy_shown(way, places, &window, blocks));
+            .and_then(|()| self.copy_shown(direction, places, &window, blocks));
         let hidden = window.hide();
         match (copied, hidden) {
             (Ok(()), Ok(())) => {
                 *slot = Some(window);
                 Ok(())
             }
-            // The GPU is gone, or does not see the pages any more: who still copies does it to nowhere.
+            // The GPU is gone, or does not see the pages any more: an engine that still copies
+            // accesses no memory.
             (Err(error), Ok(()) | Err(ENODEV)) => Err(error.into()),
             (Ok(()), Err(ENODEV)) => Ok(()),
             (copied, Err(error)) => Err(CopyFailed {
@@ -169,10 +180,10 @@ impl VramCopier {
         }
     }
 
-    /// The same, once the runs are behind `window`.
+    /// Copies as [`VramCopier::copy`] does, once the runs are visible in `window`.
     fn copy_shown(
         &self,
-        way: CopyDirection,
+        direction: CopyDirection,
         places: &[u64],
         window: &Arc<GartWindow>,
         blocks: Option<Arc<ReclaimableVram>>,
@@ -186,11 +197,11 @@ impl VramCopier {
             let rest = places.get(first..)?.iter().enumerate();
             let count = rest.take_while(follows).count();
             next += count;
-            let here = window.mc_addr() + first as u64 * PAGE_SIZE;
-            let (there, size) = (vram + place, count as u64 * PAGE_SIZE);
-            Some(match way {
-                CopyDirection::In => (here, there, size),
-                CopyDirection::Out => (there, here, size),
+            let system = window.mc_addr() + first as u64 * PAGE_SIZE;
+            let (local, size) = (vram + place, count as u64 * PAGE_SIZE);
+            Some(match direction {
+                CopyDirection::In => (system, local, size),
+                CopyDirection::Out => (local, system, size),
             })
         });
         let memory = JobMemory::shown(window, blocks);

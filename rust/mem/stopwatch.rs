@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! For how long something has gone on, known also while it does.
+//! A sum of times that is current also while something runs.
 
 use kernel::{
     new_spinlock,
@@ -8,8 +8,8 @@ use kernel::{
     time::{Delta, Instant, Monotonic},
 };
 
-/// Sums up the time for which something goes on; what goes on several times at once counts as often. It has a lock of its
-/// own, a spinlock, under which nothing else is taken.
+/// Sums up the time for which something runs; if several run at once, the time counts for each. It
+/// has a lock of its own, a spinlock, under which no other lock is taken.
 #[pin_data]
 pub(crate) struct Stopwatch {
     #[pin]
@@ -17,15 +17,15 @@ pub(crate) struct Stopwatch {
 }
 
 struct StopwatchState {
-    /// Up to `at`, nanoseconds.
+    /// The sum up to `at`, nanoseconds.
     total: u64,
-    /// How often it goes on since then.
+    /// How many run since then.
     running: u32,
     at: Instant<Monotonic>,
 }
 
 impl StopwatchState {
-    /// Brings the sum up to now.
+    /// Updates the sum to now.
     fn advance(&mut self) {
         let now = Instant::now();
         let passed = u64::try_from((now - self.at).as_nanos()).unwrap_or(0);
@@ -36,7 +36,7 @@ impl StopwatchState {
 }
 
 impl Stopwatch {
-    /// Nothing has gone on so far.
+    /// Creates a stopwatch at zero, with none running.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             state <- new_spinlock!(
@@ -46,21 +46,21 @@ impl Stopwatch {
         })
     }
 
-    /// It goes on, or does so once more. Waits for nothing.
+    /// Counts one more as running. Does not wait.
     pub(crate) fn start(&self) {
         let mut state = self.state.lock();
         state.advance();
         state.running = state.running.saturating_add(1);
     }
 
-    /// It goes on once less. Waits for nothing.
+    /// Counts one less as running. Does not wait.
     pub(crate) fn stop(&self) {
         let mut state = self.state.lock();
         state.advance();
         state.running = state.running.saturating_sub(1);
     }
 
-    /// For how long it has gone on; never less than before. Waits for nothing.
+    /// Returns the sum; it never decreases. Does not wait.
     pub(crate) fn total(&self) -> Delta {
         let mut state = self.state.lock();
         state.advance();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! VRAM for page tables: a part of it that is there for them alone, and who has how much of that.
+//! VRAM for page tables: a part of VRAM that is reserved for them, and each client's share of it.
 //!
-//! It is apart from what buffers have, so that neither cuts up the other's. And it has an allocator of its own, in which to find a page takes as
-//! long as its trees are high, however many tables there are.
+//! It is separate from the VRAM for buffers, so that neither fragments the other. And it has an
+//! allocator of its own, in which the search for a page takes time in proportion to the height of
+//! its trees, independent of the number of tables.
 
 use crate::{
     kern::buddy::{BuddyAllocator, BuddyBlocks, BuddySearch},
@@ -19,14 +20,15 @@ use kernel::{
     },
 };
 
-/// This part of VRAM, but at least so many bytes.
+/// The divisor of VRAM that gives the reserved part, and its minimum in bytes.
 const PART: u64 = 128;
 const MIN: u64 = 16 << 20;
-/// A quarter of it is kept for processes that have few: for so many of them, or fewer, so that there is enough for each.
+/// A quarter of it is reserved for clients that have few tables: for this many of them, or for
+/// fewer, so that each of them gets the minimum.
 const PARTIES: u64 = 1024;
 const LEAST: u64 = 64 << 10;
 
-/// How many bytes of VRAM are for page tables, of `total`: whole pages.
+/// Returns how many bytes of VRAM are for page tables, of `total`: whole pages.
 pub(super) fn bytes_of(total: u64) -> u64 {
     (total / PART).max(MIN) / TABLE_BYTES * TABLE_BYTES
 }
@@ -41,7 +43,11 @@ pub(super) struct TablePool {
 }
 
 impl TablePool {
-    /// All of `size` bytes from VRAM offset `start` on, whole pages. `ENOMEM`.
+    /// Creates a pool of `size` bytes from VRAM offset `start` on, whole pages.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(start: u64, size: u64, ledger: Arc<Ledger>) -> Result<Self> {
         let kept = size / 4;
         Ok(Self {
@@ -52,22 +58,26 @@ impl TablePool {
         })
     }
 
-    /// Bytes of it that nobody has.
+    /// Returns the free bytes.
     pub(super) fn free(&self) -> u64 {
         self.buddy.free().0
     }
 
-    /// All bytes of it.
+    /// Returns the bytes of the whole pool.
     pub(super) fn all(&self) -> u64 {
         self.share.all()
     }
 
-    /// Bytes that tables have.
+    /// Returns the bytes that tables use.
     pub(super) fn taken(&self) -> u64 {
         u64::try_from(self.taken.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Memory for one more table of `client`, in which there is anything. `ENOMEM`, also when that passes its share.
+    /// Allocates memory for one more table of `client`, with undefined content.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also if that exceeds the client's share.
     pub(super) fn alloc(&self, client: &Arc<MemoryClient>) -> Result<TableMemory> {
         let charge = self.charge(client)?;
         let buddy = &self.buddy;
@@ -82,7 +92,11 @@ impl TablePool {
         })
     }
 
-    /// All of it that is free, so that nobody gets any; `None` if there is none. `ENOMEM`, also when some was taken meanwhile.
+    /// Allocates all free memory of the pool, so that no table gets any; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also if some was allocated meanwhile.
     pub(super) fn alloc_all_free(&self) -> Result<Option<BuddyBlocks>> {
         match self.free() {
             0 => Ok(None),
@@ -98,11 +112,15 @@ impl TablePool {
         }
     }
 
-    /// Lets `client` have one more. `ENOMEM` when that passes its share.
+    /// Charges one more table to `client`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if that exceeds its share.
     fn charge(&self, client: &Arc<MemoryClient>) -> Result<TableCharge> {
         let own = client.bytes(MemoryRegion::Tables);
         let mut taken = self.taken.load(Relaxed);
-        // What is refused is never counted: it would stand in others' way meanwhile.
+        // A request that is refused is never counted: it would block other clients meanwhile.
         loop {
             let all = u64::try_from(taken).unwrap_or(0);
             if !self.share.allows(all, own, TABLE_BYTES) {
@@ -122,23 +140,24 @@ impl TablePool {
     }
 }
 
-/// Memory of a table; free again when dropped. Whoever drops it has seen to it that the GPU has forgotten the address.
+/// The memory of a table, freed when this is dropped. Before the drop, the caller has flushed the
+/// address from the GPU.
 pub(super) struct TableMemory {
     start: u64,
-    // Before its charge, so that who may have a table finds memory for it.
+    // This is dropped before its charge: a client that may have a table finds memory for it.
     _blocks: BuddyBlocks,
     _charge: TableCharge,
     _holds: [LedgerHold; 2],
 }
 
 impl TableMemory {
-    /// The VRAM offset.
+    /// Returns the VRAM offset.
     pub(super) fn start(&self) -> u64 {
         self.start
     }
 }
 
-/// What a client has of it; given back when dropped.
+/// The charge for a table; dropping it returns the charge.
 struct TableCharge {
     taken: Arc<Atomic<i64>>,
     client: Arc<MemoryClient>,

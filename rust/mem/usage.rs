@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What fdinfo tells of an address space, in the format of drm-usage-stats, by amdgpu's names.
+//! The statistics of an address space in fdinfo, in the format of drm-usage-stats, with amdgpu's
+//! names.
 
 use kernel::{fmt, prelude::*};
 
@@ -7,8 +8,8 @@ use crate::kern::params;
 
 use super::{account::MemoryRegion, vm::Vm};
 
-/// Calls `line` with each line. For how long SDMA has worked for it is known where the driver makes jobs of that, for how long the
-/// CP has is not.
+/// Calls `line` with each line. The time for which SDMA has worked is known if the driver schedules
+/// SDMA jobs. The time for which the CP has worked is not known.
 pub(crate) fn show(vm: &Vm, mut line: impl FnMut(fmt::Arguments<'_>)) {
     let client = vm.client();
     let kib = |region| client.bytes(region) >> 10;
@@ -19,7 +20,7 @@ pub(crate) fn show(vm: &Vm, mut line: impl FnMut(fmt::Arguments<'_>)) {
     for (region, total, resident) in [("vram", vram, here), ("gtt", system, system + evicted)] {
         line(fmt!("drm-total-{region}:\t{total} KiB\n"));
         line(fmt!("drm-resident-{region}:\t{resident} KiB\n"));
-        // The older name of the same.
+        // The older name of the same value.
         line(fmt!("drm-memory-{region}:\t{resident} KiB\n"));
     }
     line(fmt!("amd-evicted-vram:\t{evicted} KiB\n"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! User memory (USERPTR) that the GPU uses. Nothing holds its pages: who maps it watches it.
+//! User memory (USERPTR) that the GPU uses. Its pages are not pinned: code that maps it watches it.
 
 use crate::kern::{mm_exit::AddressSpace, user_range};
 use hw::va::{VaRange, PAGE_SIZE};
@@ -16,8 +16,13 @@ pub(crate) struct UserMemory {
 }
 
 impl UserMemory {
-    /// The `size` bytes at `start` of the calling process, to be written if `write` is asked. `EINVAL` when they are
-    /// not whole pages, `EFAULT` when not all of it is memory that the process may use that way. See [`user_range::with_lock_soon`].
+    /// Creates the memory for the `size` bytes at `start` of the calling process, which the GPU may
+    /// write if `write`. See [`user_range::with_lock_soon`].
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they are not whole pages; `EFAULT` if a part of it is not memory that the
+    /// process may use that way.
     pub(super) fn new(start: u64, size: usize, write: bool) -> Result<Self> {
         if start % PAGE_SIZE != 0 {
             return Err(EINVAL);
@@ -36,8 +41,13 @@ impl UserMemory {
         })
     }
 
-    /// What the process of `space` has in `range`, which it shares with the GPU: whatever that is. The GPU is to find it there `always`, also if it
-    /// retries page faults. `EFAULT`.
+    /// Creates the memory for all that the process of `space` has in `range`, now and later, shared
+    /// with the GPU. If `always`, it is to be mapped for the GPU at all times, also if the GPU
+    /// retries page faults.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
     pub(super) fn shared(space: &AddressSpace, range: VaRange, always: bool) -> Result<Self> {
         Ok(Self {
             space: space.clone(),
@@ -48,29 +58,33 @@ impl UserMemory {
         })
     }
 
-    /// Whether it is shared: what the process unmaps of it is the GPU's no more, whatever comes in its place. Otherwise
-    /// the GPU has what is at these addresses.
+    /// Whether it is shared: then a page that the process unmaps is no longer the GPU's, whatever
+    /// is mapped in its place. Otherwise the GPU uses any memory at these addresses.
     pub(super) fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// Whether the GPU is to find it there before it comes to it, also if it retries page faults.
+    /// Whether the memory is to be mapped before the GPU accesses it, also if the GPU retries page
+    /// faults.
     pub(super) fn is_always_mapped(&self) -> bool {
         self.always
     }
 
-    /// The process's memory.
+    /// Returns the process's address space.
     pub(super) fn space(&self) -> &AddressSpace {
         &self.space
     }
 
-    /// The process's address of the first byte.
+    /// Returns the process's address of the first byte.
     pub(super) fn start(&self) -> usize {
         self.start
     }
 
-    /// The process's address of the `size` bytes at `offset`. `EFAULT` when they are not all inside, or the process is
-    /// not the calling one.
+    /// Returns the process's address of the `size` bytes at `offset`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if they are not all inside, or the process is not the calling one.
     pub(super) fn address(&self, offset: u64, size: u64) -> Result<u64> {
         let end = offset.checked_add(size).ok_or(EFAULT)?;
         if end > self.size as u64 || !self.space.is_current() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! GPU address spaces: what is mapped where, by which page tables, and in which VMID.
+//! GPU address spaces: their mappings, page tables and VMIDs.
 
 mod backoff;
 mod fault_counter;
@@ -57,53 +57,54 @@ use kernel::{
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork},
 };
 
-/// What the lock of a VM guards.
+/// The data that the lock of a VM guards.
 struct VmState {
     /// User space's mappings by their last address.
     mappings: RBTree<u64, Arc<BoMapping>>,
-    /// The same by buffer, see [`BoMapping::key`].
+    /// The same mappings by buffer, see [`BoMapping::key`].
     by_buffer: RBTree<Key, Arc<BoMapping>>,
     /// The driver's own mappings, above user space's half.
     upper: AddressAllocator,
     tree: PageTableTree,
-    /// Nothing is mapped any more: the device is gone.
+    /// The device is gone, and no mapping is accepted any more.
     closed: bool,
 }
 
 impl VmState {
-    /// The mapping that has `va` in it, or else the next one above.
+    /// Returns the mapping that contains `va`, or else the next one above.
     fn at_or_above(&self, va: u64) -> Option<Arc<BoMapping>> {
         let cursor = self.mappings.cursor_lower_bound(&va)?;
         Some(cursor.current().1.clone())
     }
 
-    /// The mapping that covers all of `range`.
+    /// Returns the mapping that covers all of `range`.
     fn covering(&self, range: VaRange) -> Option<Arc<BoMapping>> {
         self.at_or_above(range.start())
             .filter(|mapping| mapping.range().covers(range))
     }
 
-    /// Puts a mapping in where nothing is mapped.
+    /// Inserts a mapping; its range is free.
     fn insert(&mut self, nodes: MappingNodes) {
         self.mappings.insert(nodes.by_address);
         self.by_buffer.insert(nodes.by_buffer);
     }
 
-    /// Takes out a mapping whose memory the GPU does not reach any more. What is returned is dropped without the lock.
+    /// Removes a mapping of which the GPU does not access the memory any more. The returned value
+    /// is to be dropped without the lock.
     fn remove(&mut self, mapping: &BoMapping) -> impl Sized {
-        // Before the addresses may be another mapping's.
-        let gone = mapping.userptr().map(|userptr| userptr.detach());
+        // This is done before the addresses may belong to another mapping.
+        let removed = mapping.userptr().map(|userptr| userptr.detach());
         let by_buffer = self.by_buffer.remove_node(&mapping.key());
         let by_address = self.mappings.remove_node(&(mapping.range().end() - 1));
-        (gone, by_buffer, by_address)
+        (removed, by_buffer, by_address)
     }
 
-    /// Whether something that is mapped leads here.
+    /// Whether a mapping refers to this address space.
     fn is_tied(&self) -> bool {
         self.mappings.values().any(|mapping| mapping.is_tied())
     }
 
-    /// Something that leads here and is not about to go.
+    /// Returns a mapping that refers to this address space and is not about to be removed.
     fn staying_tie(&self) -> Option<Arc<BoMapping>> {
         let mut mappings = self.mappings.values();
         let found = mappings.find(|mapping| mapping.is_tied() && !mapping.is_leaving());
@@ -112,12 +113,12 @@ impl VmState {
 
     /// Whether `mapping` is still in the address space.
     fn has(&self, mapping: &Arc<BoMapping>) -> bool {
-        let there = self.at_or_above(mapping.range().start());
-        there.is_some_and(|there| Arc::ptr_eq(&there, mapping))
+        let found = self.at_or_above(mapping.range().start());
+        found.is_some_and(|found| Arc::ptr_eq(&found, mapping))
     }
 }
 
-/// The places of a mapping in a [`VmState`].
+/// The tree nodes of a mapping in a [`VmState`].
 struct MappingNodes {
     by_address: RBTreeNode<u64, Arc<BoMapping>>,
     by_buffer: RBTreeNode<Key, Arc<BoMapping>>,
@@ -133,32 +134,35 @@ impl MappingNodes {
     }
 }
 
-/// The address space of a process on one GPU. Memory is allocated under its lock, a mutex; it
-/// is taken before the locks of the allocators and of the GMC.
+/// The address space of a process on one GPU. Memory is allocated under its lock, a mutex, which is
+/// taken before the locks of the allocators and of the GMC.
 #[pin_data]
 pub(crate) struct Vm {
     #[pin]
     state: Mutex<VmState>,
-    /// The VMID, while anything runs in the VM. A lock of its own, inside `state`: queues get and lose their VMID where
-    /// nothing may wait for memory.
+    /// The VMID, while queues run in the VM. It has a lock of its own, inside `state`: queues get
+    /// and lose their VMID in paths that may not wait for memory.
     #[pin]
     bound: Mutex<Option<BoundVmid>>,
-    /// The process, while the firmware may give it a VMID, or has and that is not flushed yet. As `bound`.
+    /// The process, while the firmware may give it a VMID, or has given it one that is not flushed
+    /// yet. Locked like `bound`.
     #[pin]
     listed: Mutex<Option<ListedProcess>>,
-    /// Where the page tables begin.
+    /// The root of the page tables.
     root: ContextBase,
-    /// Inside a USERPTR range's lock and outside the group's. Nothing is allocated under it.
+    /// Its lock is inside a USERPTR range's lock and outside the group's. No memory is allocated
+    /// under it.
     #[pin]
     evicted: Mutex<EvictedUserptrs>,
-    /// As `evicted`.
+    /// Locked like `evicted`.
     #[pin]
     moved: Mutex<ImportMoves>,
-    /// Something that is to go is held no more.
-    left: AtomicFlag,
-    /// Nobody has it any more.
+    /// The last holder of a mapping that is to be removed has released it.
+    has_released: AtomicFlag,
+    /// The owner has released the address space.
     retired: AtomicFlag,
-    /// Page faults are retried (XNACK): what is not there is mapped when the GPU comes to it. Changes while nothing runs.
+    /// Page faults are retried (XNACK): a page that is not mapped is mapped when the GPU accesses
+    /// it. Changes only while no queue runs.
     retries: AtomicFlag,
     #[pin]
     restore: DelayedWork<Self>,
@@ -166,7 +170,7 @@ pub(crate) struct Vm {
     group: Arc<QueueGroup>,
     gpu: Arc<GpuMemory>,
     _hold: LedgerHold,
-    // The device outlives what user space has of it.
+    // A reference, so that the device outlives the objects that user space has of it.
     drm: ARef<DrmDevice>,
 }
 
@@ -175,7 +179,11 @@ impl_has_delayed_work! {
 }
 
 impl Vm {
-    /// An empty address space. `ENOMEM`; `ENODEV` when the device is gone.
+    /// Creates an empty address space.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENODEV` if the device is gone.
     pub(crate) fn new(gpu: &Arc<GpuMemory>, drm: ARef<DrmDevice>) -> Result<Arc<Self>> {
         let client = MemoryClient::new()?;
         let state = VmState {
@@ -194,7 +202,7 @@ impl Vm {
                 root,
                 evicted <- new_mutex!(EvictedUserptrs::default(), "Vm::evicted"),
                 moved <- new_mutex!(ImportMoves::default(), "Vm::moved"),
-                left: AtomicFlag::new(false),
+                has_released: AtomicFlag::new(false),
                 retired: AtomicFlag::new(false),
                 retries: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
@@ -208,45 +216,46 @@ impl Vm {
         )
     }
 
-    /// The GPU.
+    /// Returns the GPU's memory.
     pub(crate) fn gpu(&self) -> &Arc<GpuMemory> {
         &self.gpu
     }
 
-    /// The GPU's DRM device.
+    /// Returns the GPU's DRM device.
     pub(crate) fn drm(&self) -> &ARef<DrmDevice> {
         &self.drm
     }
 
-    /// Whose memory is counted together.
+    /// Returns the client to which the memory is charged.
     pub(crate) fn client(&self) -> &Arc<MemoryClient> {
         &self.client
     }
 
-    /// The queues that run in it.
+    /// Returns the queues that run in the address space.
     pub(crate) fn group(&self) -> &Arc<QueueGroup> {
         &self.group
     }
 
-    /// Whether page faults are retried, until somebody has mapped what is not there.
+    /// Whether page faults are retried until the driver has mapped the missing page.
     pub(crate) fn retries(&self) -> bool {
         self.retries.load(Relaxed)
     }
 
-    /// Says whether they are, from now on. No queue runs.
+    /// Sets whether page faults are retried from now on. No queue runs.
     pub(crate) fn set_retries(&self, on: bool) {
         self.retries.store(on, Relaxed);
     }
 
-    /// Where the page tables begin.
+    /// Returns the root of the page tables.
     pub(crate) fn root(&self) -> ContextBase {
         self.root
     }
 
-    /// Makes changed page tables known to the GPU. Without the VM's lock, too: either the VMID is seen here, or it is
-    /// bound later, and the tables are read after that.
+    /// Makes changed page tables visible to the GPU. It works without the VM's lock, too: either
+    /// the VMID is seen here, or it is bound later, and the tables are read after that.
     fn flush(&self, kind: TlbFlush) -> Result {
-        // Nothing is cached without a VMID, or without queues on a runlist: that was flushed when the last one went.
+        // The TLBs cache no entry without a VMID, or without queues on a runlist: they were flushed
+        // when the last queue was removed.
         if let Some(bound) = &*self.bound.lock() {
             self.gpu.hw.gmc.flush(bound.vmid(), kind)?;
         }
@@ -256,17 +265,21 @@ impl Vm {
         }
     }
 
-    /// Maps `part` of a buffer at `range`, with the coherence that the buffer was made for.
-    /// When it returns `Ok` the GPU sees it.
+    /// Maps `part` of a buffer at `range`, with the coherence that the buffer was created for. When
+    /// this returns `Ok`, the GPU sees the mapping.
     ///
-    /// `EEXIST` when something in the range is mapped, `EINVAL` when it is larger than what there is of the buffer from
-    /// there on, or the buffer is another GPU's, `EFAULT` when the process no longer has its user memory, `ENOMEM`,
-    /// `ENODEV` when the device is gone, `ETIMEDOUT` when it does not answer a flush. Nothing is mapped then.
+    /// # Errors
+    ///
+    /// Nothing is mapped after an error. `EEXIST` if a part of the range is mapped; `EINVAL` if the
+    /// range is larger than the rest of the buffer, or the buffer belongs to another GPU; `EFAULT`
+    /// if the process no longer has its user memory; `ENOMEM`; `ENODEV` if the device is gone;
+    /// `ETIMEDOUT` if it does not answer a flush.
     pub(crate) fn map(self: &Arc<Self>, range: VaRange, part: MappedPart) -> Result {
         self.map_while(range, part, &|| Ok(()))
     }
 
-    /// As [`Vm::map`], as long as `go_on` does not fail, which is asked while pages of a process are found: what it says then.
+    /// Like [`Vm::map`]. Calls `go_on` while it looks for pages of a process, and stops with its
+    /// error.
     pub(crate) fn map_while(
         self: &Arc<Self>,
         range: VaRange,
@@ -274,14 +287,14 @@ impl Vm {
         go_on: &dyn Fn() -> Result,
     ) -> Result {
         let end = part.offset.checked_add(range.size()).ok_or(EINVAL)?;
-        // Addresses of one GPU mean nothing to another.
+        // Addresses of one GPU have no meaning for another.
         if end > part.bo.size() as u64
             || part.offset % PAGE_SIZE != 0
             || !Arc::ptr_eq(part.bo.gpu(), &self.gpu)
         {
             return Err(EINVAL);
         }
-        // What another address space moves must not move under this one.
+        // A buffer that another address space moves must not move under this one.
         let pinned = part.bo.pin_for(&self.client);
         let userptr = match part.bo.user() {
             Some(memory) => Some(Userptr::watch(self, range, memory)?),
@@ -305,12 +318,12 @@ impl Vm {
             state.insert(nodes);
             drop(state);
             return self.map_userptr(&mapping, go_on).inspect_err(|_| {
-                // Whatever there is of it, the GPU has not used it.
+                // The GPU has not used any part of the mapping.
                 let _ = self.unmap(range);
             });
         }
         let mut written = 0;
-        // A buffer that is away is mapped when it comes home, before any queue runs here.
+        // A buffer that is moved out is mapped when it is moved in, before any queue runs here.
         let shown = mapping.bo().is_mappable();
         mapping.set_shown(shown);
         let done = if shown {
@@ -331,17 +344,19 @@ impl Vm {
         drop(state);
         trace::map(self.group.pid(), range.start(), range.size(), written);
         if is_import && !shown {
-            // It has just moved.
+            // The memory has just moved.
             self.wait_for_moved();
         }
         Ok(())
     }
 
-    /// Takes out the mapping of exactly `range`. When it returns `Ok` the GPU no longer reaches the buffer
-    /// there.
+    /// Removes the mapping of exactly `range`. When this returns `Ok`, the GPU no longer accesses
+    /// the buffer there.
     ///
-    /// `EINVAL` when there is none, `EBUSY` while it is held, `ETIMEDOUT` when the device does not answer a
-    /// flush; the buffer is then kept, and another try may succeed.
+    /// # Errors
+    ///
+    /// `EINVAL` if there is none; `EBUSY` while it is held; `ETIMEDOUT` if the device does not
+    /// answer a flush. Then the buffer is kept, and another try may succeed.
     pub(crate) fn unmap(&self, range: VaRange) -> Result {
         let state = self.state.lock();
         let mapping = state
@@ -354,7 +369,8 @@ impl Vm {
         self.remove_unheld(state, &mapping)
     }
 
-    /// As [`Vm::unmap`], but what is held goes when nothing holds it any more: that is not waited for.
+    /// Like [`Vm::unmap`], but a mapping that is held is removed when its last holder releases it.
+    /// The caller does not wait for that.
     pub(crate) fn abandon(&self, range: VaRange) -> Result {
         let state = self.state.lock();
         let mapping = state
@@ -367,7 +383,8 @@ impl Vm {
         self.remove_unheld(state, &mapping)
     }
 
-    /// Takes out a mapping that nothing holds. Its notifier is in effect until the GPU has lost the pages.
+    /// Removes a mapping that is not held. Its notifier is in effect until the GPU has lost the
+    /// pages.
     fn remove_unheld(
         &self,
         mut state: MutexGuard<'_, VmState>,
@@ -382,21 +399,22 @@ impl Vm {
             self.leak(idle);
             return Err(error);
         }
-        let gone = state.remove(mapping);
-        // The notifier has no use for the tables any more.
+        let removed = state.remove(mapping);
+        // The notifier does not need the tables any more.
         let idle = state.tree.recycle(idle);
         let is_last = self.retired.load(Acquire) && !state.is_tied();
         drop(state);
-        // Frees the buffer, maybe.
-        drop((gone, idle));
+        // This may free the buffer.
+        drop((removed, idle));
         if is_last {
             self.gpu.vms.remove(self);
         }
         Ok(())
     }
 
-    /// Nobody has the address space any more. What ties it to others goes, at once or when nothing holds it any more, and
-    /// then it goes itself. Sleeps.
+    /// Retires the address space after its owner has released it. The mappings by which other
+    /// objects refer to it are removed, at once or when their last holder releases them. The
+    /// address space is freed after that. May sleep.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Release);
         loop {
@@ -408,15 +426,15 @@ impl Vm {
                 break;
             };
             if mapping.start_leaving() {
-                // After an error it stays until the device goes.
+                // After an error it stays until the device is removed.
                 let _ = self.remove_unheld(state, &mapping);
             }
         }
         self.gpu.vms.remove(self);
     }
 
-    /// Everything is taken out, whatever holds it: the device is stopped, and about to go. Nothing comes in any more.
-    /// Sleeps.
+    /// Removes all mappings, also those that are held: the device is stopped, and about to be
+    /// removed. No mapping is added any more. May sleep.
     pub(super) fn close(self: &Arc<Self>) {
         loop {
             let mut state = self.state.lock();
@@ -424,9 +442,9 @@ impl Vm {
             let Some(mapping) = state.mappings.values().next().cloned() else {
                 break;
             };
-            let gone = state.remove(&mapping);
+            let removed = state.remove(&mapping);
             drop(state);
-            drop((gone, mapping));
+            drop((removed, mapping));
         }
         self.stop_restoring();
         self.clear_moved();
@@ -435,17 +453,22 @@ impl Vm {
         }
     }
 
-    /// Keeps what the GPU may still reach, which has not answered a flush, until it is taken down.
-    fn leak<T: Send + Sync + 'static>(&self, what: T) {
+    /// Keeps memory that the GPU may still access, because it has not answered a flush, until the
+    /// GPU is torn down.
+    fn leak<T: Send + Sync + 'static>(&self, item: T) {
         dev_err_ratelimited!(
             self.gpu.hw.dev,
             "memory is lost: the GPU does not answer a flush\n"
         );
-        self.gpu.lost.keep(what);
+        self.gpu.lost.keep(item);
     }
 
-    /// Keeps the mapping that covers `range` in place until what is returned is dropped. The buffer may move, while the queues
-    /// that run here are quiesced. `EFAULT` when no single mapping covers it.
+    /// Keeps the mapping that covers `range` in place until the returned value is dropped. The
+    /// buffer may move while the queues that run here are quiesced.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if no single mapping covers it.
     pub(crate) fn hold(self: &Arc<Self>, range: VaRange) -> Result<HeldMapping> {
         let state = self.state.lock();
         let mapping = state
@@ -455,8 +478,11 @@ impl Vm {
         Ok(HeldMapping::new(self, &mapping, range, None))
     }
 
-    /// As [`Vm::hold`], and keeps the buffer where it is, for accesses of the driver's own. `ENOMEM` when too much of the client's
-    /// VRAM has to stay already.
+    /// Like [`Vm::hold`], and pins the buffer where it is, for accesses by the driver itself.
+    ///
+    /// # Errors
+    ///
+    /// Also `ENOMEM` if too much of the client's VRAM has to stay already.
     pub(crate) fn hold_still(self: &Arc<Self>, range: VaRange) -> Result<HeldMapping> {
         loop {
             let mapping = {
@@ -471,7 +497,7 @@ impl Vm {
                 }
                 mapping
             };
-            // Who moves it needs the lock.
+            // The thread that moves the buffer needs the lock.
             mapping.bo().wait();
         }
     }
@@ -482,7 +508,7 @@ fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Re
     let (range, bo) = (mapping.range(), mapping.bo());
     let residence = bo.residence();
     if !bo.is_reachable() {
-        // Imported memory that is about to move: who is told takes the mapping out again.
+        // Imported memory that is about to move: the move notification removes the entries again.
         return bo.import().map(|_| ()).ok_or(ENODEV);
     }
     let flags = bo

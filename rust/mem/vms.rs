@@ -10,11 +10,12 @@ use kernel::{
     sync::{Arc, Mutex},
 };
 
-/// Every address space, from when it is made until nobody has it and nothing leads to it any more: user
-/// memory and memory that others export lead to where they are mapped, and so could keep an address space for ever.
+/// All address spaces. Each is in the list from its creation until its owner has released it and no
+/// other object refers to it: user memory and memory of other exporters refer to the address spaces
+/// that map them, and so could keep an address space for ever.
 #[pin_data]
 pub(crate) struct VmList {
-    /// By address. Innermost.
+    /// By address. An innermost lock.
     #[pin]
     list: Mutex<RBTree<usize, Arc<Vm>>>,
 }
@@ -24,27 +25,33 @@ fn key(vm: &Vm) -> usize {
 }
 
 impl VmList {
-    /// None yet.
+    /// Creates an empty list.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             list <- new_mutex!(RBTree::new(), "Vms::list"),
         })
     }
 
-    /// Puts one in, which takes itself out: see [`Vm::retire`]. ENOMEM.
+    /// Adds an address space, which removes itself: see [`Vm::retire`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn add(&self, vm: &Arc<Vm>) -> Result {
         let node = RBTreeNode::new(key(vm), vm.clone(), GFP_KERNEL_ACCOUNT)?;
         self.list.lock().insert(node);
         Ok(())
     }
 
-    /// Takes one out that may go. It may be gone at the return, unless the caller has it.
+    /// Removes an address space that may be freed. It may be freed at the return, unless the caller
+    /// has a reference.
     pub(super) fn remove(&self, vm: &Vm) {
         let node = self.list.lock().remove_node(&key(vm));
         drop(node);
     }
 
-    /// Calls `f` with each, without the lock. Those that come meanwhile may be missed. It may be the last that has an address space.
+    /// Calls `f` for each, without the lock. It may miss address spaces that are added meanwhile.
+    /// It may drop the last reference to an address space.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<Vm>)) {
         let mut from = 0;
         loop {
@@ -59,7 +66,12 @@ impl VmList {
         }
     }
 
-    /// Keeps the queues of all of them off the hardware until what is returned is dropped. ENOMEM. Bounded by what the hardware may take; sleeps.
+    /// Keeps the queues of all address spaces off the hardware until the returned value is dropped.
+    /// Takes as long as the hardware may take. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn quiesce(&self, why: EvictTrigger) -> Result<KVVec<QuiesceGuard>> {
         let mut quiesced = KVVec::new();
         let mut done = Ok(());
@@ -69,15 +81,15 @@ impl VmList {
         done.map(|()| quiesced)
     }
 
-    /// The GPU loses all memory that others may move: see [`Vm::let_go`].
+    /// Unmaps all memory that others may move from the GPU: see [`Vm::evict_pages`].
     pub(crate) fn release_movable(&self) -> Result {
         let mut done = Ok(());
         self.for_each(|vm| done = done.and_then(|()| vm.evict_pages()));
         done
     }
 
-    /// Nothing is mapped in any of them any more: the hardware is stopped, and about to go. Nobody maps anything meanwhile.
-    /// Sleeps.
+    /// Removes all mappings in all of them: the hardware is stopped, and about to be removed. No
+    /// mapping is added meanwhile. May sleep.
     pub(crate) fn close(&self) {
         self.for_each(|vm| vm.close());
     }

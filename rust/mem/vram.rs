@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! VRAM: who has which part of it.
+//! The manager of VRAM.
 
 use crate::{
     kern::buddy::{BuddyAllocator, BuddyBlocks, BuddySearch},
@@ -31,41 +31,47 @@ pub(crate) struct VramRun {
     pub(crate) size: u64,
 }
 
-/// Who has VRAM that can be reclaimed.
+/// The owner of VRAM that can be reclaimed.
 pub(crate) trait VramReclaimer: Send + Sync {
-    /// Gives back what has been had for longest, until there is `enough` or nothing is left that can be given back. Sleeps, for a time that is bounded by what
-    /// engines may take for each large page.
+    /// Releases the VRAM that has been in use for longest, until there is `enough` or no more can
+    /// be released. May sleep, for a time that is bounded by the time that engines may take for
+    /// each large page.
     fn reclaim(&self, enough: &dyn Fn() -> bool);
 }
 
-/// The VRAM of a GPU, given out in pages. What is free is cleared in the background, see [`VramScrubber`].
+/// The VRAM of a GPU, allocated in pages. Free memory is cleared in the background, see
+/// [`VramScrubber`].
 pub(crate) struct VramManager {
     tables: TablePool,
-    /// What somebody has for good, and what page tables have.
+    /// The memory with permanent owners, and that of page tables.
     _reserved: [Option<BuddyBlocks>; 2],
     buddy: Arc<BuddyAllocator>,
     scrubber: Arc<VramScrubber>,
     total: u64,
     reserved: u64,
     kept: u64,
-    /// Who has what can be reclaimed.
+    /// The owner of memory that can be reclaimed.
     reclaimer: SetOnce<Arc<dyn VramReclaimer>>,
     ledger: Arc<Ledger>,
 }
 
 impl VramManager {
-    /// `size` bytes of VRAM, all free apart from `first` and `last` bytes at its ends, whole pages, which somebody has for
-    /// good. The CPU reaches all of it. `EINVAL` when there is less than a page, `ENOMEM`.
+    /// Creates the manager of `size` bytes of VRAM, all free except `first` and `last` bytes at its
+    /// ends, whole pages, which have permanent owners. The CPU can access all of it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is less than a page; `ENOMEM`.
     pub(crate) fn new(size: u64, first: u64, last: u64, ledger: Arc<Ledger>) -> Result<Self> {
         let buddy = BuddyAllocator::new(0, size.checked_sub(last).ok_or(EINVAL)?)?;
-        let take = |bytes| buddy.alloc(BuddySearch::FromStart, bytes, PAGE_SIZE as u64, true);
+        let try_alloc = |bytes| buddy.alloc(BuddySearch::FromStart, bytes, PAGE_SIZE as u64, true);
         let reserved = match first {
             0 => None,
-            // The first of a search from the start.
-            _ => Some(take(first)?),
+            // This is the first allocation of a search from the start.
+            _ => Some(try_alloc(first)?),
         };
         let bytes = table_pool::bytes_of(size);
-        let tables = take(bytes)?;
+        let tables = try_alloc(bytes)?;
         let start = tables.iter().next().ok_or(EIO)?.start;
         Ok(Self {
             tables: TablePool::new(start, bytes, ledger.clone())?,
@@ -80,17 +86,17 @@ impl VramManager {
         })
     }
 
-    /// All bytes.
+    /// Returns the bytes of all VRAM.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Who clears what is free.
+    /// Returns the scrubber of free memory.
     pub(crate) fn scrubber(&self) -> &Arc<VramScrubber> {
         &self.scrubber
     }
 
-    /// The bytes that are given out.
+    /// Returns the bytes that are allocated.
     pub(crate) fn used(&self) -> u64 {
         let (free, _) = self.buddy.free();
         let free = free + self.tables.free();
@@ -98,7 +104,8 @@ impl VramManager {
             .saturating_sub(free + self.scrubber.under_way())
     }
 
-    /// The bytes that buffers may have: whole large pages, without what the driver itself has and page tables may need.
+    /// Returns the bytes that buffers may have: whole large pages, without the memory that the
+    /// driver itself has and page tables may need.
     pub(crate) fn usable(&self) -> u64 {
         let driver = u64::try_from(self.ledger.count(LedgerKind::VramTables)).unwrap_or(0);
         let driver = driver.saturating_sub(self.tables.taken()) + self.reserved;
@@ -106,40 +113,52 @@ impl VramManager {
         left / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
-    /// Memory for one more page table of `client`, in which there is anything. `ENOMEM`, also when that passes its share. Sleeps.
+    /// Allocates memory for one more page table of `client`, with undefined content. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also if that exceeds the client's share.
     pub(super) fn alloc_page_table(&self, client: &Arc<MemoryClient>) -> Result<TableMemory> {
         self.tables.alloc(client)
     }
 
-    /// From now on `reclaimer` is asked for what can be reclaimed.
+    /// Makes `reclaimer` the one that is asked to release reclaimable memory from now on.
     pub(super) fn set_reclaimer(&self, reclaimer: Arc<dyn VramReclaimer>) {
         self.reclaimer.populate(reclaimer);
     }
 
-    /// The bytes that buffers may still take; what can be reclaimed is.
+    /// Returns the bytes that buffers may still allocate, including those that can be reclaimed.
     pub(crate) fn free(&self) -> u64 {
         self.spare() + self.reclaimable()
     }
 
-    /// The bytes that can be reclaimed.
+    /// Returns the bytes that can be reclaimed.
     pub(crate) fn reclaimable(&self) -> u64 {
         u64::try_from(self.ledger.count(LedgerKind::SharedVramBytes)).unwrap_or(0)
     }
 
-    /// The bytes that buffers may still take, and nobody has.
+    /// Returns the bytes that buffers may still allocate and that are not in use.
     fn spare(&self) -> u64 {
         let driver = u64::try_from(self.ledger.count(LedgerKind::VramTables)).unwrap_or(0);
         let others = self.used().saturating_sub(driver + self.reserved);
         self.usable().saturating_sub(others)
     }
 
-    /// `size` bytes, whole pages, until they are wanted for something else; cleared, if it `matters` and there are such. `ENOMEM` when nobody
-    /// leaves so many free. Waits for nobody.
-    pub(super) fn alloc_reclaimable(&self, size: u64, matters: bool) -> Result<ReclaimableVram> {
+    /// Allocates `size` bytes, whole pages, until they are reclaimed; cleared memory is preferred
+    /// if `prefer_cleared`. Does not wait for other owners.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if fewer bytes are free.
+    pub(super) fn alloc_reclaimable(
+        &self,
+        size: u64,
+        prefer_cleared: bool,
+    ) -> Result<ReclaimableVram> {
         if size > self.spare() {
             return Err(ENOMEM);
         }
-        let search = if matters {
+        let search = if prefer_cleared {
             BuddySearch::Cleared
         } else {
             BuddySearch::Dirty
@@ -152,7 +171,7 @@ impl VramManager {
         })
     }
 
-    /// Reclaims what can be, until `size` bytes are nobody's.
+    /// Reclaims memory, if it can, until `size` bytes are not in use.
     fn reclaim(&self, size: u64) {
         let enough = || size <= self.spare();
         if !enough() && self.reclaimable() != 0 {
@@ -162,16 +181,20 @@ impl VramManager {
         }
     }
 
-    /// `size` bytes, rounded up to `align`, a power of two of at least a page; in one run when it is to be `contiguous` and there is one,
-    /// else in runs that are multiples of `align`: for a buffer. What they held before is still in them, unless
-    /// [`VramBlocks::were_cleared`], which is tried for if it `matters`. `EINVAL`, or `ENOMEM` when there is no such memory free beside
-    /// what is kept for tables.
+    /// Allocates `size` bytes for a buffer, rounded up to `align`, a power of two of at least a
+    /// page. The memory is in one run if it is to be `contiguous` and there is one, otherwise in
+    /// runs that are multiples of `align`. The old content is still in it, unless
+    /// [`VramBlocks::were_cleared`]; cleared memory is preferred if `prefer_cleared`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`; `ENOMEM` if there is no such memory free beside that for tables.
     pub(crate) fn alloc(
         &self,
         size: u64,
         align: u64,
         contiguous: bool,
-        matters: bool,
+        prefer_cleared: bool,
     ) -> Result<VramBlocks> {
         if size > self.free() {
             return Err(ENOMEM);
@@ -180,34 +203,38 @@ impl VramManager {
         if size > self.spare() {
             return Err(ENOMEM);
         }
-        let search = if matters {
+        let search = if prefer_cleared {
             BuddySearch::Cleared
         } else {
             BuddySearch::Dirty
         };
-        let take = |contiguous| match self.alloc_blocks(search, size, align, contiguous, None) {
-            // It may be about to be cleared, and free again.
+        let find = |contiguous| match self.alloc_blocks(search, size, align, contiguous, None) {
+            // The memory may be just being cleared, and then be free again.
             Err(error) if error == ENOMEM && self.scrubber.under_way() != 0 => {
                 self.scrubber.wait();
                 self.alloc_blocks(search, size, align, contiguous, None)
             }
             taken => taken,
         };
-        match take(contiguous) {
-            // As with amdgpu: nobody is moved for it, since it may be that no run is long enough whoever is.
-            Err(error) if error == ENOMEM && contiguous => take(false),
+        match find(contiguous) {
+            // As with amdgpu, no buffer is moved out for this, since possibly no run becomes long
+            // enough, whichever buffers are.
+            Err(error) if error == ENOMEM && contiguous => find(false),
             taken => taken,
         }
     }
 
-    /// `size` bytes in one run, rounded up to pages: a table that the driver writes, of its own.
+    /// Allocates `size` bytes in one run, rounded up to pages, for a table that the driver itself
+    /// writes.
     pub(crate) fn alloc_table(&self, size: u64) -> Result<VramBlocks> {
         self.alloc_own(size, PAGE_SIZE as u64)
     }
 
-    /// `size` bytes in one run, rounded up to `align`, a power of two of at least a page, and so aligned: what the driver itself needs.
+    /// Allocates `size` bytes in one run, rounded up and aligned to `align`, a power of two of at
+    /// least a page, for the driver itself.
     pub(crate) fn alloc_own(&self, size: u64, align: u64) -> Result<VramBlocks> {
-        // Searched from the start, while buffers come from the end: neither cuts up the other's part.
+        // The search is from the start, while buffers are allocated from the end: neither fragments
+        // the other's part.
         self.alloc_blocks(
             BuddySearch::FromStart,
             size,
@@ -217,8 +244,12 @@ impl VramManager {
         )
     }
 
-    /// All that is free, so that nobody gets any of it. Nobody takes anything for cleared of what was, when it is free again. ENOMEM, also when
-    /// some was taken meanwhile.
+    /// Allocates all free memory, so that no buffer gets any of it. Memory that was cleared does
+    /// not count as cleared when it is free again.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also if some was allocated meanwhile.
     pub(super) fn alloc_all_free(&self) -> Result<[Option<VramBlocks>; 2]> {
         let buffers = match self.buddy.free() {
             (0, _) => None,
@@ -236,7 +267,7 @@ impl VramManager {
         Ok([taken(buffers)?, taken(self.tables.alloc_all_free()?)?])
     }
 
-    /// Bytes at the end that nobody is given.
+    /// Returns the bytes at the end that are never allocated.
     pub(super) fn kept(&self) -> u64 {
         self.kept
     }
@@ -247,7 +278,7 @@ impl VramManager {
         size: u64,
         align: u64,
         contiguous: bool,
-        also: Option<LedgerKind>,
+        kind: Option<LedgerKind>,
     ) -> Result<VramBlocks> {
         if size == 0 || align < PAGE_SIZE as u64 || !align.is_power_of_two() {
             return Err(EINVAL);
@@ -259,40 +290,44 @@ impl VramManager {
         let blocks = self.buddy.alloc(search, size, align, contiguous)?;
         let mut taken = VramBlocks::new(blocks, &self.scrubber)?;
         taken._hold = Some(self.ledger.hold(LedgerKind::VramBytes, size));
-        taken._also = also.map(|kind| self.ledger.hold(kind, size));
+        taken._kind_hold = kind.map(|kind| self.ledger.hold(kind, size));
         Ok(taken)
     }
 }
 
-/// VRAM that somebody has until it is wanted for something else; given back when dropped.
+/// VRAM that is allocated until it is reclaimed; dropping it frees it.
 pub(crate) struct ReclaimableVram {
     blocks: Arc<VramBlocks>,
     _hold: LedgerHold,
 }
 
 impl ReclaimableVram {
-    /// The VRAM.
+    /// Returns the VRAM.
     pub(super) fn blocks(&self) -> &Arc<VramBlocks> {
         &self.blocks
     }
 }
 
-/// VRAM that somebody has; free again when dropped. Whoever drops it has seen to it that the GPU has
-/// forgotten the addresses.
+/// Allocated VRAM; dropping it frees it. Before the drop, the owner has flushed the addresses from
+/// the GPU.
 pub(crate) struct VramBlocks {
     runs: KVVec<VramRun>,
-    /// It was when it was given out.
+    /// It was cleared when it was allocated.
     were_cleared: bool,
-    /// It is when it is given back.
+    /// It is cleared when it is freed.
     are_cleared: AtomicFlag,
     _hold: Option<LedgerHold>,
-    _also: Option<LedgerHold>,
+    _kind_hold: Option<LedgerHold>,
     blocks: BuddyBlocks,
     scrubber: Arc<VramScrubber>,
 }
 
 impl VramBlocks {
-    /// What was given out of the memory that `scrubber` clears when it is free again. `ENOMEM`.
+    /// Wraps an allocation from the memory that `scrubber` clears when it is free again.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(blocks: BuddyBlocks, scrubber: &Arc<VramScrubber>) -> Result<Self> {
         let mut runs = KVVec::<VramRun>::new();
         let (mut at, mut cleared) = (0, true);
@@ -310,28 +345,29 @@ impl VramBlocks {
             were_cleared: cleared,
             are_cleared: AtomicFlag::new(false),
             _hold: None,
-            _also: None,
+            _kind_hold: None,
             blocks,
             scrubber: scrubber.clone(),
         })
     }
 
-    /// Whether all of it was cleared when it was given out.
+    /// Whether all of it was cleared when it was allocated.
     pub(crate) fn were_cleared(&self) -> bool {
         self.were_cleared
     }
 
-    /// All of it is cleared, and nobody writes to it any more.
+    /// Records that all of it is cleared, and is not written any more.
     pub(super) fn set_cleared(&self) {
         self.are_cleared.store(true, Relaxed);
     }
 
-    /// The runs, in the order of the buffer; adjacent ones are merged.
+    /// Returns the runs, in the order of the buffer; adjacent ones are merged.
     pub(crate) fn runs(&self) -> &[VramRun] {
         &self.runs
     }
 
-    /// Where byte `at` of the buffer is in VRAM, and the bytes from there to the end of its run.
+    /// Returns where byte `at` of the buffer is in VRAM, and the bytes from there to the end of its
+    /// run.
     pub(crate) fn locate(&self, at: u64) -> Option<(u64, u64)> {
         let next = self.runs.partition_point(|run| run.at <= at);
         let run = self.runs.get(next.checked_sub(1)?)?;
@@ -339,7 +375,7 @@ impl VramBlocks {
         (inside < run.size).then(|| (run.offset + inside, run.size - inside))
     }
 
-    /// The offset of the first byte.
+    /// Returns the offset of the first byte.
     pub(crate) fn start(&self) -> u64 {
         self.runs.first().map_or(0, |run| run.offset)
     }

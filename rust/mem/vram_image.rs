@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What VRAM holds while the machine sleeps and the GPU has no power: buffers, page tables, whatever anybody has there. All of it comes back to
-//! where it was, so that nobody has to know.
+//! A copy of the content of VRAM while the machine is suspended and the GPU has no power: buffers,
+//! page tables, and all other allocations. All of it is restored to its place, so no owner needs to
+//! know.
 //!
-//! The engines copy it to system memory and back, which they see through the GART; the GART's own table, without which they see
-//! nothing, the CPU. System memory for all of it is taken while programs run: later there is nobody who could make room.
+//! The engines copy it to system memory and back. They see the system memory through the GART. The
+//! CPU copies the GART's own table, without which the engines see no system memory. System memory
+//! for all of it is allocated while programs run: later no program could make room.
 
 use core::cmp::{max, min};
 
@@ -21,29 +23,34 @@ use crate::kern::pages::SystemPages;
 /// Bytes of a piece of system memory: the engines see one at a time. An eighth of the GART.
 const PIECE: u64 = 64 << 20;
 
-/// This part of all system memory is left to others.
+/// The divisor of all system memory that gives the part to leave to others.
 const LEFT_PART: u64 = 16;
 
-/// Which way.
+/// The direction of a copy.
 #[derive(Clone, Copy)]
 enum ImageDirection {
     Out,
     Home,
 }
 
-/// Room for what VRAM holds, and that.
+/// System memory for the content of VRAM, and that content.
 pub(crate) struct VramImage {
     pieces: KVVec<Arc<SystemPages>>,
     /// The GART's table.
     table: KVVec<u32>,
-    /// What is in the pieces; none between two sleeps.
+    /// The runs of VRAM that are saved in the pieces; none while the machine is not suspended.
     runs: KVVec<VramRun>,
-    /// The rest, which nobody gets meanwhile, and in which there may be anything after it.
+    /// The remaining VRAM, allocated so that no buffer gets it meanwhile. Its content is undefined
+    /// afterwards.
     free: [Option<VramBlocks>; 2],
 }
 
 impl VramImage {
-    /// Room for what there is now. `ENOMEM`, `EINTR` when the caller is killed. Sleeps.
+    /// Allocates system memory for the current content. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINTR` if the caller is killed.
     pub(crate) fn new(gpu: &GpuMemory) -> Result<Self> {
         let bytes = gpu.gart.runs().iter().map(|run| run.size).sum::<u64>();
         let mut image = Self {
@@ -56,9 +63,14 @@ impl VramImage {
         Ok(image)
     }
 
-    /// Makes room for `bytes` bytes, if there is not. Errors as [`VramImage::new`].
+    /// Allocates system memory for `bytes` bytes, if there is less.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`VramImage::new`].
     fn grow(&mut self, gpu: &GpuMemory, bytes: u64) -> Result {
-        // Nobody is to be killed for it, and a machine that sleeps needs some itself.
+        // No process is to be killed for it, and a machine that is being suspended needs some
+        // memory itself.
         let more = bytes.saturating_sub(self.bytes());
         if more != 0 && more + memory::total() / LEFT_PART > memory::available() {
             return Err(ENOMEM);
@@ -71,13 +83,17 @@ impl VramImage {
         Ok(())
     }
 
-    /// Bytes of system memory that it takes.
+    /// Returns the bytes of system memory that the image takes.
     pub(crate) fn bytes(&self) -> u64 {
         self.pieces.len() as u64 * PIECE
     }
 
-    /// Saves what VRAM holds, but for `others`, which is somebody else's, and for the GART's table. Nobody writes to it any more, or gets any. `ENOMEM`, `ENOSPC` in the GART; errors
-    /// of the engines; VRAM is as it was then. Sleeps.
+    /// Saves the content of VRAM, except `others`, which have other owners, and except the GART's
+    /// table. VRAM is not written or allocated any more. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// After an error VRAM is as it was. `ENOMEM`; `ENOSPC` in the GART; errors of the engines.
     pub(crate) fn save(
         &mut self,
         gpu: &GpuMemory,
@@ -92,7 +108,7 @@ impl VramImage {
 
     fn try_save(&mut self, gpu: &GpuMemory, others: &mut dyn Iterator<Item = VramRun>) -> Result {
         self.free = gpu.vram.alloc_all_free()?;
-        // Bytes by the first one's offset.
+        // Sizes in bytes by the offset of the first byte.
         let mut left_out = RBTree::new();
         let free = self.free.iter().flatten();
         let free = free.flat_map(|free| free.runs()).copied();
@@ -100,7 +116,7 @@ impl VramImage {
         for run in Iterator::chain(Iterator::chain(free, table), others) {
             left_out.try_create_and_insert(run.offset, run.size, GFP_KERNEL)?;
         }
-        // Firmware's is the end.
+        // The end belongs to firmware.
         let last = gpu.vram.total() - gpu.vram.kept();
         let (mut offset, mut at) = (0, 0);
         for (&next, &bytes) in Iterator::chain(left_out.iter(), [(&last, &0)]) {
@@ -113,39 +129,52 @@ impl VramImage {
             offset = max(offset, next + bytes);
         }
         self.grow(gpu, at)?;
-        // What the CPU has written is there.
+        // Makes earlier writes of the CPU reach VRAM.
         gpu.hw.hdp.flush();
         self.copy(gpu, ImageDirection::Out)
     }
 
-    /// Saves the GART's table. Nothing is given addresses there any more before [`VramImage::restore_table`]. `ENODEV`.
+    /// Saves the GART's table. No addresses are allocated there any more before
+    /// [`VramImage::restore_table`].
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV`.
     pub(crate) fn save_table(&mut self, gpu: &GpuMemory) -> Result {
         gpu.hw.hdp.flush();
         gpu.hw.vram_map.read32s(gpu.gart.table(), &mut self.table)
     }
 
-    /// Brings the GART's table back, before the GART is on. `ENODEV`.
+    /// Restores the GART's table, before the GART is enabled.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV`.
     pub(crate) fn restore_table(&self, gpu: &GpuMemory) -> Result {
         gpu.hw.vram_map.write32s(gpu.gart.table(), &self.table)?;
         gpu.hw.hdp.flush();
         Ok(())
     }
 
-    /// Brings all else back, and lets others have the rest again. `ENOMEM`, `ENOSPC` in the GART; errors of the engines. Sleeps.
+    /// Restores all other content, and frees the remaining VRAM for others. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` in the GART; errors of the engines.
     pub(crate) fn restore(&mut self, gpu: &GpuMemory) -> Result {
         let copied = self.copy(gpu, ImageDirection::Home);
-        // What the CPU has read there before is another's.
+        // Data that the CPU has read in this VRAM before is stale.
         gpu.hw.hdp.flush();
         self.end();
         copied
     }
 
-    /// What was saved is not needed: VRAM has it. Others have the rest again.
+    /// Discards the saved content: VRAM still has it. Frees the remaining VRAM for others.
     pub(crate) fn discard(&mut self) {
         self.end();
     }
 
-    /// Nothing is in it.
+    /// Marks the image as empty.
     fn end(&mut self) {
         self.runs.clear();
         self.free = [None, None];
@@ -166,11 +195,11 @@ impl VramImage {
                     (from < to).then(|| (run.offset + (from - run.at), from, to - from))
                 });
                 let (offset, from, size) = inside.next()?;
-                let here = vram + offset;
-                let there = window.mc_addr() + (from - start);
+                let local = vram + offset;
+                let system = window.mc_addr() + (from - start);
                 Some(match direction {
-                    ImageDirection::Out => (here, there, size),
-                    ImageDirection::Home => (there, here, size),
+                    ImageDirection::Out => (local, system, size),
+                    ImageDirection::Home => (system, local, size),
                 })
             });
             let memory = JobMemory::image(pages, &window);

@@ -8,7 +8,7 @@ use crate::ip::vmid::Vmid;
 use crate::kern::params::{self, SchedulerMode};
 use crate::mem::account::MemoryRegion;
 use crate::queue::compute::{self, SchedulerPlace};
-use crate::queue::slots::{QueueView, SdmaSeat};
+use crate::queue::sdma::slots::{QueueView, SdmaSeat};
 use kernel::fmt;
 
 /// Writes a table of a GPU.

@@ -19,7 +19,7 @@ use crate::mem::account::MemoryClient;
 use crate::mem::bo;
 use crate::mem::vm::Vm;
 use crate::queue::compute::TrapPage;
-use crate::queue::doorbell::{DoorbellSlice, SliceTable};
+use crate::queue::resources::QueueResources;
 use crate::render::file::RenderFile;
 
 /// A process's context on a GPU.
@@ -40,7 +40,7 @@ pub(crate) struct GpuContext {
     client: SetOnce<Arc<MemoryClient>>,
     /// Inside the mmap lock, since mmap takes it.
     #[pin]
-    doorbells: Mutex<LazyState<Arc<DoorbellSlice>>>,
+    resources: Mutex<LazyState<Arc<QueueResources>>>,
     /// The trap handler of its shaders. Held while that is created and changed; outside
     /// `Vm::state`.
     #[pin]
@@ -110,7 +110,7 @@ impl GpuContext {
                     kernel::static_lock_class!()
                 ),
                 client: SetOnce::new(),
-                doorbells <- kernel::new_mutex!(LazyState::Not, "Context::doorbells"),
+                resources <- kernel::new_mutex!(LazyState::Not, "Context::doorbells"),
                 trap <- kernel::new_mutex!(LazyState::Not, "Context::trap"),
                 registers,
             }),
@@ -221,14 +221,14 @@ impl GpuContext {
         self.with_memory(|memory| memory.vm().cloned())
     }
 
-    /// The process's doorbells, created by the first call.
+    /// The doorbells and other resources of the process's queues, created by the first call.
     ///
     /// # Errors
     ///
     /// `ENODEV` at the end; `ENOMEM`.
-    pub(crate) fn slice(&self) -> Result<Arc<DoorbellSlice>> {
-        let open = || SliceTable::open(&self.gpu.queues, self.pid, self.pasid);
-        self.doorbells.lock().get(open)
+    pub(crate) fn queue_resources(&self) -> Result<Arc<QueueResources>> {
+        let open = || self.gpu.queues.open(self.pid, self.pasid);
+        self.resources.lock().get(open)
     }
 
     /// The trap handler of the process's shaders, created by the first call.
@@ -303,9 +303,9 @@ impl GpuContext {
         let trap = self.trap.lock().end();
         drop(trap);
         self.memory.lock().release();
-        let doorbells = self.doorbells.lock().end();
-        if let Some(slice) = doorbells {
-            slice.close();
+        let resources = self.resources.lock().end();
+        if let Some(resources) = resources {
+            resources.close();
         }
         self.registers.close();
     }

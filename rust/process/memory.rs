@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The memory of a process on one GPU: the address space that it acquired, and its buffers by handle.
+//! The memory of a process on one GPU: the acquired address space, and the buffers by handle.
 
 use hw::pte::PageAccess;
 use hw::va::VaRange;
@@ -18,15 +18,16 @@ use crate::mem::bo::{Bo, BoHandle};
 use crate::mem::vm::{MappedPart, Vm};
 use crate::render::file::{RenderFile, VmOwner};
 
-/// An acquired address space, and the open render file that it is of.
+/// An acquired address space, and the open render file that it belongs to.
 struct AcquiredVm {
-    // Queues and buffers are gone by then.
+    // Queues and buffers are gone when this is dropped.
     vm: Arc<Vm>,
     file: DrmFileRef<RenderFile>,
     _owner: VmOwner,
 }
 
-/// A buffer, and its place in all address spaces of the process if it has one. Dropping it unmaps it.
+/// A buffer, and its range in all address spaces of the process if it has one. Dropping it unmaps
+/// it.
 struct ProcessBuffer {
     bo: BoHandle,
     range: Option<VaRange>,
@@ -35,11 +36,16 @@ struct ProcessBuffer {
     vm: Arc<Vm>,
     /// The address spaces on other GPUs in which it is mapped.
     peers: KVec<Arc<Vm>>,
-    /// The file that may map it for the CPU, if one may.
+    /// The render file through which the CPU may map it, if it may.
     file: Option<DrmFileRef<RenderFile>>,
 }
 
-/// See the module. Dropped in this order.
+/// A buffer to add: the buffer, its range if it has one, the access of the process to it, and
+/// whether the CPU may map it.
+type AddedBuffer = (BoHandle, Option<VaRange>, PageAccess, bool);
+
+/// The buffers of a process on one GPU, and its address space there. Fields are dropped in this
+/// order.
 pub(crate) struct ProcessBuffers {
     buffers: HandleTable<ProcessBuffer>,
     acquired: Option<AcquiredVm>,
@@ -48,7 +54,7 @@ pub(crate) struct ProcessBuffers {
 }
 
 impl ProcessBuffers {
-    /// Nothing.
+    /// No address space and no buffers.
     pub(super) fn new(gpu: &Arc<Gpu>) -> Self {
         Self {
             buffers: HandleTable::new(),
@@ -58,18 +64,18 @@ impl ProcessBuffers {
         }
     }
 
-    /// Whether nothing may come in any more.
+    /// Whether no address space or buffer may be added any more.
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// Lets nothing in any more.
+    /// Allows no further address space or buffer.
     pub(super) fn close(&mut self) {
         self.ended = true;
     }
 
-    /// Takes the buffers out of the process's address space on `gpu`, which they may be of or not: its queues are gone. Bounded:
-    /// one TLB flush a buffer.
+    /// Unmaps the buffers, of this GPU or of another, from the process's address space on `gpu`,
+    /// whose queues are gone. Bounded: one TLB flush per buffer.
     pub(super) fn unmap_on(&mut self, gpu: &Arc<mem::GpuMemory>) {
         for buffer in self.buffers.iter_mut() {
             if Arc::ptr_eq(buffer.vm.gpu(), gpu) {
@@ -80,7 +86,7 @@ impl ProcessBuffers {
         }
     }
 
-    /// Gives everything back. Bounded: one TLB flush a buffer and GPU.
+    /// Releases everything. Bounded: one TLB flush per buffer and GPU.
     pub(super) fn release(&mut self) {
         self.ended = true;
         for mut buffer in self.buffers.remove_all() {
@@ -93,7 +99,11 @@ impl ProcessBuffers {
         self.counted = None;
     }
 
-    /// The address space. ENODEV if none is acquired.
+    /// The address space.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if none is acquired.
     pub(super) fn vm(&self) -> Result<&Arc<Vm>> {
         self.acquired
             .as_ref()
@@ -101,8 +111,13 @@ impl ProcessBuffers {
             .ok_or(ENODEV)
     }
 
-    /// Takes the address space of `file` for the process. EBUSY if it has that of another file, or if another process
-    /// has this one; ENOMEM, ENODEV when the GPU goes, EINTR when the caller is killed.
+    /// Acquires the address space of `file` for the process.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the process has that of another file, or if another process has this one;
+    /// `ENOMEM` if there is no memory; `ENODEV` if the GPU is about to be removed; `EINTR` if the
+    /// caller is killed.
     pub(crate) fn acquire(&mut self, file: DrmFileRef<RenderFile>) -> Result {
         if let Some(acquired) = &self.acquired {
             return if acquired.file.is_same(&file) {
@@ -121,8 +136,13 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// Places a new buffer, made by `make` for whom it is given, at `range` if it is to have a place, without mapping it, and
-    /// gives its handle and the offset at which the render file maps it. ENODEV without an address space, ENOMEM, and what `make` says.
+    /// Adds a new buffer, created by `make` for the given client, with the address range `range` if
+    /// it is to have one, without mapping it. Returns its handle and the offset for mapping it
+    /// through the render file.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if no address space is acquired; `ENOMEM` if there is no memory; those of `make`.
     pub(crate) fn insert(
         &mut self,
         range: Option<VaRange>,
@@ -135,9 +155,14 @@ impl ProcessBuffers {
         })
     }
 
-    /// Adds what `import` gives: a buffer that may be another process's too, and its place, if it is to have one. The
-    /// process may read and execute it, and write if `writable` and the buffer is; the CPU too, but not by the render
-    /// file if it may only read. The rest as [`ProcessBuffers::insert`].
+    /// Adds the result of `import`: a buffer that another process may have too, and its range if it
+    /// is to have one. The process may read and execute the buffer, and write it if `writable` is
+    /// set and the buffer is writable. The same holds for the CPU, except that
+    /// it cannot map the buffer through the render file without write access.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ProcessBuffers::insert`].
     pub(crate) fn import(
         &mut self,
         writable: bool,
@@ -155,11 +180,14 @@ impl ProcessBuffers {
         added.map(|(handle, _)| handle)
     }
 
-    /// Adds what `make` gives: a buffer, its place if it has one, what the process may do with it, and whether the CPU
-    /// may map it.
+    /// Adds the result of `make`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ProcessBuffers::insert`].
     fn add(
         &mut self,
-        make: impl FnOnce(&Arc<MemoryClient>) -> Result<(BoHandle, Option<VaRange>, PageAccess, bool)>,
+        make: impl FnOnce(&Arc<MemoryClient>) -> Result<AddedBuffer>,
     ) -> Result<(u32, u64)> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
@@ -181,13 +209,21 @@ impl ProcessBuffers {
         Ok((self.buffers.insert(buffer)?, offset))
     }
 
-    /// The buffer of a handle, and what the process may do with it. EINVAL for an unknown one.
+    /// The buffer of a handle, and the access of the process to it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown handle.
     pub(crate) fn bo(&mut self, handle: u32) -> Result<(ARef<Bo>, PageAccess)> {
         let buffer = self.buffer(handle)?;
         Ok(((*buffer.bo).clone(), buffer.access))
     }
 
-    /// Lets go of a buffer. EINVAL for an unknown handle, EBUSY while it is mapped on any GPU.
+    /// Removes a buffer.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown handle; `EBUSY` while the buffer is mapped on any GPU.
     pub(crate) fn remove(&mut self, handle: u32) -> Result {
         let buffer = self.buffer(handle)?;
         if buffer.mapped || !buffer.peers.is_empty() {
@@ -197,8 +233,13 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// Maps a buffer to its GPU, as long as `go_on` does not fail; one that is mapped stays so. EINVAL for an unknown handle or a
-    /// buffer without a place, EEXIST or EINVAL where something else is mapped; see [`Vm::map_while`].
+    /// Maps a buffer on its GPU, for as long as `go_on` succeeds. No effect on a buffer that is
+    /// mapped.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown handle or a buffer without a range; `EEXIST` or `EINVAL` if
+    /// something else is mapped there; those of [`Vm::map_while`].
     pub(super) fn map(&mut self, handle: u32, go_on: &dyn Fn() -> Result) -> Result {
         let buffer = self.buffer(handle)?;
         let range = buffer.range.ok_or(EINVAL)?;
@@ -210,8 +251,12 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// The same for `vm`, the process's address space on another GPU, which is bound as long as the caller has this memory locked. See
-    /// [`Bo::for_peer`] for further errors.
+    /// Does the same for `vm`, the process's address space on another GPU, which stays bound for as
+    /// long as the caller holds the lock of this memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ProcessBuffers::map`] and [`Bo::for_peer`].
     pub(super) fn map_peer(
         &mut self,
         handle: u32,
@@ -229,7 +274,11 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// Unmaps a buffer from its GPU; one that is not mapped stays so. EINVAL for an unknown handle, EBUSY if a queue uses it.
+    /// Unmaps a buffer from its GPU. No effect on a buffer that is not mapped.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown handle; `EBUSY` if a queue uses the buffer.
     pub(super) fn unmap(&mut self, handle: u32) -> Result {
         let buffer = self.buffer(handle)?;
         if let Some(range) = buffer.range.filter(|_| buffer.mapped) {
@@ -239,7 +288,11 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// The same for `vm`, the process's address space on another GPU.
+    /// Does the same for `vm`, the process's address space on another GPU.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ProcessBuffers::unmap`].
     pub(super) fn unmap_peer(&mut self, handle: u32, vm: &Arc<Vm>) -> Result {
         let buffer = self.buffer(handle)?;
         let mapped = buffer.peers.iter().position(|peer| Arc::ptr_eq(peer, vm));
@@ -256,7 +309,7 @@ impl ProcessBuffers {
 }
 
 impl ProcessBuffer {
-    /// All of it, as `bo` leads to it.
+    /// The whole buffer, in the form in which `bo` gives access to it.
     fn part(&self, bo: ARef<Bo>) -> MappedPart {
         MappedPart {
             bo,
@@ -265,7 +318,7 @@ impl ProcessBuffer {
         }
     }
 
-    /// At the end of the process, whatever comes.
+    /// Unmaps the buffer everywhere at the end of the process, whether or not this fails.
     fn unmap(&mut self) {
         self.unmap_own();
         self.unmap_peers(|_| true);
@@ -277,7 +330,7 @@ impl ProcessBuffer {
         }
     }
 
-    /// The same for those of the other GPUs' address spaces that `which` says.
+    /// Unmaps the buffer from those address spaces on other GPUs that `which` selects.
     fn unmap_peers(&mut self, which: impl Fn(&Arc<Vm>) -> bool) {
         while let Some(place) = self.peers.iter().position(&which) {
             if let Ok(vm) = self.peers.remove(place) {
@@ -286,7 +339,8 @@ impl ProcessBuffer {
         }
     }
 
-    /// Takes it out of `vm`. What a queue that hangs holds goes with that.
+    /// Unmaps the buffer from `vm`. Memory that a hung queue holds is released together with the
+    /// queue.
     fn abandon(&self, vm: &Vm) {
         let Some(range) = self.range else { return };
         if let Err(error) = vm.abandon(range) {

@@ -8,7 +8,7 @@ use kernel::sync::Arc;
 use super::context::GpuContext;
 use super::handles::HandleTable;
 use super::sysfs::QueueFolder;
-use crate::queue::UserQueue;
+use crate::queue::request::UserQueue;
 
 /// A queue, its context, and its folder in sysfs. Dropped outside the lock of [`ProcessQueues`].
 pub(super) struct QueueEntry {

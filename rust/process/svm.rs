@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Shared virtual memory: what a process said of ranges of its memory, and what its GPUs have of them.
+//! Shared virtual memory: the attributes that a process sets on ranges of its memory, and the
+//! mappings of these ranges on its GPUs.
 
 mod chunks;
 mod fault_priority;
@@ -44,35 +45,42 @@ pub(crate) struct Svm {
     space: AddressSpace,
     pid: i32,
     pasid: u16,
-    /// Page faults are retried (XNACK). Changed with `state`, while there are no queues.
+    /// Whether page faults are retried (XNACK). Changed under `state`, while the process has no
+    /// queues.
     retries: AtomicFlag,
-    /// The process loses the GPU of this id, or all of them, and nothing is mapped there any more: see [`ClosingGpus`].
+    /// The id of the GPU that the process is about to lose, or the value for all of them; nothing
+    /// is mapped there any more. See [`ClosingGpus`].
     closing: Atomic<u32>,
-    /// Queues that were made or destroyed: what those did that are gone does not count against others.
+    /// Counts the queues that were created and destroyed, so that the faults of a destroyed queue
+    /// do not count against others.
     queues: Atomic<u64>,
-    /// Something was said of a range.
+    /// Whether attributes were ever set on a range.
     used: AtomicFlag,
-    /// Held while something is said, and so while the process's memory is waited for, but for no program: see
-    /// [`user_range::with_lock_soon`]. Outside a context's memory and the mmap lock.
+    /// Held while attributes are set or read, and so during waits for the process's memory, but not
+    /// during waits for a program: see [`user_range::with_lock_soon`]. Outside a context's memory
+    /// and the mmap lock.
     #[pin]
     state: KillableMutex<SvmState>,
-    /// How many wait for that lock who are not to wait until all of a process's memory is there.
-    awaited: Atomic<i32>,
-    /// When page faults began to wait for that lock, milliseconds since boot; 0 while none do.
+    /// The number of waiters for that lock that must not wait until all of the process's memory is
+    /// mapped.
+    priority_waiters: Atomic<i32>,
+    /// The time when page faults began to wait for that lock, in milliseconds since boot; 0 while
+    /// none wait.
     faults_wait_since: Atomic<u64>,
     #[pin]
     unmapped: UnmappedRanges,
-    /// Memory was unmapped since somebody last looked who refuses a page fault.
+    /// Whether memory was unmapped since the last time that this was checked before a page fault
+    /// was refused.
     changed: AtomicFlag,
-    /// Does what is left to be done.
+    /// The work item that does deferred work: see `WorkItem<CLEANUP>`.
     #[pin]
     cleanup: DelayedWork<Self, CLEANUP>,
-    /// Maps what queues have come to.
+    /// The work item that maps the memory that queues have touched.
     #[pin]
     faults: DelayedWork<Self, FAULTS>,
 }
 
-/// The work items.
+/// The ids of the work items.
 const CLEANUP: u64 = 0;
 const FAULTS: u64 = 1;
 
@@ -83,28 +91,35 @@ impl_has_delayed_work! {
 
 struct SvmState {
     map: AttributeMap<RangeTree>,
-    /// GPUs of which something was said.
+    /// The GPUs to which attributes refer.
     gpus: GpuPlaces<GpuId>,
     /// Their address spaces.
     vms: KVec<(GpuIndex, Arc<Vm>)>,
-    /// What was unmapped and is not forgotten yet.
+    /// The unmapped ranges whose attributes are not removed yet.
     pending: KVVec<VaRange>,
-    /// Where GPUs may not have what was said: chunks that were taken out and could not be made anew, and what was forgotten for want of room.
-    torn: SmallRangeList,
-    /// How often that failed, or to forget what was unmapped.
+    /// The ranges where the mappings of GPUs may not match the attributes: chunks that were
+    /// unmapped and could not be mapped again, and ranges whose attributes were removed for lack of
+    /// room.
+    lost: SmallRangeList,
+    /// Backoff for failures to restore those, or to remove the attributes of unmapped memory.
     retry: RetryBackoff,
-    /// Who was last to wait for a program that has to bring a page.
+    /// The last request that waited for a program to provide a page.
     bringer: Option<FetchRequest>,
-    /// What is known of the page faults of these GPUs.
+    /// The state of the page faults of these GPUs.
     faults: KVec<KnownFaults>,
-    /// What has lately moved because of them.
+    /// The ranges that have recently moved because of them.
     ping_pong: KBox<PingPong>,
     listener: Option<RangeWatch<UnmapListener>>,
     ended: bool,
 }
 
 impl Svm {
-    /// Of the process `pid`, `pasid` of address space `space`, which has said nothing. ENOMEM.
+    /// Creates the shared virtual memory, without attributes, of the process `pid` with `pasid` and
+    /// address space `space`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn new(space: &AddressSpace, pid: i32, pasid: u16) -> Result<Arc<Self>> {
         let unmapped = UnmappedRanges::new()?;
         let state = SvmState {
@@ -112,7 +127,7 @@ impl Svm {
             gpus: GpuPlaces::new(),
             vms: KVec::new(),
             pending: KVVec::new(),
-            torn: SmallRangeList::new()?,
+            lost: SmallRangeList::new()?,
             retry: RetryBackoff::default(),
             bringer: None,
             faults: KVec::new(),
@@ -130,7 +145,7 @@ impl Svm {
                 queues: Atomic::new(0),
                 changed: AtomicFlag::new(false),
                 used: AtomicFlag::new(false),
-                awaited: Atomic::new(0),
+                priority_waiters: Atomic::new(0),
                 faults_wait_since: Atomic::new(0),
                 state <- KillableMutex::new(state, c"Svm::state", kernel::static_lock_class!()),
                 unmapped <- unmapped,
@@ -141,8 +156,15 @@ impl Svm {
         )
     }
 
-    /// Nobody else says or asks anything until what is returned is dropped. What the process has unmapped until now is
-    /// forgotten, and GPUs have got again what they had lost, unless there was no memory for that the last time. `check` says whether it may be done. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
+    /// Locks the shared virtual memory until the returned value is dropped. By then the attributes
+    /// of the memory that the process has unmapped are removed, and GPUs have their lost mappings
+    /// again, unless the last attempt failed for lack of memory. `check` decides whether the
+    /// operation is allowed; its errors are returned.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if the caller is killed; `ENODEV` if the process is at its end; `ENOMEM` if there is
+    /// no memory.
     fn open(self: &Arc<Self>, check: impl Fn() -> Result) -> Result<OpenedSvm<'_>> {
         user_range::with_lock_soon(&self.space, || {
             let mut state = self.lock_when_calm()?;
@@ -158,8 +180,12 @@ impl Svm {
         })
     }
 
-    /// As [`Svm::open`], for `process`, whose it is, and to say or ask something of `range`: EFAULT when that is not all memory of
-    /// the process's own, EADDRINUSE when a buffer is mapped there on any of its GPUs.
+    /// As [`Svm::open`], for an operation on `range` by `process`, the owner.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Svm::open`]; `EFAULT` if a part of the range is not memory of the process's own;
+    /// `EADDRINUSE` if a buffer is mapped there on any of its GPUs.
     pub(crate) fn open_for(
         self: &Arc<Self>,
         process: &Process,
@@ -176,15 +202,24 @@ impl Svm {
         })
     }
 
-    /// Waits for programs that have to bring what the process has in `range`, before somebody says that GPUs may use it: whoever
-    /// opens finds the pages there, and waits for none. EINTR when the caller is killed, ESRCH at the process's end.
+    /// Waits for programs that have to provide the pages of the process in `range`, before GPUs are
+    /// allowed to use it. A later [`Svm::open`] then finds the pages, and does not have to wait for
+    /// a program.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if the caller is killed; `ESRCH` if the process is at its end.
     pub(crate) fn wait_for_pages(&self, range: VaRange) -> Result {
         let (start, end) = (range.start() as usize, range.end() as usize);
-        // Nobody knows yet whether they may be written.
+        // It is not known yet whether they may be written.
         user_range::wait_for_pages(&self.space, start, end, false)
     }
 
-    /// Sees to it that a buffer can have `range`. EADDRINUSE when something was said of a part of it; the rest as [`Svm::open`].
+    /// Ensures that a buffer can have `range`.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE` if a part of it has attributes; those of [`Svm::open`].
     pub(crate) fn check_free(self: &Arc<Self>, range: VaRange) -> Result {
         if !self.used.load(Acquire) {
             return Ok(());
@@ -195,18 +230,19 @@ impl Svm {
         }
         if opened.state.split_holes(range) {
             drop(opened);
-            // This makes anew what is left around them.
+            // This maps the remaining parts around the holes again.
             self.open(|| Ok(()))?;
         }
         Ok(())
     }
 
-    /// The process loses the GPU with this memory, of which it can say nothing any more. Its queues there are gone. Who is giving GPUs
-    /// memory is not waited for longer than a chunk of that takes.
+    /// Releases the GPU with this memory: the process is about to lose it, and can no longer refer
+    /// to it. Its queues there are gone. The wait for a call that is mapping memory on GPUs takes
+    /// no longer than that call needs for one chunk.
     pub(super) fn remove_gpu(&self, gpu: &Arc<GpuMemory>) {
-        self.awaited.add(1, Relaxed);
+        self.priority_waiters.add(1, Relaxed);
         let mut state = self.state.lock();
-        let _ = self.awaited.fetch_sub(1, Relaxed);
+        let _ = self.priority_waiters.fetch_sub(1, Relaxed);
         let SvmState {
             map,
             vms,
@@ -234,13 +270,13 @@ impl Svm {
         }
     }
 
-    /// Has the work item run in so many milliseconds. Any context.
-    fn catch_up_in(self: &Arc<Self>, delay_ms: u32) {
+    /// Runs the cleanup work item in `delay_ms` milliseconds. Any context.
+    fn schedule_cleanup(self: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
         workqueue::run_in::<_, CLEANUP>(workqueue::background(), self.clone(), delay);
     }
 
-    /// The process is at its end. Sleeps.
+    /// Ends the shared virtual memory with the process. May sleep.
     pub(super) fn end(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.ended = true;
@@ -248,13 +284,13 @@ impl Svm {
         let bringer = state.bringer.take();
         drop(state);
         drop((listener, bringer));
-        // From now on nobody has them run who finds anything to do.
+        // From now on, a work item that is scheduled finds nothing to do.
         workqueue::cancel::<_, CLEANUP>(self);
         workqueue::cancel::<_, FAULTS>(self);
     }
 }
 
-/// What happens in the background.
+/// The deferred work: removes the attributes of unmapped memory, and restores lost mappings.
 impl WorkItem<CLEANUP> for Svm {
     type Pointer = Arc<Self>;
 
@@ -267,35 +303,45 @@ impl WorkItem<CLEANUP> for Svm {
         if done.and_then(|()| state.restore_lost(&this)).is_ok() {
             state.retry = RetryBackoff::default();
         } else if state.retry.is_enough() {
-            // GPUs go without it. What was unmapped is forgotten by whoever says or asks something next.
-            state.torn.clear();
+            // The GPUs do without these mappings. The next operation on the shared virtual memory
+            // removes the attributes of the unmapped memory.
+            state.lost.clear();
             state.retry = RetryBackoff::default();
         } else {
-            state.later(&this);
+            state.retry_later(&this);
         }
     }
 }
 
-/// The shared virtual memory of a process, for one who says or asks something.
+/// The locked shared virtual memory of a process, for an operation that sets or reads attributes.
 pub(crate) struct OpenedSvm<'a> {
     svm: &'a Arc<Svm>,
     state: KillableGuard<'a, SvmState>,
 }
 
 impl OpenedSvm<'_> {
-    /// Where the GPU `id` is among those of which something was said. ENOSPC when there are too many.
+    /// The index of the GPU `id` among those to which attributes refer.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if there are too many.
     pub(crate) fn index(&mut self, id: GpuId) -> Result<GpuIndex> {
         self.state.gpus.acquire(id).ok_or(ENOSPC)
     }
 
-    /// What was said of `range`.
+    /// A summary of the attributes of `range`.
     pub(crate) fn summary(&self, range: VaRange) -> AttributeSummary {
         self.state.map.summary(range)
     }
 
-    /// Says `changes` of `range`, and gives the GPUs what they may use of it then: what is said stays, even if that fails. ENOMEM,
-    /// ESRCH, ENOSPC, and what [`Vm::share`] says; [`errno::in_progress`] when a GPU is about to go: then it is to be said once more, from
-    /// [`Svm::open_for`] on, which first gives the others what they may use, with the same `progress`.
+    /// Applies `changes` to `range`, and then maps what the GPUs may use of it. The attributes stay
+    /// changed even if the mapping fails.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ESRCH`, `ENOSPC`; those of [`Vm::share`]; [`errno::in_progress`] if a GPU is
+    /// about to be removed, or page faults have priority. The caller then repeats the operation
+    /// from [`Svm::open_for`] on, which first maps memory for the others, with the same `progress`.
     pub(crate) fn set(
         &mut self,
         process: &Process,
@@ -308,21 +354,25 @@ impl OpenedSvm<'_> {
         make_room_to_set(&mut state.map, range)?;
         self.svm.used.store(true, Release);
         state.map.set(range, changes);
-        let taken = state.revoke(self.svm, range);
-        // Before they get it: what they do not have yet need not be in system memory first.
-        let done = match taken.and_then(|()| state.place(self.svm, range, progress)) {
+        let revoked = state.revoke(self.svm, range);
+        // Before it is mapped: memory that they do not have yet need not be in system memory first.
+        let done = match revoked.and_then(|()| state.place(self.svm, range, progress)) {
             Err(error) if error == errno::in_progress() => Err(error),
             placed => placed.and(state.update_gpu(self.svm, range)),
         };
         match done {
-            Err(error) if error == errno::in_progress() => state.torn.add(range),
-            Err(_) if state.torn.last().is_some() => state.later(self.svm),
+            Err(error) if error == errno::in_progress() => state.lost.add(range),
+            Err(_) if state.lost.last().is_some() => state.retry_later(self.svm),
             _ => {}
         }
         done
     }
 
-    /// Sees to it that all address spaces of `process` are known, and what it unmaps is heard of.
+    /// Ensures that all address spaces of `process` are known, and that its unmaps are noticed.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; those of [`OpenedSvm::index`] and [`RangeWatch::new`].
     fn join(&mut self, process: &Process) -> Result {
         let mut found = KVec::new();
         let mut result = Ok(());
@@ -351,27 +401,35 @@ impl OpenedSvm<'_> {
 }
 
 impl SvmState {
-    /// Has the work item try again what has just failed, later each time.
-    fn later(&mut self, svm: &Arc<Svm>) {
+    /// Schedules another attempt of the operation that has just failed, with a longer delay each
+    /// time.
+    fn retry_later(&mut self, svm: &Arc<Svm>) {
         let delay = self.retry.fail();
-        svm.catch_up_in(delay);
+        svm.schedule_cleanup(delay);
     }
 
-    /// Gives the GPUs again what they have lost, or has the work item do it when there is no memory. EINTR, and what
-    /// [`Svm::check_precedence`] says.
+    /// Restores the mappings that the GPUs have lost, or schedules that if there is no memory.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if the caller is killed; those of [`Svm::check_precedence`].
     fn restore_or_schedule(&mut self, svm: &Arc<Svm>) -> Result {
         match self.restore_lost(svm) {
             Err(error) if error == EINTR || error == errno::in_progress() => Err(error),
             Err(_) => {
-                self.later(svm);
+                self.retry_later(svm);
                 Ok(())
             }
             Ok(()) => Ok(()),
         }
     }
 
-    /// What was said of memory that is unmapped is forgotten. ENOMEM, and see [`user_range::with_lock_soon`] and [`Svm::check_precedence`]: some is
-    /// left for the next time.
+    /// Removes the attributes of memory that was unmapped. After an error, the next call continues.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; those of [`user_range::with_lock_soon`] and
+    /// [`Svm::check_precedence`].
     fn remove_unmapped(&mut self, svm: &Svm) -> Result {
         svm.unmapped.drain(&svm.space, &mut self.pending)?;
         while let Some(pending) = self.pending.last() {
@@ -379,18 +437,18 @@ impl SvmState {
             let more = make_room_to_forget(&mut self.map, range)?;
             self.map.remove(more);
             if more != range {
-                // Of what is still there they lose what they had.
-                self.torn.add(more);
+                // For the memory that still exists, the GPUs lose their mappings.
+                self.lost.add(more);
             }
             for on in &self.vms {
                 let (_, vm) = on;
                 for chunk in vm.chunks(range) {
                     svm.check_precedence(vm)?;
-                    // One that is cut knows itself which part the process has still.
+                    // A cut chunk itself knows which part the process still has.
                     if range.covers(chunk.range) {
                         vm.unmap(chunk.range)?;
                     } else if !chunk.cut {
-                        update_gpu(svm, &self.map, &mut self.torn, on, chunk.range)?;
+                        update_gpu(svm, &self.map, &mut self.lost, on, chunk.range)?;
                     }
                 }
             }
@@ -401,7 +459,7 @@ impl SvmState {
 }
 
 impl Process {
-    /// Its shared virtual memory.
+    /// The process's shared virtual memory.
     pub(crate) fn svm(&self) -> &Arc<Svm> {
         &self.svm
     }
@@ -413,7 +471,8 @@ impl Process {
         has
     }
 
-    /// Calls `f` with each GPU of which the process has an address space, and that.
+    /// Calls `f` with each GPU of which the process has an address space, and with that address
+    /// space.
     fn for_each_vm(&self, mut f: impl FnMut(GpuId, &Arc<Vm>)) {
         self.for_each_context(|context| {
             if let Ok(vm) = context.vm() {

@@ -7,8 +7,9 @@
 //! on elsewhere at any time, in another HQD and in another VMID.
 
 mod change;
-mod descriptor;
+pub(super) mod descriptor;
 mod direct;
+mod doorbell;
 mod hws;
 mod memory;
 mod queue;
@@ -26,7 +27,6 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
-pub(super) use descriptor::MqdMemory;
 pub(crate) use scheduler::{ComputeScheduler, QueuePlacement, SchedulerPlace};
 pub(crate) use trap::TrapPage;
 pub(super) use user::UserComputeQueue;

@@ -1,52 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Slices of the doorbell BAR, and how a process maps its own.
+//! Slices of the doorbell BAR, and a process's own slice as it sees it.
 //!
-//! Slice 0 has the doorbells of the kernel's rings, slice 1 those of the hardware rings of scheduled queues. From slice 2 on
-//! each process has one of its own, once it has a queue whose doorbell the hardware itself gets: the BAR has room for 254, and
-//! processes that only have scheduled queues need none of it.
+//! Slice 0 has the doorbells of the kernel's rings, slice 1 those of the hardware rings of scheduled
+//! queues. Each process has one of the slices from 2 on, once it has a queue whose doorbell reaches the
+//! hardware itself: the BAR has room for 254 of them, and a process that only has scheduled queues
+//! needs none.
 
-use super::compute::MqdMemory;
-use super::cp_doorbell::CpDoorbellSlots;
-use super::quota::{ProcessQueueCounts, QueueQuota};
-use super::ring_memory::RingMemory;
-use super::rlc::SCHEDULED_SLICE;
-use super::scheduled::ScheduledQueue;
-use super::spare::SpareMemory;
+use crate::ip::Hardware;
 use crate::kern::params;
 use crate::kern::vma::{self, Mappable, SharedPage, VmaPage, VmaZapper};
-use crate::kern::workqueue;
-use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::bo::RegisterRange;
-use crate::queue::GpuQueues;
 use core::fmt;
+use hw::cp_doorbells::CpDoorbellSlots;
 use hw::doorbell::{DoorbellLayout, DoorbellSlot, MmapKind, MmapOffset, SliceIndex, SLICE_BYTES};
 use kernel::mm::virt::VmaNew;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::{new_mutex, new_spinlock, Arc, ArcBorrow, Mutex, SetOnce, SpinLock};
-use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
+use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SetOnce, SpinLock};
 
+/// The slice of hardware doorbells that only the kernel rings: those of scheduled queues.
+pub(super) const SCHEDULED_SLICE: u16 = 1;
 /// The first slice that a process may have.
 const FIRST: u16 = SCHEDULED_SLICE + 1;
-/// The slice's page with the doorbells that the CP gets: always the BAR, see [`super::cp_doorbell`].
+/// The page of a slice with the doorbells of the CP. It is always a page of the BAR.
 const CP_PAGE: usize = 0;
-/// The slice's page with the doorbells of scheduled queues.
-pub(super) const SCHEDULED_PAGE: usize = 1;
-/// The slice's work items.
-pub(super) const PASS: u64 = 0;
-pub(super) const REFILL: u64 = 1;
+/// The page of a slice with the doorbells of scheduled queues.
+const SCHEDULED_PAGE: usize = 1;
 /// Pages of a slice.
 const PAGES: usize = SLICE_BYTES as usize / PAGE_SIZE;
 
-/// Which slices are whose.
+/// The leased slices of a GPU.
 #[pin_data]
 pub(crate) struct SliceTable {
     #[pin]
     used: Mutex<KVec<SliceLease>>,
-    /// How many queues there are.
-    #[pin]
-    quota: QueueQuota,
 }
 
 #[derive(Clone, Copy)]
@@ -57,57 +45,26 @@ struct SliceLease {
 }
 
 impl SliceTable {
-    /// None leased.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            used <- new_mutex!(KVec::new(), "Slices::used"),
-            quota <- QueueQuota::new(),
-        })
-    }
-
-    /// The doorbells of a process on `gpu`, none of the hardware's yet. ENOMEM.
-    pub(crate) fn open(gpu: &Arc<GpuQueues>, pid: i32, pasid: u16) -> Result<Arc<DoorbellSlice>> {
-        let page = if params::is_sdma_scheduled() {
-            Some(SharedPage::new()?)
-        } else {
-            None
-        };
-        let engines = gpu.hw.asic.sdma.engines();
-        let mut served = KVec::with_capacity(engines.into(), GFP_KERNEL)?;
-        for _ in 0..engines {
-            served.push(Atomic::new(0), GFP_KERNEL)?;
-        }
+    /// Returns a table without leases.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
-            pin_init!(DoorbellSlice {
-                page,
-                zapper: SetOnce::new(),
-                writable: Atomic::new(false),
-                faulted: Atomic::new(false),
-                kicked: Atomic::new(false),
-                unmet: Atomic::new(false),
-                closed: Atomic::new(false),
-                queues <- new_mutex!(KVec::new(), "Slice::queues"),
-                first: Atomic::new(0),
-                fruitless: Atomic::new(0),
-                cp <- new_spinlock!(CpDoorbellSlots::new(), "Slice::cp"),
-                pass <- new_delayed_work!("Slice::pass"),
-                refill <- new_delayed_work!("Slice::refill"),
-                counts: ProcessQueueCounts::new(),
-                served,
-                rings <- SpareMemory::new(),
-                descriptors <- SpareMemory::new(),
-                _hold: gpu.hw.ledger.hold(LedgerKind::DoorbellSlices, 1),
-                leased: SetOnce::new(),
-                pid,
-                pasid,
-                gpu: gpu.clone(),
+            pin_init!(Self {
+                used <- new_mutex!(KVec::new(), "Slices::used"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Leases a slice of the BAR, of `bar` bytes, for `slice`, unless it has one. ENOSPC when all are leased, ENOMEM.
-    fn lease(&self, slice: &DoorbellSlice, bar: u64) -> Result {
+    /// Leases a slice of the BAR, of `bar` bytes, for `slice`, unless it has one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if all are leased; `ENOMEM`.
+    fn lease(self: &Arc<Self>, slice: &DoorbellSlice, bar: u64) -> Result {
         let mut used = self.used.lock();
         if slice.leased.as_ref().is_some() {
             return Ok(());
@@ -122,15 +79,16 @@ impl SliceTable {
             pasid: slice.pasid,
         };
         used.push(lease, GFP_KERNEL)?;
-        // From here on it goes back when the guard is dropped. There is none yet: that is looked at under the lock.
+        // From here on the guard gives it back when it is dropped. There is none yet, as was checked
+        // above under the lock.
         slice.leased.populate(LeasedSlice {
             index,
-            gpu: slice.gpu.clone(),
+            table: self.clone(),
         });
         Ok(())
     }
 
-    /// Each slice with its process and PASID, for debugfs.
+    /// Calls `show` with each slice, its process and its PASID, for debugfs.
     pub(crate) fn states(&self, mut show: impl FnMut(u16, i32, u16) -> fmt::Result) -> fmt::Result {
         let used = self.used.lock();
         used.iter()
@@ -138,212 +96,135 @@ impl SliceTable {
     }
 }
 
-/// A slice that is taken; free again when dropped.
+/// A slice that is leased. Dropping it gives the slice back.
 struct LeasedSlice {
     index: SliceIndex,
-    gpu: Arc<GpuQueues>,
+    table: Arc<SliceTable>,
 }
 
 impl Drop for LeasedSlice {
     fn drop(&mut self) {
-        let mut used = self.gpu.slices.used.lock();
+        let mut used = self.table.used.lock();
         used.retain(|lease| lease.index != self.index.index());
     }
 }
 
-/// A process's slice: two pages. The first is the BAR, from the first queue on that needs it. The second is the BAR too for
-/// direct queues; for scheduled ones it is a page of memory, which [`super::pump`] takes away from the process while nothing is under way, so
-/// that the first store is seen.
+/// A process's slice: two pages of doorbells.
+///
+/// The first page is one of the BAR, from the first queue on that needs it. The second is one of the
+/// BAR too for direct queues. For scheduled queues it is a page of memory that can be taken away from
+/// the process, so that its next store is seen.
 #[pin_data]
 pub(crate) struct DoorbellSlice {
-    pub(super) page: Option<SharedPage>,
+    page: Option<SharedPage>,
     zapper: SetOnce<VmaZapper>,
-    /// The scheduled page may be mapped, so that stores to it go unseen.
-    pub(super) writable: Atomic<bool>,
-    /// The scheduled page was touched since the last pass.
-    pub(super) faulted: Atomic<bool>,
-    /// The pass was asked for, rather than due.
-    pub(super) kicked: Atomic<bool>,
-    /// A job could not be made, for which the next pass is due.
-    pub(super) unmet: Atomic<bool>,
-    pub(super) closed: Atomic<bool>,
-    #[pin]
-    pub(super) queues: Mutex<KVec<Arc<ScheduledQueue>>>,
-    /// Which of them the next look begins with. Under `queues`.
-    pub(super) first: Atomic<usize>,
-    /// How many passes of the watchdog in a row found no job ended, as far as it counts. Under `queues`.
-    pub(super) fruitless: Atomic<u32>,
-    /// Which of the CP's doorbells are compute queues'.
+    closed: Atomic<bool>,
+    /// Doorbells of the CP that compute queues have.
     #[pin]
     pub(super) cp: SpinLock<CpDoorbellSlots>,
-    #[pin]
-    pass: DelayedWork<Self, PASS>,
-    /// Has a pass run while a job is under way.
-    #[pin]
-    refill: DelayedWork<Self, REFILL>,
-    /// How many queues the process has.
-    pub(super) counts: ProcessQueueCounts,
-    /// For each SDMA engine when one of them was last given a slot, in turns of the engine's; 0 is never. Under `EngineSlots::state`.
-    pub(super) served: KVec<Atomic<u64>>,
-    /// What the next scheduled queue can have.
-    #[pin]
-    pub(super) rings: SpareMemory<RingMemory>,
-    /// What the next compute queue can have.
-    #[pin]
-    pub(super) descriptors: SpareMemory<MqdMemory>,
-    _hold: LedgerHold,
-    // The slice is another's only when nothing of it is left.
+    // Another process gets the slice only when nothing of it is left.
     leased: SetOnce<LeasedSlice>,
+    table: Arc<SliceTable>,
     pid: i32,
     pasid: u16,
-    gpu: Arc<GpuQueues>,
-}
-
-impl_has_delayed_work! {
-    impl HasDelayedWork<Self, PASS> for DoorbellSlice { self.pass }
-}
-
-impl_has_delayed_work! {
-    impl HasDelayedWork<Self, REFILL> for DoorbellSlice { self.refill }
-}
-
-impl WorkItem<REFILL> for DoorbellSlice {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        super::pump::refill(&this);
-    }
-}
-
-impl WorkItem<PASS> for DoorbellSlice {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        super::pump::pass(&this);
-    }
+    hw: Arc<Hardware>,
 }
 
 impl DoorbellSlice {
-    /// Which doorbell belongs to which block.
+    /// The layout of doorbells: which belongs to which block.
     pub(super) fn layout(&self) -> &'static DoorbellLayout {
-        &self.gpu.hw.asic.doorbells
+        &self.hw.asic.doorbells
     }
 
-    /// The hardware's doorbells of the process, leased with the first call. Sleeps. ENOSPC when all are leased, ENOMEM.
+    /// Returns the doorbells of a process on the GPU of `hw`. None of the hardware's is leased yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(
+        hw: &Arc<Hardware>,
+        table: &Arc<SliceTable>,
+        pid: i32,
+        pasid: u16,
+    ) -> Result<Arc<Self>> {
+        let page = if params::is_sdma_scheduled() {
+            Some(SharedPage::new()?)
+        } else {
+            None
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                page,
+                zapper: SetOnce::new(),
+                closed: Atomic::new(false),
+                cp <- new_spinlock!(CpDoorbellSlots::new(), "Slice::cp"),
+                leased: SetOnce::new(),
+                table: table.clone(),
+                pid,
+                pasid,
+                hw: hw.clone(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Returns the slice of the BAR, which the first call leases. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if all are leased; `ENOMEM`.
     pub(super) fn index(&self) -> Result<SliceIndex> {
-        self.gpu.slices.lease(self, self.gpu.hw.doorbells.size())?;
+        self.table.lease(self, self.hw.doorbells.size())?;
         self.leased_index()
     }
 
-    /// The hardware's doorbells of the process, which it has since its first direct or compute queue. Any context; ENOSPC when
-    /// it has none.
+    /// Returns the slice of the BAR, which the process has since its first direct or compute queue.
+    /// Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if it has none.
     pub(super) fn leased_index(&self) -> Result<SliceIndex> {
         Ok(self.leased.as_ref().ok_or(ENOSPC)?.index)
     }
 
-    /// How many queues there are.
-    pub(super) fn quota(&self) -> &QueueQuota {
-        &self.gpu.slices.quota
+    /// Returns whether the process's SDMA queues are scheduled.
+    pub(super) fn is_scheduled(&self) -> bool {
+        self.page.is_some()
     }
 
-    /// The first page of the slice's offsets in the file's address space: every process has offsets of its own, so that
-    /// taking away a page of one leaves the others alone.
+    /// Returns whether page `index` of the slice is that of scheduled queues.
+    pub(super) fn is_scheduled_page(&self, index: usize) -> bool {
+        index == SCHEDULED_PAGE && self.is_scheduled()
+    }
+
+    /// Returns the first page of the slice's offsets in the file's address space. Every process has
+    /// offsets of its own, so that taking away a page of one leaves the others alone.
     fn pgoff(&self) -> usize {
         let offset = MmapOffset {
             kind: MmapKind::Doorbell,
-            gpu_id: self.gpu.hw.id.get(),
+            gpu_id: self.hw.id.get(),
         };
         offset.encode() as usize / PAGE_SIZE + usize::from(self.pasid) * PAGES
     }
 
-    /// Maps the slice at `vma`: shared, and exactly of the slice's length. EINVAL for another shape; ENODEV when it is
-    /// closed.
-    pub(crate) fn mmap(self: &Arc<Self>, vma: &VmaNew) -> Result {
-        if self.closed.load(Relaxed) {
+    /// Maps the slice at `vma`, which must be shared and have exactly the slice's length. `object` is
+    /// asked for pages and told of faults.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for another shape; `ENODEV` if the slice is closed.
+    pub(super) fn mmap<T: Mappable>(&self, vma: &VmaNew, object: Arc<T>) -> Result {
+        if self.is_closed() {
             return Err(ENODEV);
         }
         VmaZapper::claim(&self.zapper, vma, self.pgoff())?;
-        vma::map(vma, self.clone(), PAGES, self.pgoff())
+        vma::map(vma, object, PAGES, self.pgoff())
     }
 
-    /// The slice as the GPU reaches it: without the doorbells of scheduled queues, which only the process's own stores ring.
-    /// ENOSPC when all of the hardware's are leased.
-    pub(crate) fn registers(self: &Arc<Self>) -> Result<RegisterRange> {
-        let size = match self.page {
-            Some(_) => PAGE_SIZE as u64,
-            None => SLICE_BYTES,
-        };
-        let bar = self.gpu.hw.doorbells.dma();
-        Ok(RegisterRange {
-            bar: bar.clone(),
-            run: bar.part(self.index()?.byte(), size)?,
-            _owner: Some(self.clone()),
-        })
-    }
-
-    /// Takes pages of the slice away from the process: the next access faults.
-    pub(super) fn zap(&self, first: usize, count: usize) {
-        if let Some(zapper) = self.zapper.as_ref() {
-            zapper.zap(first, count);
-        }
-    }
-
-    /// The doorbell that the process rings for a scheduled queue: what it last stored.
-    pub(super) fn value(&self, slot: DoorbellSlot) -> u64 {
-        self.page
-            .as_ref()
-            .map_or(0, |page| page.read64(slot.byte() as usize))
-    }
-
-    /// The doorbells are the process's no more: every mapping of them gives SIGBUS. Its queues are gone by now. For
-    /// the end of the process's use of the GPU, and for unbind. Sleeps.
-    pub(crate) fn close(self: &Arc<Self>) {
-        {
-            // No pass may go on, nor be due later.
-            let _queues = self.queues.lock();
-            self.closed.store(true, Relaxed);
-        }
-        self.rings.close();
-        self.descriptors.close();
-        self.zap(CP_PAGE, PAGES);
-        // The first asks for the second.
-        workqueue::cancel::<_, REFILL>(self);
-        workqueue::cancel::<_, PASS>(self);
-    }
-
-    /// Adds a scheduled queue under the doorbell that `make` is given. ENOSPC when all doorbells are used, ENOMEM,
-    /// ENODEV when closed; errors of `make`.
-    pub(super) fn add(
-        &self,
-        make: impl FnOnce(DoorbellSlot) -> Result<Arc<ScheduledQueue>>,
-    ) -> Result<Arc<ScheduledQueue>> {
-        let mut queues = self.queues.lock();
-        if self.closed.load(Relaxed) {
-            return Err(ENODEV);
-        }
-        let page = self.page.as_ref().ok_or(EINVAL)?;
-        let taken = |slot| queues.iter().any(|queue| queue.slot == slot);
-        let slot = (0..)
-            .map_while(DoorbellSlot::scheduled)
-            .find(|&slot| !taken(slot))
-            .ok_or(ENOSPC)?;
-        page.write64(slot.byte() as usize, 0);
-        queues.reserve(1, GFP_KERNEL)?;
-        let queue = make(slot)?;
-        queues.push(queue.clone(), GFP_KERNEL)?;
-        Ok(queue)
-    }
-
-    /// The pump has nothing to do with `queue` any more, from the return on.
-    pub(super) fn remove(&self, queue: &Arc<ScheduledQueue>) {
-        let mut queues = self.queues.lock();
-        queues.retain(|other| !Arc::ptr_eq(other, queue));
-    }
-}
-
-impl Mappable for DoorbellSlice {
-    fn page(&self, index: usize) -> VmaPage {
-        if self.closed.load(Relaxed) {
+    /// Returns the memory behind page `index`; see [`Mappable::page`].
+    pub(super) fn vma_page(&self, index: usize) -> VmaPage {
+        if self.is_closed() {
             return VmaPage::Nothing;
         }
         match &self.page {
@@ -353,7 +234,7 @@ impl Mappable for DoorbellSlice {
                     return VmaPage::Nothing;
                 };
                 let byte = leased.index.byte() as u32 + (index * PAGE_SIZE) as u32;
-                match self.gpu.hw.doorbells.pfn(byte) {
+                match self.hw.doorbells.pfn(byte) {
                     Ok(pfn) if index < PAGES => VmaPage::Io { pfn },
                     _ => VmaPage::Nothing,
                 }
@@ -361,12 +242,72 @@ impl Mappable for DoorbellSlice {
         }
     }
 
-    fn mapped(this: ArcBorrow<'_, Self>, index: usize) {
-        if this.closed.load(Relaxed) {
-            // Closed since `page` was asked: what `close` took away has just been put back.
-            this.zap(index, 1);
-        } else if index == SCHEDULED_PAGE && this.page.is_some() {
-            super::pump::touched(&this.into());
+    /// Returns the slice as the GPU reaches it: without the doorbells of scheduled queues, which only
+    /// the process's own stores ring.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if all slices are leased; `ENOMEM`.
+    pub(crate) fn registers(self: &Arc<Self>) -> Result<RegisterRange> {
+        let size = match self.page {
+            Some(_) => PAGE_SIZE as u64,
+            None => SLICE_BYTES,
+        };
+        let bar = self.hw.doorbells.dma();
+        Ok(RegisterRange {
+            bar: bar.clone(),
+            run: bar.part(self.index()?.byte(), size)?,
+            _owner: Some(self.clone()),
+        })
+    }
+
+    /// Takes page `index` away from the process: the next access faults. May sleep.
+    pub(super) fn zap(&self, index: usize) {
+        self.zap_pages(index, 1);
+    }
+
+    /// Takes the page of scheduled queues away from the process: the next store faults. All stores
+    /// before are seen by [`DoorbellSlice::value`]. May sleep.
+    pub(super) fn zap_scheduled(&self) {
+        self.zap_pages(SCHEDULED_PAGE, 1);
+    }
+
+    fn zap_pages(&self, first: usize, count: usize) {
+        if let Some(zapper) = self.zapper.as_ref() {
+            zapper.zap(first, count);
         }
+    }
+
+    /// Returns the value that the process last stored to the doorbell of a scheduled queue.
+    pub(super) fn value(&self, slot: DoorbellSlot) -> u64 {
+        self.page
+            .as_ref()
+            .map_or(0, |page| page.read64(slot.byte() as usize))
+    }
+
+    /// Sets the doorbell of a scheduled queue back to 0, for a new queue.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the process has no scheduled queues.
+    pub(super) fn clear(&self, slot: DoorbellSlot) -> Result {
+        let page = self.page.as_ref().ok_or(EINVAL)?;
+        page.write64(slot.byte() as usize, 0);
+        Ok(())
+    }
+
+    /// Returns whether the process has lost its doorbells.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+
+    /// Refuses accesses from now on. [`DoorbellSlice::zap_all`] must follow.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Relaxed);
+    }
+
+    /// Takes all pages away from the process: each access to a closed slice gives SIGBUS. May sleep.
+    pub(super) fn zap_all(&self) {
+        self.zap_pages(CP_PAGE, PAGES);
     }
 }

@@ -2,7 +2,7 @@
 //! Whoever has queues hears when VMIDs change hands.
 
 use super::compute::ComputeScheduler;
-use super::slots::SdmaSlots;
+use super::sdma::slots::SdmaSlots;
 use crate::ip::vmid::VmidUser;
 use crate::queue::GpuQueues;
 use kernel::prelude::*;

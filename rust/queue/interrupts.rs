@@ -2,8 +2,8 @@
 //! What interrupts mean for queues and kernel rings. Nothing here waits for memory: fences depend on it.
 
 use super::compute::ComputeScheduler;
-use super::slots::SdmaSlots;
-use super::QueueOwner;
+use super::request::QueueOwner;
+use super::sdma::slots::SdmaSlots;
 use crate::ip::ih::{FaultPolicy, InterruptSink};
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::task::TaskIdentity;

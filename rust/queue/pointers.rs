@@ -2,7 +2,7 @@
 //! A user queue's memory: its ring and its two pointers, held so that they stay mapped as long as the queue exists. The
 //! driver reads and writes them where it may not wait for a process's memory, so user memory is pinned.
 
-use super::{CreateQueue, PreparedQueue};
+use super::request::PreparedQueue;
 use crate::mem::cpu_view::{CpuView, ViewPins};
 use crate::mem::vm::{HeldMapping, Vm};
 use hw::sdma::ring::RingSize;
@@ -79,29 +79,6 @@ fn hold_still(vm: &Arc<Vm>, address: u64, size: u64) -> Result<HeldMapping> {
         .map_err(|error| if error == EFAULT { EINVAL } else { error })
 }
 
-/// Bytes of memory of the ring of `create`.
-fn ring_bytes(create: &CreateQueue) -> u64 {
-    create.size.bytes().next_multiple_of(PAGE_SIZE)
-}
-
-/// Pins what the driver itself reads and writes of the queue that `create` asks for: its pointers, and the ring of one of SDMA.
-/// See [`ViewPins::add`].
-pub(super) fn pin(vm: &Arc<Vm>, create: &CreateQueue) -> Result<ViewPins> {
-    let mut pins = ViewPins::default();
-    let mut add = |address, size| match VaRange::new(address, size) {
-        Ok(range) => pins.add(vm, range),
-        // It is refused where it is to be held.
-        Err(_) => Ok(()),
-    };
-    if create.kind.is_sdma() {
-        add(create.ring, ring_bytes(create))?;
-    }
-    for word in [create.read_pointer, create.write_pointer] {
-        add(word - word % PAGE_SIZE, PAGE_SIZE)?;
-    }
-    Ok(pins)
-}
-
 /// The ring and pointers of a user queue.
 pub(super) struct QueuePointers {
     ring: CpuView,
@@ -116,18 +93,18 @@ impl QueuePointers {
     /// Holds what `create` names. EFAULT for addresses that are not the user's; EINVAL for what is not mapped, not
     /// aligned, for a read pointer that may not be written, or for a ring that is not one buffer from start to end.
     pub(super) fn new(vm: &Arc<Vm>, create: &PreparedQueue) -> Result<Self> {
-        let bytes = ring_bytes(create);
+        let bytes = create.ring_bytes();
         let ring = hold_still(vm, create.ring, bytes)?;
         if ring.offset() != 0 || ring.bo().size() as u64 != bytes {
             return Err(EINVAL);
         }
         Ok(Self {
-            ring: CpuView::new(ring, &create.pins)?,
+            ring: CpuView::new(ring, create.pins())?,
             address: create.ring,
             size: create.size,
-            read: UserWord::written(vm, &create.pins, create.read_pointer)?,
+            read: UserWord::written(vm, create.pins(), create.read_pointer)?,
             read_address: create.read_pointer,
-            write: UserWord::new(vm, &create.pins, create.write_pointer)?,
+            write: UserWord::new(vm, create.pins(), create.write_pointer)?,
         })
     }
 

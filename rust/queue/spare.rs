@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory of a process's last queue, kept for its next one: to get it, and to have the GPU find it, is most of what it takes to
-//! make a queue.
+//! Memory of a process's last queue, kept for its next one. Most of the time that it takes to make a
+//! queue goes into allocating this memory and mapping it for the GPU.
 
 use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
-/// Where a process keeps one `T`, memory that no queue has, on a GPU.
+/// The place where a process keeps one unused `T` on a GPU.
 #[pin_data]
 pub(super) struct SpareMemory<T> {
-    /// `Err` when the process keeps none any more. Innermost.
+    /// `Err` once the process keeps nothing any more. Innermost.
     #[pin]
     kept: Mutex<Result<Option<Arc<T>>, SpareClosed>>,
 }
@@ -18,20 +18,27 @@ pub(super) struct SpareMemory<T> {
 struct SpareClosed;
 
 impl<T> SpareMemory<T> {
-    /// Nothing.
-    pub(super) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            kept <- new_mutex!(Ok(None), "Spare::kept"),
-        })
+    /// Returns an empty place.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                kept <- new_mutex!(Ok(None), "Spare::kept"),
+            }),
+            GFP_KERNEL,
+        )
     }
 
-    /// Gives back what is kept, and keeps nothing from now on. Sleeps.
+    /// Frees the kept memory, and keeps nothing from now on. May sleep.
     pub(super) fn close(&self) {
         let kept = core::mem::replace(&mut *self.kept.lock(), Err(SpareClosed));
         drop(kept);
     }
 
-    /// What is kept, if it `fits`.
+    /// Takes the kept memory if it `fits`.
     pub(super) fn get(&self, fits: impl FnOnce(&T) -> bool) -> Option<Arc<T>> {
         match &mut *self.kept.lock() {
             Ok(place) => place.take_if(|kept| fits(kept)),
@@ -39,7 +46,7 @@ impl<T> SpareMemory<T> {
         }
     }
 
-    /// Keeps `memory`, which no queue has any more, if there is none yet.
+    /// Keeps `memory`, which no queue uses any more, if nothing is kept yet.
     pub(super) fn put(&self, memory: &Arc<T>) {
         if let Ok(place @ None) = &mut *self.kept.lock() {
             *place = Some(memory.clone());

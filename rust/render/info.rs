@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! AMDGPU_INFO: questions about the device. The questions that libdrm asks when it is initialized
-//! must be answered; of the others, those about memory are answered, and those about sensors.
+//! `AMDGPU_INFO`: queries about the device. The driver answers the queries of libdrm's
+//! initialization, which depends on them, and of the others those about memory and sensors.
 
 use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
@@ -17,14 +17,14 @@ use crate::{
     mem::{account, GpuMemory},
 };
 
-// Chips are described by the header's numbers.
+// The table of chips uses the header's numbers.
 const _: () = assert!(
     uapi::FAMILY_AI == hw::asic::DRM_FAMILY_AI && uapi::VRAM_TYPE_HBM == hw::asic::DRM_VRAM_HBM
 );
 
-/// Registers that may be asked for at once.
+/// The most registers of one query.
 const MAX_REGISTERS: u32 = 128;
-/// First GPU address that user space should use.
+/// The first GPU address that user space should use.
 const FIRST_ADDRESS: u64 = 0x20_0000;
 
 /// The ioctl.
@@ -46,7 +46,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
             uapi::READ_MMR_REG => info.answer(&register(gpu, info)?),
             uapi::DEV_INFO => info.answer(&device(gpu)),
             uapi::VRAM_USAGE => info.answer(&gpu.vram.used()),
-            // The CPU sees all of it.
+            // The CPU can access all of VRAM.
             uapi::VIS_VRAM_USAGE => info.answer(&gpu.vram.used()),
             uapi::GTT_USAGE => info.answer(&gpu.system_used()),
             uapi::VRAM_GTT => info.answer(&VramGtt {
@@ -61,11 +61,11 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
     }
 }
 
-/// The value of a register that user space may see.
+/// The value of a register that user space may read.
 ///
 /// # Errors
 ///
-/// `EFAULT` for other registers; `EINVAL` for too many.
+/// `EFAULT` for other registers; `EINVAL` if there are too many.
 fn register(gpu: &GpuMemory, info: &InfoArgs) -> Result<u32> {
     let query = info.register();
     if query.count > MAX_REGISTERS {
@@ -77,14 +77,14 @@ fn register(gpu: &GpuMemory, info: &InfoArgs) -> Result<u32> {
     gpu.hw.user_register(query.dword)
 }
 
-/// The value of the sensor `number`.
+/// The reading of the sensor `number`.
 ///
 /// # Errors
 ///
-/// `ENOENT` without an SMU that answers; `EINVAL` for a sensor that does not exist and, as in
-/// amdgpu, for every failure of the SMU.
+/// `ENOENT` if no SMU provides readings; `EINVAL` for an unknown sensor and, as in amdgpu, for any
+/// failure of the SMU.
 fn sensor(gpu: &GpuMemory, number: u32) -> Result<u32> {
-    // Copies count, which the SMU does not see.
+    // The load includes copies, which the SMU does not see.
     if number == uapi::SENSOR_GPU_LOAD {
         return Ok(gpu.hw.busy_percent());
     }
@@ -95,7 +95,8 @@ fn sensor(gpu: &GpuMemory, number: u32) -> Result<u32> {
         uapi::SENSOR_GPU_TEMP => SensorKind::Edge,
         uapi::SENSOR_GPU_AVG_POWER => SensorKind::Power,
         uapi::SENSOR_VDDGFX => SensorKind::GraphicsVoltage,
-        // amdgpu's "standard" state has the lowest clocks where graphics has no steps between two.
+        // The "standard" state of amdgpu has the lowest clocks if graphics has no steps between two
+        // clocks.
         uapi::SENSOR_STABLE_PSTATE_GFX_SCLK => SensorKind::LowestGraphicsClock,
         uapi::SENSOR_STABLE_PSTATE_GFX_MCLK => SensorKind::LowestMemoryClock,
         uapi::SENSOR_PEAK_PSTATE_GFX_SCLK => SensorKind::HighestGraphicsClock,
@@ -105,7 +106,7 @@ fn sensor(gpu: &GpuMemory, number: u32) -> Result<u32> {
     sensors.sense(sensor).map_err(|_| EINVAL)
 }
 
-/// The answer to DEV_INFO.
+/// The answer to `DEV_INFO`.
 fn device(gpu: &GpuMemory) -> DeviceInfo {
     let asic = gpu.hw.asic;
     DeviceInfo {
@@ -117,14 +118,14 @@ fn device(gpu: &GpuMemory) -> DeviceInfo {
         num_shader_engines: asic.gfx.shader_engines,
         num_shader_arrays_per_engine: asic.gfx.arrays_per_engine,
         gpu_counter_freq: asic.gfx.reference_khz,
-        // kHz, from MHz.
+        // In kHz, from MHz.
         max_engine_clock: u64::from(asic.gfx.max_mhz) * 1000,
         max_memory_clock: u64::from(asic.vram.max_mhz) * 1000,
         cu_active_number: gpu.hw.cus.count(),
         cu_bitmap: gpu.hw.cus.bitmap(),
         num_hw_gfx_contexts: asic.gfx.graphics_contexts,
         virtual_address_offset: FIRST_ADDRESS,
-        // The half above it is the driver's, so there are no high addresses.
+        // The half above it belongs to the driver, so there are no high addresses.
         virtual_address_max: USER_VA_END,
         virtual_address_alignment: PAGE_SIZE as u32,
         pte_fragment_size: LARGE_PAGE_SIZE as u32,
@@ -137,7 +138,7 @@ fn device(gpu: &GpuMemory) -> DeviceInfo {
     }
 }
 
-/// The answer to MEMORY.
+/// The answer to `MEMORY`.
 fn memory(gpu: &GpuMemory) -> MemoryInfo {
     let heap = |total: u64, used: u64| HeapInfo {
         total_heap_size: total,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a node's files say, gathered from the machine and from the GPUs.
+//! The content of a node's files, gathered from the machine and from the GPUs.
 //!
-//! The first nodes are the machine's NUMA nodes, those after them the GPUs. A GPU has a direct link
-//! with the processors that it hangs on, and others by way of these.
+//! The first nodes are the NUMA nodes of the machine; the GPUs follow. A GPU has a direct link to
+//! the processors to which it is attached, and indirect links through them.
 
 use core::fmt;
 
@@ -16,36 +16,40 @@ use super::GpuFacts;
 use crate::kern::host::{self, NumaNode};
 use crate::kern::params;
 
-/// Where the numbers of SIMDs begin, apart from those of processors.
+/// The first number of the SIMDs, which keeps them apart from processors.
 const FIRST_SIMD: u32 = 0x8000_0000;
 
 /// A node.
 pub(super) struct TopologyNode {
-    /// 0 for processors.
+    /// The id of a GPU; 0 for processors.
     pub(super) gpu_id: u32,
     /// The family of a GPU.
     pub(super) name: &'static str,
     /// The main record.
     pub(super) properties: KBox<dyn fmt::Display>,
-    /// Memory.
+    /// The memory banks.
     pub(super) banks: KVec<MemoryBank>,
-    /// Caches; libhsakmt finds those of processors by itself.
+    /// The caches. Empty for processors, whose caches libhsakmt finds by itself.
     pub(super) caches: KVec<CacheRecord>,
-    /// Links to other nodes.
+    /// The links to other nodes.
     pub(super) links: NodeLinks,
 }
 
 /// The links of a node.
 #[derive(Default)]
 pub(super) struct NodeLinks {
-    /// With nothing between.
+    /// Links without a node in between.
     pub(super) direct: KVec<IoLink>,
-    /// By way of other nodes, or from GPU to GPU.
+    /// Links through other nodes, or from GPU to GPU.
     pub(super) indirect: KVec<IoLink>,
 }
 
 impl NodeLinks {
-    /// Adds a link of a GPU's. Up to a certain weight it is direct.
+    /// Adds a link from or to a GPU. It is direct up to [`LINK_WEIGHT_DIRECT`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     fn add(&mut self, link: IoLink) -> Result {
         let list = match link.weight {
             ..=LINK_WEIGHT_DIRECT => &mut self.direct,
@@ -62,14 +66,18 @@ impl NodeLinks {
     }
 }
 
-/// What the machine is made of: the processors of each NUMA node, and GPUs.
+/// The components of the machine: the processors of each NUMA node, and the GPUs.
 pub(super) struct Machine<'a> {
     cpus: KVec<NumaNode>,
     gpus: &'a [GpuFacts],
 }
 
 impl<'a> Machine<'a> {
-    /// This machine with `gpus`. ENOMEM.
+    /// This machine with `gpus`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn new(gpus: &'a [GpuFacts]) -> Result<Self> {
         let mut cpus = KVec::new();
         for node in NumaNode::all() {
@@ -78,12 +86,16 @@ impl<'a> Machine<'a> {
         Ok(Self { cpus, gpus })
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.cpus.len() + self.gpus.len()
     }
 
-    /// Node `number`. EINVAL if there is none.
+    /// Node `number`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no such node.
     pub(super) fn node(&self, number: usize) -> Result<TopologyNode> {
         match number.checked_sub(self.cpus.len()) {
             None => self.processors(number),
@@ -96,12 +108,12 @@ impl<'a> Machine<'a> {
         Ok(u32::try_from(self.cpus.len() + index)?)
     }
 
-    /// The processors that a GPU hangs on: the first ones, if nobody knows.
+    /// The processors to which a GPU is attached; the first ones, if that is not known.
     fn home(&self, gpu: &GpuFacts) -> Option<NumaNode> {
         gpu.numa.or(self.cpus.first().copied())
     }
 
-    /// The weight of the way between a GPU and processors.
+    /// The weight of the path between a GPU and processors.
     fn to_processors(&self, gpu: &GpuFacts, node: NumaNode) -> u32 {
         match self.home(gpu) {
             Some(home) if home != node => LINK_WEIGHT_DIRECT + home.distance(node),
@@ -109,13 +121,13 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The weight of the way from one GPU to another.
+    /// The weight of the path from one GPU to another.
     fn to_gpu(&self, from: &GpuFacts, to: &GpuFacts) -> u32 {
         let home = self.home(from);
         LINK_WEIGHT_DIRECT + home.map_or(LINK_WEIGHT_DIRECT, |home| self.to_processors(to, home))
     }
 
-    /// Node `index`, processors and their memory.
+    /// Node `index`: processors and their memory.
     fn processors(&self, index: usize) -> Result<TopologyNode> {
         let node = *self.cpus.get(index).ok_or(EINVAL)?;
         let number = u32::try_from(index)?;
@@ -132,7 +144,7 @@ impl<'a> Machine<'a> {
             }
         }
         for (other, gpu) in self.gpus.iter().enumerate() {
-            // The processors reach all of VRAM, and this link is what says so.
+            // The processors can access all of VRAM; this link reports that.
             let weight = self.to_processors(gpu, node);
             let link = IoLink::pcie(number, self.gpu_number(other)?, weight);
             links.add(with_atomics(link, gpu.atomics))?;
@@ -214,7 +226,7 @@ impl<'a> Machine<'a> {
             domain: gpu.domain,
             drm_render_minor: gpu.render_minor,
             num_sdma_engines: asic.sdma.host_engines.into(),
-            // ROCr would choose other ways of copying if it knew of these.
+            // ROCr would choose other ways to copy if it knew of these.
             num_sdma_xgmi_engines: 0,
             fw_version: gpu.firmware.0,
             sdma_fw_version: gpu.firmware.1,
@@ -234,7 +246,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The link, which carries the GPU's atomic operations or does not.
+/// Returns the link with flags that tell whether it carries the GPU's atomic operations.
 fn with_atomics(mut link: IoLink, carries: bool) -> IoLink {
     if !carries {
         link.flags |= link_flag::NO_ATOMICS_32 | link_flag::NO_ATOMICS_64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How buffers come about, for clients that pay for them.
+//! Functions that create buffers, for clients that pay for them.
 
 use super::{Bo, BoBacking, BoData, BoUsage, DrmDevice, RegisterRange};
 use crate::{
@@ -22,7 +22,11 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-/// The size of a buffer as the kernel counts it; `EINVAL` when it is nothing or not whole pages.
+/// Converts the size of a buffer to the kernel's type.
+///
+/// # Errors
+///
+/// `EINVAL` if it is zero or not whole pages.
 fn checked(size: u64) -> Result<usize> {
     if size == 0 || size % PAGE_SIZE != 0 {
         return Err(EINVAL);
@@ -30,11 +34,14 @@ fn checked(size: u64) -> Result<usize> {
     usize::try_from(size).map_err(|_| EINVAL)
 }
 
-/// A buffer of `size` bytes of VRAM for `client`, cleared; in one run when it is to be `contiguous` and there is one.
+/// Creates a buffer of `size` bytes of VRAM for `client`, cleared; in one run if it is to be
+/// `contiguous` and there is one. May sleep, until the buffer is cleared.
 ///
-/// `EINVAL` when the size is nothing or not whole pages, `ENOMEM` when it is more than the client may have or others
-/// cannot make room for it, `EINTR` when the caller is killed, other errors when memory cannot be moved or cleared. Sleeps until it
-/// is cleared.
+/// # Errors
+///
+/// `EINVAL` if the size is zero or not whole pages; `ENOMEM` if it is more than the client may
+/// have, or other clients cannot make room for it; `EINTR` if the caller is killed; other errors if
+/// memory cannot be moved or cleared.
 pub(crate) fn vram(
     drm: &ARef<DrmDevice>,
     client: &Arc<MemoryClient>,
@@ -47,7 +54,7 @@ pub(crate) fn vram(
     let charge = gpu.budget.charge(&gpu.vram, client, size)?;
     let blocks = gpu.evictor.alloc(gpu, client, size, contiguous)?;
     let blocks = Arc::new(blocks, GFP_KERNEL_ACCOUNT)?;
-    // What somebody else has left there is nobody's business.
+    // Data that another process has left there must not be disclosed.
     if !blocks.were_cleared() {
         gpu.copy_engine()?.fill(&blocks, 0, CopyLane::All)?;
     }
@@ -56,8 +63,12 @@ pub(crate) fn vram(
     Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
-/// A buffer of `size` bytes of system memory for `client`, zeroed. `EINVAL` when the size is nothing or not whole pages,
-/// `ENOMEM` also past the limit of [`SystemShare`], `EINTR` when the caller is killed.
+/// Creates a buffer of `size` bytes of system memory for `client`, zeroed.
+///
+/// # Errors
+///
+/// `EINVAL` if the size is zero or not whole pages; `ENOMEM`, also beyond the limit of
+/// [`SystemShare`]; `EINTR` if the caller is killed.
 pub(crate) fn gtt(
     drm: &ARef<DrmDevice>,
     client: &Arc<MemoryClient>,
@@ -73,9 +84,13 @@ pub(crate) fn gtt(
     Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
-/// A buffer of the `size` bytes at `start` of the calling process, for `client`; writable for the GPU only when
-/// they are for the process. `EINVAL` when start or size are not whole pages, `EFAULT` when the process has no such
-/// memory, `ENOMEM` also past the limit of [`SystemShare`].
+/// Creates a buffer of the `size` bytes at `start` of the calling process, for `client`. The GPU
+/// may write it only if the process may.
+///
+/// # Errors
+///
+/// `EINVAL` if start or size are not whole pages; `EFAULT` if the process has no such memory;
+/// `ENOMEM`, also beyond the limit of [`SystemShare`].
 pub(crate) fn user(
     drm: &ARef<DrmDevice>,
     client: &Arc<MemoryClient>,
@@ -87,8 +102,13 @@ pub(crate) fn user(
     of_process(drm, client, (memory, size), size, usage)
 }
 
-/// What the process of `space` has in `range`, `client`'s, as shared virtual memory, which the GPU is to have `always`. What it finds when it comes there
-/// (`refaults`) is never needed all at once, so that it is not counted. `ENOMEM`, `EFAULT`.
+/// Creates a buffer of the memory of the process of `space` in `range` as shared virtual memory,
+/// for `client`. If `always`, it is to be mapped for the GPU at all times. If the GPU fetches its
+/// pages by faults (`refaults`), it never needs all of it at once, so it is not counted.
+///
+/// # Errors
+///
+/// `ENOMEM`, `EFAULT`.
 pub(in crate::mem) fn shared(
     drm: &ARef<DrmDevice>,
     client: &Arc<MemoryClient>,
@@ -102,7 +122,7 @@ pub(in crate::mem) fn shared(
     of_process(drm, client, (memory, range.size()), counted, usage)
 }
 
-/// A buffer of a process's `memory` and its size, of which so many bytes are `counted`.
+/// Creates a buffer of a process's `memory` with its size, of which `counted` bytes are charged.
 fn of_process(
     drm: &ARef<DrmDevice>,
     client: &Arc<MemoryClient>,
@@ -116,8 +136,12 @@ fn of_process(
     Bo::new(drm, checked(size)?, buffer.paid_by(client))
 }
 
-/// A buffer of `size` bytes, `client`'s, for registers that a process may have, of which the GPU may reach less. Never cached. `EINVAL`,
-/// `ENOMEM`.
+/// Creates a buffer of `size` bytes for `client`: registers that a process may have, of which the
+/// GPU may access a smaller part. It is never cached.
+///
+/// # Errors
+///
+/// `EINVAL`, `ENOMEM`.
 pub(crate) fn registers(
     drm: &ARef<DrmDevice>,
     client: &Arc<MemoryClient>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What DRM, PRIME and the fault handler ask of a buffer.
+//! The callbacks of DRM, PRIME and the fault handler for a buffer.
 
 use super::{Bo, BoBacking, BoData, BoUsage, DrmDevice};
 use crate::{
@@ -47,14 +47,14 @@ impl GemDriverObject for BoData {
         let ram = |pages: &PageList| pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn });
         let pfn = match &bo.backing {
             BoBacking::Vram(placement) => match placement.place() {
-                BoPlace::System(away) => ram(away.pages()),
+                BoPlace::System(copy) => ram(copy.pages()),
                 BoPlace::Vram(blocks) => blocks
                     .locate((page as u64) << PAGE_SHIFT)
                     .and_then(|(offset, _)| bo.gpu.hw.vram_map.pfn(offset).ok())
                     .map(|pfn| FaultPage::Io { pfn, wc: true }),
             },
             BoBacking::Gtt(pages) => ram(pages),
-            // What is imported is mapped by its exporter.
+            // The exporter maps imported memory.
             BoBacking::User(_)
             | BoBacking::Imported(_)
             | BoBacking::Registers(_)
@@ -75,7 +75,7 @@ impl GemDriverObject for BoData {
     fn check_export(bo: &Bo) -> Result {
         match &bo.backing {
             BoBacking::Vram(_) | BoBacking::Gtt(_) => Ok(()),
-            // It is the process's, which may take it away at any time.
+            // It belongs to the process, which may unmap it at any time.
             BoBacking::User(_) => Err(EPERM),
             BoBacking::Imported(_) | BoBacking::Registers(_) | BoBacking::Peer(_) => Err(EINVAL),
         }
@@ -118,7 +118,7 @@ impl GemDriverObject for BoData {
         match &bo.backing {
             BoBacking::Gtt(pages) => Some(f(pages)),
             BoBacking::Vram(placement) => match placement.place() {
-                BoPlace::System(away) => Some(f(away.pages())),
+                BoPlace::System(copy) => Some(f(copy.pages())),
                 BoPlace::Vram(_) => None,
             },
             _ => None,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory of one GPU as another one reaches it, for the same process: a buffer of the other one's that leads to the same memory by
-//! DMA addresses of its own.
+//! Memory of one GPU as another GPU accesses it, for the same process: a buffer of the other GPU
+//! that leads to the same memory through DMA addresses of its own.
 //!
-//! VRAM is reached across PCI Express, where the kernel knows a way. It stays where it is meanwhile: half of a GPU's VRAM at most, so that
-//! others' can still be moved.
+//! VRAM is accessed across PCI Express, if the kernel knows a path. Meanwhile the VRAM stays where
+//! it is. This holds for at most half of a GPU's VRAM, so that other buffers can still be moved.
 
 use super::{Bo, BoBacking, BoData, DrmDevice, RegisterRange};
 use crate::{
@@ -29,26 +29,26 @@ use kernel::{
 
 /// A VRAM buffer of another GPU.
 pub(super) struct PeerVram {
-    way: PeerPath,
-    _of: ARef<Bo>,
+    path: PeerPath,
+    _bo: ARef<Bo>,
 }
 
-/// How it is reached, and what keeps it there. Dropped in this order.
+/// How the buffer is accessed, and the guard that keeps it in its place. Dropped in this order.
 enum PeerPath {
-    /// By the BAR of its GPU.
+    /// Through the BAR of its GPU.
     Bar {
         runs: KVVec<DmaRun>,
         parts: KVVec<DmaResource>,
         _pinned: PinnedBuffer,
     },
-    /// In system memory, where it is away from home for a while.
+    /// In system memory, while the buffer is moved out.
     System {
         pages: SystemPages,
         _shared: SharedInSystem,
     },
 }
 
-/// A buffer is kept in system memory; it may come home when this is dropped.
+/// Keeps a buffer in system memory. When this is dropped, the buffer may be moved in.
 struct SharedInSystem(ARef<Bo>);
 
 impl Drop for SharedInSystem {
@@ -63,16 +63,18 @@ impl PeerPath {
     fn new(bo: &Bo, placement: &Arc<VramPlacement>, gpu: &Arc<GpuMemory>) -> Result<Self> {
         let pinned = placement.pin();
         match placement.place() {
-            // Counted by now: of several at the same time none is too many.
+            // It is counted by now, so several pins at the same time cannot exceed the limit
+            // together.
             BoPlace::Vram(_) if !placement.leaves_room() => Err(ENOMEM),
             BoPlace::Vram(blocks) => Self::by_bar(bo, &blocks, pinned, gpu),
-            BoPlace::System(away) => {
-                // As long as it is pinned: else it may go home and away again, into other pages.
+            BoPlace::System(copy) => {
+                // This is done while it is pinned: otherwise it may be moved in and out again, into
+                // other pages.
                 let shared = placement.share(true).then(|| SharedInSystem(bo.into()));
                 drop(pinned);
                 Ok(Self::System {
                     _shared: shared.ok_or(EBUSY)?,
-                    pages: away.pages().also_for(&gpu.hw.dev)?,
+                    pages: copy.pages().also_for(&gpu.hw.dev)?,
                 })
             }
         }
@@ -100,30 +102,30 @@ impl PeerPath {
 impl PeerVram {
     fn new(bo: &Bo, placement: &Arc<VramPlacement>, gpu: &Arc<GpuMemory>) -> Result<Self> {
         Ok(Self {
-            way: PeerPath::new(bo, placement, gpu)?,
-            _of: bo.into(),
+            path: PeerPath::new(bo, placement, gpu)?,
+            _bo: bo.into(),
         })
     }
 
-    /// The DMA addresses.
+    /// Returns the DMA addresses.
     pub(super) fn runs(&self) -> &[DmaRun] {
-        match &self.way {
+        match &self.path {
             PeerPath::Bar { runs, .. } => runs,
             PeerPath::System { pages, .. } => pages.dma_runs(),
         }
     }
 
-    /// Whether they still lead there.
+    /// Whether the DMA addresses are still valid.
     pub(super) fn is_mapped(&self) -> bool {
-        match &self.way {
+        match &self.path {
             PeerPath::Bar { parts, .. } => parts.iter().all(|part| part.is_mapped()),
             PeerPath::System { pages, .. } => pages.is_mapped(),
         }
     }
 
-    /// Takes it away from the device, which is about to go.
+    /// Unmaps the memory from the device, which is about to be removed.
     pub(super) fn unmap(&self) {
-        match &self.way {
+        match &self.path {
             PeerPath::Bar { parts, .. } => parts.iter().for_each(|part| part.unmap()),
             PeerPath::System { pages, .. } => pages.unmap_dma(),
         }
@@ -131,7 +133,8 @@ impl PeerVram {
 }
 
 impl RegisterRange {
-    /// Those of GPU `own` for another one, which reaches them; both are bound.
+    /// Maps the registers, those of GPU `own`, for another GPU that can access them; both are
+    /// bound.
     fn for_peer(&self, own: &GpuMemory, gpu: &GpuMemory) -> Result<Self> {
         let start = self.bar.cpu_address(self.run.address);
         let part = DmaResource::of_peer(&gpu.hw.dev, &own.hw.dev, start, self.run.size)?;
@@ -144,7 +147,12 @@ impl RegisterRange {
 }
 
 impl Bo {
-    /// The VRAM `blocks` as `dev`, which reaches it and is bound, finds it in the BAR. EINVAL for what is not behind it, ENOMEM.
+    /// Returns the DMA addresses of the VRAM `blocks` for `dev`, in the BAR. `dev` can access it
+    /// and is bound.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for VRAM that is not behind the BAR; `ENOMEM`.
     fn parts_of_bar(&self, blocks: &VramBlocks, dev: &ARef<Device>) -> Result<KVVec<DmaResource>> {
         let hw = &self.gpu.hw;
         let mut parts = KVVec::with_capacity(blocks.runs().len(), GFP_KERNEL_ACCOUNT)?;
@@ -156,13 +164,18 @@ impl Bo {
         Ok(parts)
     }
 
-    /// The memory in VRAM, as `dev` reaches it, which is bound. `None` where it is not there, or had to stay beside too much else. ENOMEM.
+    /// Shares the memory in VRAM with `dev`, which is bound. `None` if it is not in VRAM, or if too
+    /// much other memory has to stay in VRAM.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn in_place(
         &self,
         placement: &Arc<VramPlacement>,
         dev: &ARef<Device>,
     ) -> Result<Option<InPlaceShare>> {
-        // What is shared after the GPU has taken back all that was would stay.
+        // The GPU has revoked all shared buffers; a new one would stay.
         if self.gpu.evictor.is_stopped() {
             return Ok(None);
         }
@@ -177,12 +190,16 @@ impl Bo {
         }
     }
 
-    /// The memory as the GPU of `drm`, another one than its own and bound, reaches it, for `client`: a buffer for that
-    /// one's page tables alone, which nobody else is given. It keeps the memory; user memory, and what is imported, each
-    /// GPU watches for itself. VRAM and registers go with their GPU: the caller sees to it that this is gone before.
+    /// Creates a buffer by which the GPU of `drm`, bound and not the one that owns this buffer,
+    /// accesses this memory, for `client`. The new buffer is for the page tables of that GPU alone,
+    /// and is not handed out. It keeps the memory alive. Each GPU watches user memory and imported
+    /// memory for itself. VRAM and registers are removed with their GPU: the caller ensures that
+    /// the new buffer is dropped before.
     ///
-    /// `EREMOTEIO` when it does not reach it; `ENOMEM`, also for VRAM beyond the half that may have to stay; see [`Bo::import`] for what is
-    /// imported.
+    /// # Errors
+    ///
+    /// `EREMOTEIO` if the GPU cannot access it; `ENOMEM`, also for VRAM beyond the half that may
+    /// have to stay; those of [`Bo::import`] for imported memory.
     pub(crate) fn for_peer(
         &self,
         drm: &ARef<DrmDevice>,
@@ -196,7 +213,7 @@ impl Bo {
         let backing = match &self.backing {
             BoBacking::Gtt(pages) => BoBacking::Gtt(pages.also_for(&gpu.hw.dev)?),
             BoBacking::User(memory) => BoBacking::User(memory.clone()),
-            // Maybe its own memory, which comes home by this.
+            // It may be memory of this same GPU. The import then returns its own buffer.
             BoBacking::Imported(_) => {
                 let buf = self.dma_buf(false)?;
                 let bo = Self::import(drm, &buf)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! An address space whose buffers yield VRAM to others, and whose turn it is.
+//! An address space as a member of the evictor: whether its buffers are in VRAM, and since when.
 
 use super::{mover::BufferMover, AGAIN_MS};
 use crate::mem::vm::Vm;
@@ -9,31 +9,34 @@ use kernel::{
     time::{Instant, Monotonic},
 };
 
-/// The most often that the time doubles until others are asked again for what they did not give back.
+/// How many times at most the time doubles until other devices are asked again for buffers that
+/// they did not give back.
 const REFUSALS: u32 = 5;
 
-/// Whether an address space is there, and since when.
+/// Whether the buffers of an address space are in VRAM, and since when.
 #[derive(Clone, Copy)]
 pub(super) struct Residency {
-    /// Something of it is, or may be, away, and its queues are quiesced.
+    /// A buffer is, or may be, moved out, and the queues are quiesced.
     pub(super) away: bool,
-    /// Since when it is there, or away.
+    /// Since when they are in VRAM, or moved out.
     pub(super) since: Instant<Monotonic>,
-    /// What it took to bring it home the last time, milliseconds.
+    /// How long the last restore took, milliseconds.
     took: i64,
-    /// Something could not come home, because others have work on it, and how often in a row that was so.
+    /// A buffer could not be moved in, because other devices are at work on it; and how often in a
+    /// row that was so.
     pub(super) refused: bool,
     refusals: u32,
 }
 
 impl Residency {
-    /// It is away from now on.
+    /// Records that a buffer is moved out from now on.
     pub(super) fn moved_out(&mut self) {
         self.away = true;
         self.since = Instant::now();
     }
 
-    /// It is there from now on, which took `took` milliseconds; whether something of it was refused.
+    /// Records that all buffers are in VRAM from now on, after a restore of `took` milliseconds.
+    /// Returns whether one of them was refused.
     pub(super) fn moved_in(&mut self, took: i64) -> bool {
         self.away = false;
         self.since = Instant::now();
@@ -45,25 +48,26 @@ impl Residency {
         self.refused
     }
 
-    /// Whether it may leave for what can come home: not in its turn, nor soon after others did not give something back, each time less
-    /// soon.
+    /// Whether the process may be evicted for a buffer that can be moved in. It may not be in its
+    /// time slice, nor soon after other devices did not give a buffer back; that delay grows with
+    /// each refusal.
     fn may_be_evicted(&self) -> bool {
         let age = self.since.elapsed().as_millis();
         age >= turn_ms(self.took) && (self.refusals == 0 || age >= AGAIN_MS << self.refusals)
     }
 }
 
-/// An address space that takes part. Under the lock of the evictor's state.
+/// An address space that is a member. Guarded by the lock of the evictor's state.
 pub(super) struct EvictMember {
     pub(super) vm: Arc<Vm>,
-    /// While somebody moves its buffers, as it was before.
+    /// While a thread moves its buffers, the value from before.
     pub(super) turn: Residency,
-    /// `None` while somebody moves its buffers.
+    /// `None` while a thread moves its buffers.
     mover: Option<BufferMover>,
 }
 
 impl EvictMember {
-    /// All of it is there.
+    /// Creates a member with all buffers in VRAM.
     pub(super) fn new(vm: &Arc<Vm>) -> Self {
         let turn = Residency {
             away: false,
@@ -79,30 +83,32 @@ impl EvictMember {
         }
     }
 
-    /// Whether somebody moves its buffers now.
+    /// Whether a thread moves its buffers now.
     pub(super) fn is_moving(&self) -> bool {
         self.mover.is_none()
     }
 
-    /// The caller moves its buffers, until [`EvictMember::end_moving`]. `None` while somebody else does.
+    /// Lets the caller move its buffers, until [`EvictMember::end_moving`]. `None` while another
+    /// thread does.
     pub(super) fn start_moving(&mut self) -> Option<BufferMover> {
         let mut mover = self.mover.take()?;
         mover.turn = self.turn;
         Some(mover)
     }
 
-    /// Nobody moves its buffers any more.
+    /// Ends the move of its buffers.
     pub(super) fn end_moving(&mut self, mover: BufferMover) {
         self.turn = mover.turn;
         self.mover = Some(mover);
     }
 
-    /// It is the last of those that wait.
+    /// Puts the member behind the other waiters.
     pub(super) fn requeue(&mut self) {
         self.turn.since = Instant::now();
     }
 
-    /// Whether it leaves now for what can come home: not when it is away already. `None` when it should, and cannot.
+    /// Whether the process is to be evicted now for a buffer that can be moved in; not if it is
+    /// evicted already. `None` if it should be, and cannot.
     pub(super) fn is_evictable_for(&self) -> Option<bool> {
         let client = self.vm.client();
         if self.turn.away || !client.is_recalled() {
@@ -112,7 +118,7 @@ impl EvictMember {
         (room && !self.is_moving() && self.turn.may_be_evicted()).then_some(true)
     }
 
-    /// How long it waits, if it is away and has something to do.
+    /// How long the member has waited, if it is evicted and has work.
     pub(super) fn waits(&self) -> Option<VramWait> {
         let waits = self.turn.away && self.vm.group().wants_to_run();
         waits.then(|| VramWait::Home {
@@ -121,15 +127,16 @@ impl EvictMember {
         })
     }
 
-    /// Whether it may be asked to yield, for how long not yet (milliseconds, not more than 0 if at once), and its rank:
-    /// who has the lowest yields first. `None` while somebody moves its buffers.
+    /// Returns the rank of the member, and for how many milliseconds it may not yet be asked to
+    /// yield (at most 0 if it may at once). The member with the lowest rank yields first. `None`
+    /// while a thread moves its buffers.
     pub(super) fn rank(&self) -> Option<(u8, i64, i64)> {
         if self.is_moving() {
             return None;
         }
         let age = self.turn.since.elapsed().as_millis();
         Some(if self.turn.away {
-            // The one that came last has its turn last.
+            // The process that was evicted last has its time slice last.
             (0, age, 0)
         } else if !self.vm.group().wants_to_run() {
             (1, -age, 0)

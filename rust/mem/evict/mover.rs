@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Which buffers of an address space move next, and whether its queues run meanwhile.
 //!
-//! Who has a [`BufferMover`] has all of this to himself, without the lock of the evictor's state: hardware is waited for.
+//! The holder of a [`BufferMover`] has exclusive access to all of this without the lock of the
+//! evictor's state: moves wait for hardware.
 
 use super::{member::Residency, transfer, EvictStep};
 use crate::mem::{
@@ -17,25 +18,25 @@ use kernel::{
     time::{Instant, Monotonic},
 };
 
-/// How many buffers move together, at most.
+/// The limit of buffers that move together.
 const TOGETHER: usize = 256;
-/// Buffers that a step looks at before it asks for the time.
+/// The number of buffers that a step looks at before it checks the time.
 const LOOKS: usize = 1024;
 
 /// Moves the buffers of one address space.
 pub(super) struct BufferMover {
     pub(super) vm: Arc<Vm>,
     pub(super) turn: Residency,
-    /// Not `None` while something of it is, or may be, away.
+    /// Not `None` while a buffer is, or may be, moved out.
     quiesced: Option<QuiesceGuard>,
-    /// What it takes to bring it home, so far, milliseconds.
+    /// How long the current restore has taken so far, milliseconds.
     taking: i64,
-    /// Where in the GPU's list to look for the next buffer to move out, and to bring home.
+    /// Where in the GPU's list to look for the next buffer to move out, and to move in.
     next_out: usize,
     next_home: usize,
 }
 
-/// Whether others must be asked before the buffer moves home.
+/// Whether other users of the buffer must be asked before it is moved in.
 fn is_others(bo: &Bo) -> bool {
     bo.placement()
         .is_some_and(|placement| placement.is_shared())
@@ -43,7 +44,7 @@ fn is_others(bo: &Bo) -> bool {
 }
 
 impl BufferMover {
-    /// All of it is there.
+    /// Creates a mover with all buffers in VRAM.
     pub(super) fn new(vm: &Arc<Vm>, turn: Residency) -> Self {
         Self {
             vm: vm.clone(),
@@ -55,8 +56,9 @@ impl BufferMover {
         }
     }
 
-    /// The next buffers that may move from where `from` says, from `next` on: as many as move together. Whether there may
-    /// be more after them: so many are looked at in a step.
+    /// Finds the next buffers that may move and of which the place satisfies `from`, from `next`
+    /// on: as many as move together. The flag says whether there may be more after them; a step
+    /// looks at a limited number.
     fn some(
         &self,
         next: &mut usize,
@@ -76,7 +78,7 @@ impl BufferMover {
             };
             if let Some(placement) = bo.placement().filter(is) {
                 bytes += placement.bytes();
-                // For one that is shared others must be asked.
+                // For a shared buffer, the other devices must be asked.
                 let apart = is_others(&bo);
                 let many = bytes > transfer::WINDOW || found.len() == TOGETHER || apart;
                 if many && !found.is_empty() {
@@ -93,14 +95,15 @@ impl BufferMover {
         Ok((found, true))
     }
 
-    /// Moves buffers out until `enough` or the end of the step: whether VRAM has become free, or there may be more that can.
+    /// Moves buffers out until `enough` or the end of the step. Returns whether VRAM has become
+    /// free, or there may be more buffers that can move.
     pub(super) fn yield_vram(
         &mut self,
         step: &EvictStep,
         enough: &impl Fn() -> bool,
     ) -> Result<bool> {
         let mut freed = 0;
-        // What is left may be before the place where it was last looked.
+        // The remaining buffers may be before the place where the last search ended.
         let mut again = self.next_out != 0;
         while freed == 0 || !(step.is_over() || enough()) {
             if self.vm.client().movable_home() == 0 {
@@ -127,8 +130,8 @@ impl BufferMover {
         Ok(freed != 0)
     }
 
-    /// Its queues are quiesced until all of it is home. What is in system memory is not used there.
-    /// What comes home is looked for from the first buffer on.
+    /// Quiesces the queues until all buffers are in VRAM: a buffer in system memory is not used
+    /// there. The next search for buffers to move in starts from the first one.
     pub(super) fn move_out_all(&mut self) {
         if self.quiesced.is_none() {
             self.quiesced = Some(self.vm.group().quiesce(EvictTrigger::Eviction));
@@ -138,32 +141,38 @@ impl BufferMover {
         self.next_home = 0;
     }
 
-    /// Moves a buffer of it to where other devices reach it; it runs on with it there.
+    /// Moves a buffer to where other devices can access it. The process continues to run with the
+    /// buffer there.
     pub(super) fn share(&mut self, bo: &Bo) -> Result {
         let quiesced = match self.quiesced {
             None => Some(self.vm.group().quiesce(EvictTrigger::Eviction)),
             Some(_) => None,
         };
         let moved = transfer::share(self.vm.gpu(), Some(&self.vm), bo);
-        // Whatever became of it, it is mapped where it is.
+        // Whatever the outcome, the buffer is mapped where it is.
         let shown = self.vm.reveal(bo).and(self.vm.show());
         if shown.is_err() {
-            // It does not run before all of it is mapped.
+            // The process does not run before all of the buffer is mapped.
             self.move_out_all();
         }
         drop(quiesced);
         moved.and(shown)
     }
 
-    /// Brings something home, for which there is room; whether that was all, and the queues run. Says how many bytes of VRAM have
-    /// been `taken` for that. `ENOMEM` if there is no room after all.
+    /// Moves buffers in, for which there is room. Returns whether these were all, so that the
+    /// queues run. Reports through `taken` how many bytes of VRAM have been allocated for them.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no room after all.
     pub(super) fn restore(&mut self, step: &EvictStep, taken: &dyn Fn(u64)) -> Result<bool> {
         let begun = Instant::<Monotonic>::now();
         let gpu = self.vm.gpu().clone();
         if self.next_home == 0 {
             self.taking = 0;
             self.turn.refused = false;
-            // What is recalled from here on may be before the place where the next step goes on.
+            // A buffer that is recalled from here on may be before the place where the next step
+            // continues.
             self.vm.client().recall(false);
         }
         loop {
@@ -191,7 +200,7 @@ impl BufferMover {
             let mut moved = Ok(false);
             let mut go = || moved = transfer::home(&gpu, &self.vm, &homes);
             match homes.as_slice() {
-                // When it is not given back it stays where it is.
+                // If other devices do not give it back, it stays where it is.
                 [(bo, _)] if is_others(bo) => {
                     if let Some(placement) = bo.placement() {
                         placement.ask_back(true);
@@ -203,7 +212,7 @@ impl BufferMover {
                         placement.ask_back(false);
                     }
                 }
-                // What other devices have taken since it was found stays, too.
+                // A buffer that other devices have taken since it was found stays, too.
                 _ => go(),
             }
             self.turn.refused |= !moved?;

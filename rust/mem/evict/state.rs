@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Who takes part in sharing VRAM, and whose turn it is.
+//! The members that share VRAM, and the choice of the next one to restore.
 
 use super::{member::EvictMember, mover::BufferMover, AGAIN_MS, LOOK_MS};
 use crate::mem::{account::MemoryClient, vm::Vm, GpuMemory};
 use hw::vram_fairness::VramWait;
 use kernel::{prelude::*, sync::Arc};
 
-/// What the lock of the evictor's state guards. Nothing is waited for under it.
+/// The data that the lock of the evictor's state guards. Holders of the lock do not wait.
 pub(super) struct EvictorState {
-    /// Whoever has asked for VRAM: as many as there are open files.
+    /// The address spaces that have asked for VRAM: at most as many as there are open files.
     pub(super) members: KVVec<EvictMember>,
     /// How many threads move buffers.
     pub(super) moving: usize,
@@ -16,13 +16,14 @@ pub(super) struct EvictorState {
 }
 
 impl EvictorState {
-    /// The member with address space `vm`.
+    /// Returns the member with address space `vm`.
     pub(super) fn member(&mut self, vm: &Arc<Vm>) -> Option<&mut EvictMember> {
         let mut members = self.members.iter_mut();
         members.find(|member| Arc::ptr_eq(&member.vm, vm))
     }
 
-    /// The caller moves buffers of `vm`, until [`EvictorState::end_moving`]. `None` while somebody else does.
+    /// Lets the caller move buffers of `vm`, until [`EvictorState::end_moving`]. `None` while
+    /// another thread does.
     pub(super) fn start_moving(&mut self, vm: &Arc<Vm>) -> Option<BufferMover> {
         let mover = self.member(vm)?.start_moving()?;
         vm.client().set_moving(true);
@@ -30,19 +31,19 @@ impl EvictorState {
         Some(mover)
     }
 
-    /// Takes a [`EvictorState::start_moving`] back.
+    /// Undoes an [`EvictorState::start_moving`].
     pub(super) fn end_moving(&mut self, mover: BufferMover) {
         self.moving -= 1;
         let vm = mover.vm.clone();
         vm.client().set_moving(false);
-        // It is there: who has no mover does not take it out.
+        // The member exists: a thread removes a member only while it has its mover.
         if let Some(member) = self.member(&vm) {
             member.end_moving(mover);
         }
     }
 
-    /// Whether somebody is away who comes home before `client` gets room that it has looked for as `wait` says: not one for whom there can
-    /// be no room. Looks at each once.
+    /// Whether an evicted process has priority over `client`, which has looked for room as `wait`
+    /// says. Processes for which there can be no room do not count. Looks at each member once.
     pub(super) fn is_overtaken(
         &self,
         gpu: &GpuMemory,
@@ -50,7 +51,7 @@ impl EvictorState {
         wait: VramWait,
     ) -> bool {
         let all = self.members.iter().map(|member| member.vm.client());
-        // What somebody could have at most: free, or of others when they have had their turn.
+        // The most that a process could get: free VRAM, and VRAM of others after their time slices.
         let movable: u64 = all.map(|client| client.movable_home()).sum();
         let free = gpu.vram.free();
         let could_have = |other: &MemoryClient| free + movable.saturating_sub(other.movable_home());
@@ -65,7 +66,8 @@ impl EvictorState {
         })
     }
 
-    /// Who is away and wants to run, the one that is due for longest first; else who is away at all, longest.
+    /// Returns the evicted member to restore next: of those that want to run, the one that has been
+    /// due for longest. If none wants to run, the one that has been evicted for longest.
     pub(super) fn next(&self) -> Option<(&EvictMember, Option<VramWait>)> {
         let waits = self.members.iter().filter_map(|m| Some((m, m.waits()?)));
         if let Some((member, wait)) = waits.max_by_key(|(_, wait)| wait.due()) {
@@ -76,7 +78,7 @@ impl EvictorState {
         next.map(|member| (member, None))
     }
 
-    /// The bytes that are kept for who is due to come home.
+    /// Returns the bytes that are reserved for the member that is due to be restored.
     pub(super) fn kept(&self) -> u64 {
         let due = |(member, wait): (&EvictMember, Option<VramWait>)| {
             (wait?.due() > 0).then(|| member.vm.client().waiting_to_return())
@@ -84,8 +86,10 @@ impl EvictorState {
         self.next().and_then(due).unwrap_or(0)
     }
 
-    /// Whose turn it is to come home, and whether there is room for that; or in how many milliseconds to come again, if somebody is away.
-    /// `asking` says how long a client's allocations look for room that are not another's: those that go first have it.
+    /// Returns the member to restore next, and whether there is room for it. If there is none, but
+    /// a member is evicted, the error is after how many milliseconds to look again. `asking`
+    /// returns how long the allocations of other clients than the given one have looked for room:
+    /// those with priority get it.
     pub(super) fn turn(
         &self,
         asking: impl Fn(&Arc<MemoryClient>) -> Option<VramWait>,
@@ -103,7 +107,7 @@ impl EvictorState {
             if wait.is_none() {
                 return Err(Some(LOOK_MS));
             }
-            // Nobody yields unless it is enough.
+            // No process is asked to yield unless the sum is enough.
             let (mut room, mut wait) = (gpu.vram.free(), AGAIN_MS);
             for other in &self.members {
                 if Arc::ptr_eq(other.vm.client(), client) {

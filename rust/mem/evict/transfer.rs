@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The content of buffers, on its way between VRAM and system memory by the engines. What is in system memory they
-//! see through a window in the GART, one part after the other.
+//! The content of buffers, which the engines copy between VRAM and system memory. The engines see
+//! the system memory through a window in the GART, one part after the other.
 
 use crate::{
     kern::{pages::SystemPages, trace},
@@ -19,10 +19,10 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-/// Bytes of the window: of buffers that move together, if they are more than one.
+/// Bytes of the window: the limit for buffers that move together, if there is more than one.
 pub(super) const WINDOW: u64 = 64 << 20;
 
-/// Which way.
+/// The direction of a move.
 #[derive(Clone, Copy, PartialEq)]
 enum TransferDirection {
     Out,
@@ -36,7 +36,8 @@ struct BufferTransfer<'a> {
     moving: BoMove,
 }
 
-/// Begins to move `bo`, whose place is `Some` by `from`; `None` if it has to stay or is not there.
+/// Starts to move `bo` if `from` maps its place to `Some`. `None` if it has to stay, or is in
+/// another place.
 fn start<P>(
     bo: &Bo,
     to_be_shared: bool,
@@ -53,13 +54,18 @@ fn start<P>(
     Some((begun, place))
 }
 
-/// Moves VRAM buffers that only `vm` maps to system memory, apart from those that have to stay; the bytes that moved. No queue
-/// of `vm` is on the hardware. `ENOMEM`; errors of the engines. After an error the buffers are where they were, and not mapped.
+/// Moves VRAM buffers, which only `vm` maps, to system memory, except those that have to stay.
+/// Returns the bytes that moved. No queue of `vm` is on the hardware. After an error the buffers
+/// are where they were, and not mapped.
+///
+/// # Errors
+///
+/// `ENOMEM`; errors of the engines.
 pub(super) fn out(gpu: &Arc<GpuMemory>, vm: &Vm, bos: &[ARef<Bo>]) -> Result<u64> {
     to_system(gpu, Some(vm), bos.iter().map(|bo| &**bo), false)
 }
 
-/// As [`out`] with one buffer that other devices want. Its client may be gone, and with it `vm`.
+/// Like [`out`], for one buffer that other devices want. Its client may be gone, and with it `vm`.
 pub(super) fn share(gpu: &Arc<GpuMemory>, vm: Option<&Vm>, bo: &Bo) -> Result<u64> {
     to_system(gpu, vm, core::iter::once(bo), true)
 }
@@ -83,7 +89,7 @@ fn to_system<'a>(
     if begun.is_empty() {
         return Ok(0);
     }
-    // From here on nobody else writes to them, and what was written is there.
+    // From here on no CPU writes to them, and earlier writes have reached VRAM.
     begun.iter().for_each(|(one, _)| one.bo.zap());
     gpu.hw.hdp.flush();
     if let Some(vm) = vm {
@@ -116,8 +122,9 @@ fn to_system<'a>(
     Ok(bytes)
 }
 
-/// Moves buffers, which are in system memory, home to the VRAM with each, apart from those that have to stay, or that other
-/// devices are still at work on; whether that was all. They are mapped then. The rest as [`out`].
+/// Moves buffers from system memory to the VRAM that is paired with each, and maps them. Buffers
+/// that have to stay, or that other devices are still at work on, are left out. Returns whether all
+/// were moved. Otherwise like [`out`].
 pub(super) fn home(
     gpu: &Arc<GpuMemory>,
     vm: &Vm,
@@ -131,7 +138,7 @@ pub(super) fn home(
             BoPlace::System(away) => Some(away),
             BoPlace::Vram(_) => None,
         };
-        // From its begin on nobody maps it anew.
+        // Once the move has started, no device maps the buffer again.
         let idle = |_: &(BufferTransfer<'_>, _)| bo.is_idle();
         if let Some((one, away)) = start(bo, false, of_system).filter(idle) {
             let pair = VramSystemPair {
@@ -155,7 +162,7 @@ pub(super) fn home(
         aways.iter().for_each(|away| away.count(true));
     }
     copied?;
-    // What the CPU has read there before is another's.
+    // Data that the CPU has read in this VRAM before belongs to another buffer.
     gpu.hw.hdp.flush();
     for (one, blocks) in begun {
         trace::restore(vm.group().pid(), one.placement.bytes());
@@ -165,8 +172,12 @@ pub(super) fn home(
     Ok(all)
 }
 
-/// Copies all of the pairs, one way. Together they are not more than the window, if they are more than one. `EINTR` when the caller is
-/// killed before it has begun with a part.
+/// Copies all of the pairs in one direction. If there is more than one pair, they fit into the
+/// window together.
+///
+/// # Errors
+///
+/// `EINTR` if the caller is killed before a part is started.
 fn copy(
     gpu: &Arc<GpuMemory>,
     pairs: KVVec<VramSystemPair>,
@@ -186,7 +197,8 @@ fn copy(
         let system = pairs.iter().flat_map(|pair| pair.pages.dma_runs()).copied();
         window.show(system, at, part)?;
         let mut runs = within(&pairs, at, part);
-        // Where this is a map of the iterator, the names that rustc 1.97 makes are too long for objtool.
+        // If this is a map of the iterator, the names that rustc 1.97 makes are too long for
+        // objtool.
         let mut pieces = core::iter::from_fn(|| {
             let run = runs.next()?;
             let here = vram + run.offset;
@@ -206,7 +218,7 @@ fn copy(
     Ok(())
 }
 
-/// The runs of VRAM behind the `size` bytes at byte `at` of all pairs.
+/// Returns the runs of VRAM behind the `size` bytes at byte `at` of all pairs.
 fn within(pairs: &[VramSystemPair], at: u64, size: u64) -> impl Iterator<Item = VramRun> + '_ {
     let end = at + size;
     let starts = pairs.iter().scan(0, |next, pair| {

@@ -10,7 +10,8 @@ use kernel::{
     time::{Instant, Monotonic},
 };
 
-/// All that look for room, the first one first. It has a lock of its own, inside that of the evictor's state.
+/// All allocations that look for room, in the order of their arrival. It has a lock of its own,
+/// inside that of the evictor's state.
 #[pin_data]
 pub(super) struct WaitList {
     #[pin]
@@ -18,21 +19,25 @@ pub(super) struct WaitList {
 }
 
 struct WaitEntry {
-    /// Which of those that there are.
+    /// Tells the entry apart from the others in the list.
     number: u64,
     client: Arc<MemoryClient>,
     since: Instant<Monotonic>,
 }
 
 impl WaitList {
-    /// Nobody.
+    /// Creates an empty list.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             asking <- new_mutex!(KVVec::new(), "Line::asking"),
         })
     }
 
-    /// `client` looks for room until what is returned is dropped. `ENOMEM`.
+    /// Adds an entry for `client` until the returned guard is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn join(&self, client: &Arc<MemoryClient>) -> Result<WaitGuard<'_>> {
         let mut asking = self.asking.lock();
         let number = asking.last().map_or(0, |last| last.number.wrapping_add(1));
@@ -50,12 +55,12 @@ impl WaitList {
         })
     }
 
-    /// Whether nobody looks for room.
+    /// Whether no allocation looks for room.
     pub(super) fn is_empty(&self) -> bool {
         self.asking.lock().is_empty()
     }
 
-    /// How long the first one looks that is another than `client`.
+    /// Returns how long the first allocation of a client other than `client` has looked for room.
     pub(super) fn first(&self, client: &Arc<MemoryClient>) -> Option<VramWait> {
         let asking = self.asking.lock();
         let other = |asker: &&WaitEntry| !Arc::ptr_eq(&asker.client, client);
@@ -71,7 +76,7 @@ fn waiting_since(since: Instant<Monotonic>) -> VramWait {
     VramWait::Room { asked }
 }
 
-/// Somebody looks for room as long as this exists.
+/// An entry in the wait list; dropping it removes the entry.
 pub(super) struct WaitGuard<'a> {
     line: &'a WaitList,
     number: u64,
@@ -79,12 +84,12 @@ pub(super) struct WaitGuard<'a> {
 }
 
 impl WaitGuard<'_> {
-    /// How long that is.
+    /// Returns how long the allocation has waited.
     pub(super) fn wait(&self) -> VramWait {
         waiting_since(self.since)
     }
 
-    /// The same in milliseconds.
+    /// Returns the same in milliseconds.
     pub(super) fn ms(&self) -> i64 {
         self.since.elapsed().as_millis()
     }

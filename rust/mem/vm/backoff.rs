@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! When it is looked again for memory that is not there: soon, and later and later while it cannot be had.
+//! The delays between tries to get memory that is not available: short at first, and longer while
+//! they fail.
 
-/// When it is looked first, milliseconds: other changes may follow.
+/// The delay before the first try, milliseconds: other changes may follow.
 pub(super) const SOON_MS: u32 = 1;
-/// Mappings that one run of the work item restores, at most.
+/// The limit of mappings that one run of the work item restores.
 pub(super) const RUN: u32 = 256;
-/// The longest time between two tries, log2 of milliseconds.
-const MOST_DELAY: u32 = 8;
-/// So many failures in a row, half a minute, are enough to go on without the memory.
-const MOST_FAILURES: u32 = 120;
+/// The longest delay between two tries, log2 of milliseconds.
+const MAX_DELAY: u32 = 8;
+/// After this many failures in a row, half a minute, the queues go on without the memory.
+const MAX_FAILURES: u32 = 120;
 
 /// Failures in a row.
 #[derive(Default)]
@@ -17,9 +18,9 @@ pub(crate) struct RetryBackoff {
 }
 
 impl RetryBackoff {
-    /// One more: in how many milliseconds the next try is due.
+    /// Counts one more failure. Returns after how many milliseconds the next try is due.
     pub(crate) fn fail(&mut self) -> u32 {
-        let delay = SOON_MS << self.failures.min(MOST_DELAY);
+        let delay = SOON_MS << self.failures.min(MAX_DELAY);
         self.failures = self.failures.saturating_add(1);
         delay
     }
@@ -29,8 +30,8 @@ impl RetryBackoff {
         self.failures > 0
     }
 
-    /// Whether it has been tried for long enough.
+    /// Whether there were enough tries.
     pub(crate) fn is_enough(&self) -> bool {
-        self.failures >= MOST_FAILURES
+        self.failures >= MAX_FAILURES
     }
 }

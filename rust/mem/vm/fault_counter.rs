@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Page faults that are retried although the page is mapped: accesses that the entries do not allow, as a read where only writes are,
-//! an instruction's fetch, or a store to doorbells that the GPU does not have. They look like one that was under way when the page was mapped,
-//! but never end.
+//! Page faults that repeat although the page is mapped: accesses that the entries do not allow,
+//! such as a read where only writes are allowed, an instruction fetch, or a store to doorbells that
+//! the GPU does not have. Each looks like an access that was under way when the page was mapped,
+//! but it never ends.
 
 use super::Vm;
 use hw::va::VaRange;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
-/// So many in a row are no accident: an access under way when the page was mapped faults once more at most.
+/// More faults in a row are no accident: an access that was under way when the page was mapped
+/// faults once more at most.
 const MOST: u32 = 3;
 
-/// How often the GPU has faulted at a mapping since its entries were written.
+/// Counts how often the GPU has faulted at a mapping since its entries were written.
 pub(super) struct FaultCounter {
     times: Atomic<u32>,
-    /// What was in the interrupt ring before this was raised before the last that counts.
+    /// Faults before this position of the interrupt ring were raised before the last one that
+    /// counts.
     since: Atomic<u64>,
 }
 
 impl FaultCounter {
-    /// Never.
+    /// Creates a counter at zero.
     pub(super) const fn new() -> Self {
         Self {
             times: Atomic::new(0),
@@ -26,13 +29,14 @@ impl FaultCounter {
         }
     }
 
-    /// The entries were written anew.
+    /// Resets the counter, since the entries were written again.
     pub(super) fn clear(&self) {
         self.times.store(0, Relaxed);
     }
 
-    /// One more, which was at `position` of the interrupt ring, of which `now` is the end; whether there are too many. Those of
-    /// many accesses at once count as one. Called by one at a time.
+    /// Counts one more fault, which was at `position` of the interrupt ring; `now` is the end of
+    /// the ring. Returns whether there are too many. The faults of many accesses at once count as
+    /// one. Only one thread at a time calls this.
     fn add(&self, position: u64, now: u64) -> bool {
         let mut times = self.times.load(Relaxed);
         if position >= self.since.load(Relaxed) {
@@ -45,8 +49,9 @@ impl FaultCounter {
 }
 
 impl Vm {
-    /// Whether a page fault at `page`, which was at `position` of the interrupt ring, is one of those that come again and again although the page is
-    /// mapped. Called by the process's work item for them.
+    /// Whether a page fault at `page`, which was at `position` of the interrupt ring, is one of
+    /// those that repeat although the page is mapped. Only the process's work item for faults calls
+    /// this.
     pub(crate) fn is_repeated(&self, page: VaRange, position: u64) -> bool {
         let mapping = self.state.lock().covering(page);
         mapping.is_some_and(|mapping| mapping.repeats().add(position, self.gpu.hw.ih.position()))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Imported memory that its exporter moves, in an address space that maps it: as with USERPTR memory the queues are quiesced and the entries
-//! cleared before it goes, and a work item maps what there is then.
+//! Imported memory that its exporter moves, in an address space that maps it. As for USERPTR
+//! memory, the queues are quiesced and the entries cleared before the move, and a work item maps
+//! the memory at its new place.
 
 use super::{
     backoff::{RetryBackoff, RUN, SOON_MS},
@@ -20,24 +21,25 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-/// What keeps the queues off while imported memory moves.
+/// Keeps the queues off the hardware while imported memory moves.
 #[derive(Default)]
 pub(super) struct ImportMoves {
     quiesced: Option<QuiesceGuard>,
-    /// How often something has moved.
+    /// How often memory has moved.
     count: u64,
-    /// How much is just being taken out of the tables.
+    /// How many buffers are being removed from the tables.
     leaving: usize,
-    /// Entries lead to where something was before it moved.
+    /// Some entries lead to the place of a buffer before its move.
     stale: bool,
-    /// Runs of the work item in a row that could not restore everything.
+    /// Runs of the work item in a row that could not restore all buffers.
     retry: RetryBackoff,
 }
 
 impl Vm {
-    /// The imported buffer at address `buffer` is about to move: from the return on the GPU does not reach it here. The
-    /// exporter may do that to find memory, for somebody who has the VM's lock: then the queues are off, and the entries,
-    /// which nothing uses any more, are cleared by the work item. Bounded; sleeps.
+    /// Handles the move of the imported buffer at address `buffer`: from the return on the GPU does
+    /// not access it here. The exporter may move it to find memory for a thread that holds the VM's
+    /// lock. Then the queues are off the hardware, so the entries are not used, and the work item
+    /// clears them. Takes a bounded time. May sleep.
     pub(in crate::mem) fn evict_import(self: &Arc<Self>, buffer: usize) {
         self.quiesce_for_moves(|moved| moved.leaving += 1);
         let hidden = self
@@ -58,7 +60,8 @@ impl Vm {
         }
     }
 
-    /// Clears the entries of all imports, as some of them are stale, or may be soon. They are written again as after a move.
+    /// Clears the entries of all imports, since some of them are stale, or may be soon. They are
+    /// written again as after a move.
     pub(super) fn hide_imports(&self) -> Result {
         let mut buffers = KVVec::new();
         {
@@ -72,13 +75,13 @@ impl Vm {
         self.hide(buffers.iter().copied())
     }
 
-    /// The queues are off from the return on until every import is mapped again.
+    /// Keeps the queues off the hardware, from the return on, until every import is mapped again.
     pub(super) fn wait_for_moved(self: &Arc<Self>) {
         self.quiesce_for_moves(|_| ());
         self.restore_in(SOON_MS);
     }
 
-    /// Something moves, as `change` says: the queues are off from the return on.
+    /// Keeps the queues off the hardware, from the return on, for a move that `change` records.
     fn quiesce_for_moves(&self, change: impl FnOnce(&mut ImportMoves)) {
         let mut moved = self.moved.lock();
         moved.count += 1;
@@ -88,7 +91,8 @@ impl Vm {
         }
     }
 
-    /// Maps imports that have moved, and lets the queues go on when none is left. Otherwise it is tried again, later and later.
+    /// Maps imports that have moved, and resumes the queues if none is left. Otherwise it schedules
+    /// another try, with a growing delay.
     pub(super) fn restore_moved(self: &Arc<Self>) {
         let (count, is_enough, stale) = {
             let mut moved = self.moved.lock();
@@ -120,7 +124,7 @@ impl Vm {
                 break;
             }
             let pid = self.group.pid();
-            // Whose device went is no news.
+            // The removal of a device is not worth a message.
             if error != ENODEV {
                 dev_warn_ratelimited!(
                     self.gpu.hw.dev,
@@ -141,11 +145,12 @@ impl Vm {
         self.restore_in(delay);
     }
 
-    /// Imported memory that is mapped and not in the page tables, and may be had.
+    /// Returns imported memory that is mapped, is not in the page tables, and is not known to be
+    /// unavailable.
     fn first_moved(&self) -> Option<ARef<Bo>> {
         let state = self.state.lock();
         let mut mappings = state.mappings.values();
-        let waits = |import: &ImportedMemory| !import.is_lost();
+        let waits = |import: &ImportedMemory| !import.is_unavailable();
         let found = mappings
             .find(|mapping| !mapping.is_shown() && mapping.bo().import().is_some_and(waits))?;
         Some(found.bo().clone())
@@ -156,7 +161,7 @@ impl Vm {
         self.moved.lock().quiesced.is_some()
     }
 
-    /// They need not wait: nothing is mapped any more.
+    /// Lets the queues go on: no import is mapped any more.
     pub(super) fn clear_moved(&self) {
         self.moved.lock().quiesced = None;
     }

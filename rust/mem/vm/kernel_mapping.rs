@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The driver's own buffers in a process's address space, at addresses that user space cannot ask for.
+//! The driver's own buffers in a process's address space, at addresses that user space cannot ask
+//! for.
 
 use super::Vm;
 use crate::{
@@ -15,13 +16,17 @@ use hw::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// The addresses: what the first entry of the root's upper half covers. `ENOMEM`.
+/// Returns the allocator of these addresses: the span of the first entry of the root's upper half.
+///
+/// # Errors
+///
+/// `ENOMEM`.
 pub(super) fn addresses() -> Result<AddressAllocator> {
     AddressAllocator::new(USER_VA_END..USER_VA_END + TableLevel::Pdb2.entry_span())
 }
 
-/// Pages of the driver, mapped in a VM until this is dropped, where sleeping is allowed, after the GPU has
-/// stopped using them.
+/// Pages of the driver, mapped in a VM until this is dropped. It is dropped after the GPU has
+/// stopped using them, where sleeping is allowed.
 pub(crate) struct KernelMapping {
     range: VaRange,
     pages: Arc<SystemPages>,
@@ -29,16 +34,20 @@ pub(crate) struct KernelMapping {
 }
 
 impl KernelMapping {
-    /// The address of the first byte, as engines take it.
+    /// Returns the address of the first byte, in the form that engines take.
     pub(crate) fn va(&self) -> u64 {
         canonical(self.range.start())
     }
 }
 
 impl Vm {
-    /// Maps `pages` for the engines that run in the VM, uncached. The process's own programs on the GPU reach
-    /// them too, if they guess the address, as far as `access` goes. When it returns `Ok` the GPU
-    /// sees them. `ENOSPC` when there are no addresses left; the rest as [`Vm::map`].
+    /// Maps `pages` for the engines that run in the VM, uncached. The process's own programs on the
+    /// GPU can access them, too, if they guess the address, as far as `access` allows. When this
+    /// returns `Ok`, the GPU sees them.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if there are no addresses left; those of [`Vm::map`].
     pub(crate) fn kernel_map(
         self: &Arc<Self>,
         pages: Arc<SystemPages>,
@@ -48,7 +57,11 @@ impl Vm {
         self.kernel_map_taken(start, pages, access)
     }
 
-    /// The same at `start`, in the upper half. `EEXIST` when something of the driver's is there.
+    /// Like [`Vm::kernel_map`], at `start` in the upper half.
+    ///
+    /// # Errors
+    ///
+    /// Also `EEXIST` if the driver has mapped pages there.
     pub(crate) fn kernel_map_at(
         self: &Arc<Self>,
         start: u64,
@@ -59,7 +72,7 @@ impl Vm {
         self.kernel_map_taken(start, pages, access)
     }
 
-    /// At addresses that were just taken.
+    /// Maps the pages at addresses that were just allocated.
     fn kernel_map_taken(
         self: &Arc<Self>,
         start: u64,
@@ -84,7 +97,7 @@ impl Vm {
                 return Err(EINVAL);
             }
         };
-        // From here on a failure takes out what is there.
+        // From here on dropping the mapping undoes a failure.
         let mapping = KernelMapping {
             range,
             pages,
@@ -101,7 +114,7 @@ impl Vm {
             false => Err(ENODEV),
         };
         let done = mapped.and_then(|()| self.flush(TlbFlush::Legacy));
-        // The mapping's end takes the lock.
+        // Dropping the mapping takes the lock.
         drop(state);
         done.map(|()| mapping)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A buffer in an address space, and what keeps it there.
+//! A buffer in an address space, and the guards that keep it there.
 
 use super::{fault_counter::FaultCounter, userptr::Userptr, Vm};
 use crate::{
@@ -13,33 +13,33 @@ use kernel::sync::{
     Arc,
 };
 
-/// In the count of what holds a mapping: it is to go.
+/// A flag in the count of holders: the mapping is to be removed.
 const LEAVING: i32 = 1 << 30;
 
-/// What of a buffer is mapped, and for what.
+/// A part of a buffer to map, and the allowed access.
 pub(crate) struct MappedPart {
     /// The buffer.
     pub(crate) bo: ARef<Bo>,
     /// The first byte, a multiple of the page size.
     pub(crate) offset: u64,
-    /// What the GPU may do.
+    /// The kinds of access that the GPU has.
     pub(crate) access: PageAccess,
 }
 
-/// A buffer, by its address, and the first address of a mapping of it.
+/// The address of a buffer, and the first address of a mapping of it.
 pub(super) type Key = (usize, u64);
 
 /// A buffer mapped at a range.
 pub(super) struct BoMapping {
     range: VaRange,
     part: MappedPart,
-    /// For memory of the process.
+    /// The watch of the range, for memory of the process.
     userptr: Option<RangeWatch<Userptr>>,
-    /// How many [`HeldMapping`] there are, and [`LEAVING`]. It grows under the VM's lock only.
+    /// The number of [`HeldMapping`]s, and [`LEAVING`]. It grows only under the VM's lock.
     holds: Atomic<i32>,
-    /// The page tables lead to the buffer. The VM's lock guards it.
+    /// The page tables lead to the buffer. Guarded by the VM's lock.
     shown: Atomic<bool>,
-    /// Page faults at it all the same.
+    /// Counts page faults at it all the same.
     repeats: FaultCounter,
     _pinned: Option<PinnedBuffer>,
     import: Option<ImportUse>,
@@ -72,7 +72,8 @@ impl BoMapping {
         self.range
     }
 
-    /// Its place among the mappings of an address space by buffer: those of one are in a row.
+    /// Returns its key among the mappings of an address space by buffer: those of one buffer are in
+    /// a row.
     pub(super) fn key(&self) -> Key {
         (self.part.bo.address(), self.range.start())
     }
@@ -85,16 +86,16 @@ impl BoMapping {
         &self.part
     }
 
-    /// Whether it has been made: that of USERPTR memory takes its place before, and gives it up again if there is no
-    /// memory to be had. The VM's lock is held.
+    /// Whether the mapping is complete. A mapping of USERPTR memory takes its place before that,
+    /// and releases it again if the memory is not available. The VM's lock is held.
     pub(super) fn is_made(&self) -> bool {
         self.userptr
             .as_ref()
             .is_none_or(|userptr| userptr.is_made())
     }
 
-    /// Whether a queue may use it. Not what goes when another GPU goes, or when the process unmaps it, whoever holds it. The
-    /// VM's lock is held.
+    /// Whether a queue may use the mapping. It may not use one that is removed with another GPU, or
+    /// when the process unmaps it, without regard to holders. The VM's lock is held.
     pub(super) fn may_be_held(&self) -> bool {
         self.is_made()
             && !self.is_leaving()
@@ -102,17 +103,18 @@ impl BoMapping {
             && self.shared().is_none()
     }
 
-    /// What watches the memory of a process.
+    /// Returns the watch of the memory, if it is a process's.
     pub(super) fn userptr(&self) -> Option<&RangeWatch<Userptr>> {
         self.userptr.as_ref()
     }
 
-    /// The same, if it is shared virtual memory.
+    /// Returns the same, if it is shared virtual memory.
     pub(super) fn shared(&self) -> Option<&RangeWatch<Userptr>> {
         self.userptr().filter(|userptr| userptr.is_shared())
     }
 
-    /// Whether it leads to the address space: who owns the memory tells it of changes.
+    /// Whether the mapping refers to the address space: the owner of the memory notifies it of
+    /// changes.
     pub(super) fn is_tied(&self) -> bool {
         self.userptr.is_some() || self.import.is_some()
     }
@@ -122,41 +124,42 @@ impl BoMapping {
         self.shown.load(Relaxed)
     }
 
-    /// Says whether the page tables lead to the buffer. The VM's lock is held.
+    /// Sets whether the page tables lead to the buffer. The VM's lock is held.
     pub(super) fn set_shown(&self, shown: bool) {
         self.shown.store(shown, Relaxed);
         self.repeats.clear();
     }
 
-    /// Page faults at it although it is mapped.
+    /// Returns the counter of page faults at the mapping although it is mapped.
     pub(super) fn repeats(&self) -> &FaultCounter {
         &self.repeats
     }
 
-    /// Whether it must stay. The VM's lock is held, so that a no stays true.
+    /// Whether the mapping must stay. The VM's lock is held, so a result of false stays true.
     pub(super) fn is_held(&self) -> bool {
         self.holds.load(Acquire) & !LEAVING != 0
     }
 
-    /// It goes when nothing holds it any more; whether that is now. Who lets go of it last sees to it otherwise. The VM's
-    /// lock is held, and this called once.
+    /// Marks the mapping for removal when nothing holds it. Returns whether nothing holds it now;
+    /// otherwise the last holder starts the removal. The VM's lock is held, and this is called
+    /// once.
     pub(super) fn start_leaving(&self) -> bool {
         self.holds.fetch_add(LEAVING, Full) == 0
     }
 
-    /// Whether it is to go, and nothing holds it. The VM's lock is held.
-    pub(super) fn is_left(&self) -> bool {
+    /// Whether the mapping is to be removed and nothing holds it. The VM's lock is held.
+    pub(super) fn is_released(&self) -> bool {
         self.holds.load(Acquire) == LEAVING
     }
 
-    /// Whether it goes when nothing holds it any more.
+    /// Whether the mapping is to be removed when nothing holds it.
     pub(super) fn is_leaving(&self) -> bool {
         self.holds.load(Relaxed) & LEAVING != 0
     }
 }
 
-/// A part of a mapping that is in use: the mapping stays until this is dropped, in any context that may
-/// sleep.
+/// A part of a mapping that is in use: the mapping stays until this is dropped. Dropped where
+/// sleeping is allowed.
 pub(crate) struct HeldMapping {
     vm: Arc<Vm>,
     mapping: Arc<BoMapping>,
@@ -165,12 +168,13 @@ pub(crate) struct HeldMapping {
 }
 
 impl HeldMapping {
-    /// Whether the process may have it written.
+    /// Whether the process may have the part written.
     pub(crate) fn is_writable(&self) -> bool {
         self.mapping.part().access.write
     }
 
-    /// Holds `mapping`, whose buffer is pinned, for the sake of `part` of it. The VM's lock is held.
+    /// Holds `mapping` for the use of `part` of it; `pinned` is the pin of its buffer, if it has
+    /// one. The VM's lock is held.
     pub(super) fn new(
         vm: &Arc<Vm>,
         mapping: &Arc<BoMapping>,
@@ -186,17 +190,17 @@ impl HeldMapping {
         }
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     pub(crate) fn bo(&self) -> &ARef<Bo> {
         &self.mapping.part.bo
     }
 
-    /// The bytes of the part.
+    /// Returns the bytes of the part.
     pub(crate) fn size(&self) -> u64 {
         self.part.size()
     }
 
-    /// Where the part starts in the buffer, in bytes.
+    /// Returns where the part starts in the buffer, in bytes.
     pub(crate) fn offset(&self) -> u64 {
         self.mapping.part.offset + (self.part.start() - self.mapping.range.start())
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Mappings of buffers that move: out of the page tables and back. And those that go once nothing holds them.
+//! Mappings of buffers that move: their removal from the page tables and their return. And the
+//! removal of mappings after their last holder has released them.
 
 use super::{
     mapping::{BoMapping, Key},
@@ -20,7 +21,7 @@ use kernel::{
     },
 };
 
-/// The mappings of a buffer.
+/// Returns the mappings of a buffer.
 fn mappings_of<'a>(
     by_buffer: &'a RBTree<Key, Arc<BoMapping>>,
     buffer: usize,
@@ -36,13 +37,17 @@ fn mappings_of<'a>(
 }
 
 impl Vm {
-    /// Takes every mapping of the buffers at these addresses out of the page tables, until [`Vm::reveal`] or [`Vm::show`]. No queue of the VM is on
-    /// the hardware. `ETIMEDOUT` when the device does not answer a flush: it may still reach the buffers. Allocates nothing.
+    /// Removes every mapping of the buffers at these addresses from the page tables, until
+    /// [`Vm::reveal`] or [`Vm::show`]. No queue of the VM is on the hardware. Allocates no memory.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the device does not answer a flush: it may still access the buffers.
     pub(crate) fn hide(&self, buffers: impl Iterator<Item = usize>) -> Result {
         self.hide_in(self.state.lock(), buffers)
     }
 
-    /// As [`Vm::hide`], with the lock.
+    /// Like [`Vm::hide`], with the lock.
     pub(super) fn hide_in(
         &self,
         mut state: MutexGuard<'_, VmState>,
@@ -68,8 +73,12 @@ impl Vm {
         flushed
     }
 
-    /// Puts every mapping of `bo` into the page tables that is not in them and can be, without telling the GPU:
-    /// [`Vm::show`] does that. The rest as there.
+    /// Writes every mapping of `bo` that is missing in the page tables and can be mapped, without a
+    /// flush: [`Vm::show`] does that.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Vm::show`].
     pub(crate) fn reveal(&self, bo: &Bo) -> Result {
         let mut state = self.state.lock();
         let VmState {
@@ -79,8 +88,11 @@ impl Vm {
         mappings.try_for_each(|mapping| mapping.show(tree, self.group.pid()))
     }
 
-    /// Puts every mapping into the page tables that is not in them and can be. `ENOMEM`, `ENODEV`, `ETIMEDOUT`: some
-    /// are still missing then.
+    /// Writes every mapping that is missing in the page tables and can be mapped.
+    ///
+    /// # Errors
+    ///
+    /// Some are still missing after an error. `ENOMEM`, `ENODEV`, `ETIMEDOUT`.
     pub(crate) fn show(&self) -> Result {
         let mut state = self.state.lock();
         let VmState { mappings, tree, .. } = &mut *state;
@@ -90,26 +102,27 @@ impl Vm {
         result.and(self.flush(TlbFlush::Legacy))
     }
 
-    /// What is mapped and left by all is taken out soon. Any context that may sleep.
+    /// Schedules the removal of mappings that their last holders have released. May be called where
+    /// sleeping is allowed.
     pub(super) fn clean_up(self: &Arc<Self>) {
-        self.left.store(true, Release);
+        self.has_released.store(true, Release);
         workqueue::run_in(workqueue::background(), self.clone(), 0);
     }
 
-    /// Takes out what is to go and what nothing holds any more.
-    pub(super) fn remove_left(&self) {
-        if !self.left.xchg(false, Full) {
+    /// Removes mappings that are to be removed and that nothing holds any more.
+    pub(super) fn remove_released(&self) {
+        if !self.has_released.xchg(false, Full) {
             return;
         }
         loop {
             let state = self.state.lock();
             let mut mappings = state.mappings.values();
-            let Some(mapping) = mappings.find(|mapping| mapping.is_left()).cloned() else {
+            let Some(mapping) = mappings.find(|mapping| mapping.is_released()).cloned() else {
                 return;
             };
             drop(mappings);
             if self.remove_unheld(state, &mapping).is_err() {
-                // The GPU does not answer. It stays until the address space goes.
+                // The GPU does not answer. The mapping stays until the address space is freed.
                 return;
             }
         }
@@ -117,16 +130,17 @@ impl Vm {
 }
 
 impl BoMapping {
-    /// Writes the entries if they are not there and can be. After an error none are. The VM's lock is held.
+    /// Writes the entries if they are missing and can be written. After an error there are none.
+    /// The VM's lock is held.
     fn show(&self, tree: &mut PageTableTree, pid: u32) -> Result {
-        // USERPTR memory has its own ways.
+        // USERPTR memory is mapped by code of its own.
         if self.is_shown() || self.userptr().is_some() || !self.bo().is_mappable() {
             return Ok(());
         }
         let range = self.range();
         let mut written = 0;
         if let Err(error) = write(tree, self, &mut written) {
-            // Nothing has used these tables.
+            // The GPU has not used these tables.
             drop(tree.clear(range, &mut written));
             return Err(error);
         }

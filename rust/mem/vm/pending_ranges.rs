@@ -1,47 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which ranges wait for their pages, so that who restores them need not look at all that is mapped.
+//! The ranges that wait for their pages, so that the work item that restores them need not look at
+//! all mappings.
 
 use super::Vm;
 use kernel::{prelude::*, sync::Arc};
 
-/// The first room that is made.
+/// The capacity of the first allocation.
 const FEWEST: usize = 16;
 
-/// The first addresses of ranges that wait, the last one on top. One may be there that does not any more, or twice. [`Vm::evicted`]
-/// guards it.
+/// The first addresses of ranges that wait, as a stack. An address may be in it twice, or for a
+/// range that does not wait any more. Guarded by [`Vm::evicted`].
 #[derive(Default)]
 pub(super) struct PendingRanges {
     starts: KVVec<u64>,
-    /// How many ranges there are that may come to wait, for each of which there is room.
+    /// The number of ranges that may come to wait; there is room for each.
     ranges: usize,
-    /// One was not put down, for which there was no room: there are two of others.
-    missed: bool,
+    /// An address was not pushed for lack of room, because others are in the stack twice.
+    overflowed: bool,
 }
 
 impl PendingRanges {
-    /// The range that starts here waits. Allocates nothing.
+    /// Records that the range that starts at `start` waits. Allocates no memory.
     pub(super) fn push(&mut self, start: u64) {
         if self.starts.push_within_capacity(start).is_err() {
-            self.missed = true;
+            self.overflowed = true;
         }
     }
 
-    /// One that may wait.
+    /// Returns a range that may be waiting.
     pub(super) fn pop(&mut self) -> Option<u64> {
         self.starts.pop()
     }
 
-    /// Whether there are more than were put down, from the last call on.
+    /// Whether more ranges wait than were recorded since the last call.
     pub(super) fn take_overflow(&mut self) -> bool {
-        core::mem::take(&mut self.missed)
+        core::mem::take(&mut self.overflowed)
     }
 }
 
-/// Room for one range to wait.
+/// The reserved room for one range in [`PendingRanges`].
 pub(super) struct PendingRoom(Arc<Vm>);
 
 impl PendingRoom {
-    /// Nothing is allocated once it is needed. ENOMEM.
+    /// Reserves the room, so that no memory is allocated when it is needed.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(vm: &Arc<Vm>) -> Result<Self> {
         let mut more = KVVec::new();
         loop {
@@ -58,7 +63,7 @@ impl PendingRoom {
                         let _ = more.push_within_capacity(*start);
                     }
                     core::mem::swap(&mut waiting.starts, &mut more);
-                    // The old ones are freed without the lock.
+                    // The old vector is freed without the lock.
                     continue;
                 }
                 waiting.ranges

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Shared virtual memory: memory of the process that the GPU has at the process's own addresses, mapped in chunks as USERPTR
-//! memory is ([`userptr`](super::userptr)).
+//! Shared virtual memory: memory of the process that the GPU has at the process's own addresses,
+//! mapped in chunks like USERPTR memory ([`userptr`](super::userptr)).
 
 use super::{mapping::BoMapping, MappedPart, Vm};
 use crate::{
@@ -13,39 +13,41 @@ use crate::{
 use hw::va::{VaRange, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
 
-/// How long the queues are waited for before what they may use is mapped otherwise, milliseconds.
-const PATIENCE_MS: i64 = 2000;
+/// How long a caller waits for the queues before it maps memory differently that they may use,
+/// milliseconds.
+const QUIESCE_MS: i64 = 2000;
 
 /// A chunk that is mapped.
 #[derive(Clone, Copy)]
 pub(crate) struct SharedChunk {
-    /// Where.
+    /// Its addresses.
     pub(crate) range: VaRange,
     /// How the GPU may use it.
     pub(crate) usage: BoUsage,
-    /// The GPU has it always, also if it retries page faults.
+    /// It is mapped at all times, also if the GPU retries page faults.
     pub(crate) always: bool,
     /// The process has unmapped a part of it.
     pub(crate) cut: bool,
 }
 
-/// What is mapped at a page.
+/// The kind of mapping at a page.
 #[derive(Clone, Copy)]
 pub(crate) enum MappedAt {
-    /// Nothing.
+    /// No mapping.
     Nothing,
     /// A chunk.
     Chunk(SharedChunk),
-    /// A buffer that the GPU may use so.
+    /// A buffer that the GPU may use in that way.
     Buffer,
-    /// A buffer that is on its way, or whose pages are: the queues wait for it.
+    /// A buffer that is being moved, or of which the pages are being fetched: the queues wait for
+    /// it.
     Awaited,
-    /// A buffer that it may not use so.
+    /// A buffer that the GPU may not use in that way.
     Refused,
 }
 
 impl Vm {
-    /// What `pick` makes of the first mapping with something in `range` of which it makes anything.
+    /// Returns the first `Some` that `pick` returns for a mapping with a part in `range`.
     fn first_in<T>(&self, range: VaRange, pick: impl Fn(&BoMapping) -> Option<T>) -> Option<T> {
         let mut at = range.start();
         loop {
@@ -60,12 +62,13 @@ impl Vm {
         }
     }
 
-    /// The first chunk that has something in `range`.
+    /// Returns the first chunk that has a part in `range`.
     pub(crate) fn first_chunk(&self, range: VaRange) -> Option<SharedChunk> {
         self.first_in(range, chunk)
     }
 
-    /// The chunks that have something in `range`, in their order. Each is looked for when it is asked for: those before may be others by then.
+    /// Returns the chunks that have a part in `range`, in their order. Each is looked up when the
+    /// iterator reaches it: earlier ones may have changed by then.
     pub(crate) fn chunks(&self, range: VaRange) -> impl Iterator<Item = SharedChunk> + '_ {
         let mut at = range.start();
         core::iter::from_fn(move || {
@@ -75,7 +78,7 @@ impl Vm {
         })
     }
 
-    /// What there is at `page`, for an access that `write`s.
+    /// Returns the kind of mapping at `page`, for an access that `write`s.
     pub(crate) fn mapped_at(&self, page: VaRange, write: bool) -> MappedAt {
         let state = self.state.lock();
         let Some(mapping) = state.covering(page) else {
@@ -84,7 +87,7 @@ impl Vm {
         if let Some(chunk) = chunk(&mapping) {
             return MappedAt::Chunk(chunk);
         }
-        let (is_awaited, is_there) = match mapping.userptr() {
+        let (is_awaited, is_allowed) = match mapping.userptr() {
             Some(userptr) => {
                 let reaches = userptr.reaches(page, write);
                 (userptr.is_invalid(), reaches == Some(true))
@@ -93,17 +96,18 @@ impl Vm {
         };
         match mapping.part().access.write || !write {
             _ if is_awaited => MappedAt::Awaited,
-            true if is_there => MappedAt::Buffer,
+            true if is_allowed => MappedAt::Buffer,
             _ => MappedAt::Refused,
         }
     }
 
-    /// The part of `window` around `page`, in it, at which nothing is mapped. Nothing is at the page.
+    /// Returns the part of `window` around `page`, which lies in it, without mappings. The page is
+    /// not mapped.
     pub(crate) fn gap(&self, page: VaRange, window: VaRange) -> VaRange {
         let (mut start, mut end) = (window.start(), window.end());
         let mut at = window.start();
-        while let Some(left) = VaRange::between(at, window.end()) {
-            let Some(other) = self.first_in(left, |mapping| Some(mapping.range())) else {
+        while let Some(rest) = VaRange::between(at, window.end()) {
+            let Some(other) = self.first_in(rest, |mapping| Some(mapping.range())) else {
                 break;
             };
             if other.start() > page.start() {
@@ -116,11 +120,12 @@ impl Vm {
         VaRange::between(start, end).unwrap_or(page)
     }
 
-    /// Whether chunks cover all of `range`, and the GPU may write where the process may, and need not come there first.
+    /// Whether chunks cover all of `range` such that the GPU may write where the process may,
+    /// without an access by the process first.
     pub(crate) fn is_shared(&self, range: VaRange) -> bool {
         let mut at = range.start();
-        while let Some(left) = VaRange::between(at, range.end()) {
-            let chunk = self.first_chunk(left);
+        while let Some(rest) = VaRange::between(at, range.end()) {
+            let chunk = self.first_chunk(rest);
             let Some(chunk) = chunk.filter(|chunk| chunk.range.start() <= at) else {
                 return false;
             };
@@ -132,17 +137,19 @@ impl Vm {
         true
     }
 
-    /// How many bytes of `range` are in VRAM, as far as that is known: where chunks are mapped, and none is in both kinds of memory.
+    /// Returns how many bytes of `range` are in VRAM, as far as that is known: where chunks are
+    /// mapped, and none is in both kinds of memory.
     pub(crate) fn vram_of(&self, range: VaRange) -> Option<u64> {
         let (mut at, mut bytes) = (range.start(), 0);
-        while let Some(left) = VaRange::between(at, range.end()) {
-            let what = |mapping: &BoMapping| Some((mapping.range(), mapping.shared()?.in_vram()));
-            let (chunk, in_vram) = self.first_in(left, what)?;
+        while let Some(rest) = VaRange::between(at, range.end()) {
+            let find_shared =
+                |mapping: &BoMapping| Some((mapping.range(), mapping.shared()?.in_vram()));
+            let (chunk, in_vram) = self.first_in(rest, find_shared)?;
             if chunk.start() > at {
                 return None;
             }
             let common = chunk.end().min(range.end()) - at;
-            // All of it or nothing is known of a part, too.
+            // For a part of a chunk the number is known only if it is all or nothing.
             bytes += match in_vram? {
                 0 => 0,
                 all if all == chunk.size() => common,
@@ -165,8 +172,15 @@ impl Vm {
         self.first_in(range, is_buffer).is_some()
     }
 
-    /// Maps what the process of `space` has in `range`, now and later, in chunks that reach across no multiple of `most` bytes (a multiple of a large page), `always` or until it changes where page faults are retried, as long as `go_on` does not fail, which is asked before
-    /// each. `ENOMEM`, `EINTR`, and what `go_on` and [`Vm::map`] say: what was mapped until then stays.
+    /// Maps all memory that the process of `space` has in `range`, now and later, in chunks. No
+    /// chunk crosses a multiple of `most` bytes (a multiple of a large page). The chunks are mapped
+    /// at all times if `always`; otherwise, where page faults are retried, until they change. Calls
+    /// `go_on` before each chunk, and stops with its error.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EINTR`, those of `go_on` and [`Vm::map`]. The chunks that were mapped before
+    /// stay.
     pub(crate) fn share(
         self: &Arc<Self>,
         space: &AddressSpace,
@@ -181,11 +195,12 @@ impl Vm {
                 return Err(EINTR);
             }
             go_on()?;
-            // A chunk ends where a large page would, so that one of the process's is one of the GPU's.
+            // A chunk ends where a large page would, so that a large page of the process is one of
+            // the GPU's.
             let end = (at / most + 1) * most;
             let chunk = VaRange::between(at, end.min(rest.end())).ok_or(EINVAL)?;
-            let when = (always, self.retries() && !always);
-            let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage, when)?;
+            let mapped_when = (always, self.retries() && !always);
+            let bo = bo::create::shared(&self.drm, &self.client, space, chunk, usage, mapped_when)?;
             let part = MappedPart {
                 bo,
                 offset: 0,
@@ -197,21 +212,25 @@ impl Vm {
         Ok(())
     }
 
-    /// Takes all chunks out: the process's queues here are gone. `ETIMEDOUT` when the device does not answer a flush.
+    /// Removes all chunks: the process has no queues here any more.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the device does not answer a flush.
     pub(crate) fn unshare_all(&self) -> Result {
         let all = VaRange::between(0, USER_VA_END).ok_or(EINVAL)?;
         self.chunks(all)
             .try_for_each(|chunk| self.unmap(chunk.range))
     }
 
-    /// Keeps the queues off the hardware while what they may use is mapped otherwise.
+    /// Keeps the queues off the hardware while memory that they may use is mapped differently.
     pub(crate) fn quiesce_for_svm(&self) -> QuiesceGuard {
         self.group
-            .quiesce_within(EvictTrigger::Svm, &QuiesceTimeout::of(PATIENCE_MS))
+            .quiesce_within(EvictTrigger::Svm, &QuiesceTimeout::of(QUIESCE_MS))
     }
 }
 
-/// The chunk that `mapping` is, if it is one.
+/// Returns the chunk, if `mapping` is one.
 fn chunk(mapping: &BoMapping) -> Option<SharedChunk> {
     let shared = mapping.shared()?;
     Some(SharedChunk {

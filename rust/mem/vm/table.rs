@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The page tables of a VM: four levels in VRAM, written by the CPU, with a shadow of their shape here.
+//! The page tables of a VM: four levels in VRAM, written by the CPU, with a copy of their shape
+//! here.
 
 use crate::{
     kern::barrier,
@@ -13,10 +14,10 @@ use hw::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Entries that are put together before they are written.
+/// Entries that are collected before they are written.
 const BATCH: usize = 64;
 
-/// Which entries of a table are in use.
+/// The set of used entries of a table.
 struct UsedEntries([u64; TABLE_ENTRIES / 64]);
 
 impl UsedEntries {
@@ -40,7 +41,7 @@ impl UsedEntries {
     }
 }
 
-/// Where leaves are in a table.
+/// The place of leaves in a table.
 #[derive(Clone, Copy)]
 struct LeafPlace {
     /// VRAM offset of the first entry.
@@ -49,7 +50,11 @@ struct LeafPlace {
 }
 
 impl LeafPlace {
-    /// Writes the leaves. `ENODEV` when the device is gone.
+    /// Writes the leaves.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone.
     fn write(&self, gpu: &GpuMemory, flags: PteFlags) -> Result {
         let mut entries = self.leaf.entries(flags);
         let mut at = self.entry;
@@ -71,13 +76,18 @@ impl LeafPlace {
     }
 }
 
-/// Leaves that have a place in the tables, and may be written and taken out again without touching the tables' shape:
-/// the VM's lock is not needed, but the owner has a lock of their own. They have the place until [`PageTableTree::clear`].
+/// Leaves that have a place in the tables. They may be written and removed again without a change
+/// of the tables' shape, so this does not need the VM's lock, but the owner has a lock of its own.
+/// They have the place until [`PageTableTree::clear`].
 #[derive(Default)]
 pub(super) struct ReservedLeaves(KVVec<(LeafPlace, PteFlags)>);
 
 impl ReservedLeaves {
-    /// Writes all entries; how many. `ENODEV` when the device is gone.
+    /// Writes all entries, and returns how many.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone.
     pub(super) fn write(&self, gpu: &GpuMemory) -> Result<u64> {
         let mut written = 0;
         for (place, flags) in &self.0 {
@@ -87,12 +97,12 @@ impl ReservedLeaves {
         Ok(written)
     }
 
-    /// Makes all entries invalid; how many. Allocates nothing.
+    /// Makes all entries invalid, and returns how many. Allocates no memory.
     pub(super) fn clear(&self, gpu: &GpuMemory) -> u64 {
         let mut written = 0;
         for (place, _) in &self.0 {
             let count = place.leaf.count;
-            // Fails only when the device is gone, which then reads none of it.
+            // This fails only if the device is gone; then it reads none of the entries.
             let _ = gpu
                 .hw
                 .vram_map
@@ -103,24 +113,24 @@ impl ReservedLeaves {
     }
 }
 
-/// The tables below one, by index.
+/// The tables below a table, by index.
 type Children = [Option<KBox<PageTable>>; TABLE_ENTRIES];
 
-/// One table in VRAM and those below it. An entry in use is a leaf, or has a child.
+/// A table in VRAM and the tables below it. An entry in use is a leaf, or has a child.
 struct PageTable {
     level: TableLevel,
     used: UsedEntries,
-    /// None in a PTB.
+    /// `None` in a PTB.
     children: Option<KBox<Children>>,
-    /// The next table that waits to be freed.
+    /// The next table in a list of tables to be freed.
     next: Option<KBox<PageTable>>,
     _hold: LedgerHold,
     memory: TableMemory,
 }
 
 impl PageTable {
-    /// A table with all entries invalid, apart from those of `skip`, which the caller writes before the table
-    /// is linked.
+    /// Creates a table with all entries invalid, except those of `skip`, which the caller writes
+    /// before the table is linked.
     fn new(
         gpu: &GpuMemory,
         client: &Arc<MemoryClient>,
@@ -159,12 +169,12 @@ impl PageTable {
         children.is_some_and(|children| children.get(index).is_some_and(Option::is_some))
     }
 
-    /// The VRAM offset of entry `index`.
+    /// Returns the VRAM offset of entry `index`.
     fn entry(&self, index: usize) -> u64 {
         self.memory.start() + index as u64 * 8
     }
 
-    /// Where the GPU finds the table.
+    /// Returns the address of the table for the GPU.
     fn address(&self, gpu: &GpuMemory) -> u64 {
         gpu.hw.gmc.fb_offset() + self.memory.start()
     }
@@ -180,8 +190,9 @@ impl PageTable {
         Ok(())
     }
 
-    /// Has `put` write the leaves, making the tables that are missing on the way. What the leaves cover was not
-    /// mapped. `later` says that the leaves are written only after the tables are linked.
+    /// Calls `put` to write the leaves, and creates the tables that are missing on the way. The
+    /// range of the leaves was not mapped. `later` says that the leaves are written only after the
+    /// tables are linked.
     fn put(
         &mut self,
         maker: &mut TableMaker<'_>,
@@ -218,7 +229,7 @@ impl PageTable {
         let pointer = Pde::table(self.level, child.address(maker.gpu)).ok_or(EIO)?;
         *slot = Some(child);
         self.used.set(index..index + 1, true);
-        // The GPU may walk here at any time: it must not find what was in the memory before.
+        // The GPU may walk here at any time: it must not find the old content of the memory.
         barrier::wmb();
         let vram_map = &maker.gpu.hw.vram_map;
         vram_map.write64(self.entry(index), pointer.raw())?;
@@ -226,8 +237,8 @@ impl PageTable {
         Ok(())
     }
 
-    /// Takes out what `range` maps, and puts tables that have become empty on `idle`. A leaf goes when the
-    /// range touches it; mappings never share one.
+    /// Removes the entries of `range`, and puts tables that have become empty on `idle`. A leaf is
+    /// removed if the range touches it; mappings never share a leaf.
     fn clear(
         &mut self,
         gpu: &GpuMemory,
@@ -235,7 +246,7 @@ impl PageTable {
         idle: &mut Option<KBox<PageTable>>,
         written: &mut u64,
     ) {
-        // The caller gives the part that is this table's.
+        // The caller passes the part that belongs to this table.
         let Some(part) = range.tables(self.level).next() else {
             return;
         };
@@ -258,15 +269,15 @@ impl PageTable {
                 *idle = Some(child);
             }
         }
-        // What is in use and has no child now is a leaf, or has lost its child.
+        // An entry in use without a child is now a leaf, or has lost its child.
         let mut run = indices.start..indices.start;
         for index in indices.start..=indices.end {
-            let goes = index < indices.end && self.used.get(index) && !self.has_child(index);
-            if goes {
+            let is_removed = index < indices.end && self.used.get(index) && !self.has_child(index);
+            if is_removed {
                 run.end = index + 1;
                 continue;
             }
-            // Fails only when the device is gone, which then reads none of it.
+            // This fails only if the device is gone; then it reads none of the entries.
             let _ = self.fill_invalid(gpu, run.clone(), written);
             self.used.set(run, false);
             run = index + 1..index + 1;
@@ -274,7 +285,7 @@ impl PageTable {
     }
 }
 
-/// The part of `range`, which lies in one table of `level`, that entry `index` covers.
+/// Returns the part of `range`, which lies in one table of `level`, that entry `index` covers.
 fn within(range: VaRange, level: TableLevel, index: usize) -> Option<VaRange> {
     let first = level.table_base(range.start()) + index as u64 * level.entry_span();
     let start = range.start().max(first);
@@ -286,7 +297,8 @@ fn within(range: VaRange, level: TableLevel, index: usize) -> Option<VaRange> {
 
 impl Drop for PageTable {
     fn drop(&mut self) {
-        // One after the other, not each from within the one before: the stack is short.
+        // The tables are dropped one after the other, not each from within the previous one: the
+        // stack is small.
         let mut next = self.next.take();
         while let Some(mut table) = next {
             next = table.next.take();
@@ -294,20 +306,20 @@ impl Drop for PageTable {
     }
 }
 
-/// Tables that no longer lead anywhere. They are free when this is dropped, which must be after the TLBs
-/// have been flushed: the GPU may walk them until then.
+/// Tables without entries in use. They are freed when this is dropped. That must be after a flush
+/// of the TLBs: the GPU may walk them until then.
 #[derive(Default)]
 pub(super) struct IdleTables {
     first: Option<KBox<PageTable>>,
 }
 
 impl IdleTables {
-    /// Whether there are none, so that nothing needs a flush.
+    /// Whether there are none, so that no flush is needed.
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// Adds others.
+    /// Appends others.
     pub(super) fn append(&mut self, mut others: Self) {
         while let Some(table) = others.pop() {
             self.push(table);
@@ -326,11 +338,11 @@ impl IdleTables {
     }
 }
 
-/// How many tables of a level are kept for the next that is needed.
+/// The limit of tables of a level that are kept for reuse.
 const SPARES: usize = 4;
 
-/// Tables all of whose entries are invalid, and that nothing leads to, by level: a buffer that is mapped where nothing else is
-/// needs some, and when it is unmapped they are left over.
+/// Tables of which all entries are invalid and that are not linked, by level. A buffer that is
+/// mapped apart from all others needs some tables, and when it is unmapped they become spares.
 #[derive(Default)]
 struct SpareTables([(usize, IdleTables); 4]);
 
@@ -342,7 +354,7 @@ impl SpareTables {
         Some(table)
     }
 
-    /// Keeps a table; gives back what there is no room for.
+    /// Keeps a table; returns it if there is no room for it.
     fn keep(&mut self, table: KBox<PageTable>) -> Option<KBox<PageTable>> {
         match self.0.get_mut(table.level as usize) {
             Some((count, tables)) if *count < SPARES => {
@@ -355,16 +367,16 @@ impl SpareTables {
     }
 }
 
-/// What tables are made with.
+/// The means to create tables.
 struct TableMaker<'a> {
     gpu: &'a GpuMemory,
-    /// Who pays for them.
+    /// The client that pays for them.
     client: &'a Arc<MemoryClient>,
     spares: &'a mut SpareTables,
 }
 
 impl TableMaker<'_> {
-    /// See [`PageTable::new`].
+    /// Returns a spare table or a new one, see [`PageTable::new`].
     fn table(
         &mut self,
         level: TableLevel,
@@ -378,18 +390,22 @@ impl TableMaker<'_> {
     }
 }
 
-/// The page tables of a VM. The VM's lock guards them; whoever drops them has seen to it that no VMID uses
-/// them any more.
+/// The page tables of a VM, guarded by the VM's lock. When they are dropped, no VMID uses them any
+/// more; the caller ensures that.
 pub(super) struct PageTableTree {
     root: KBox<PageTable>,
     spares: SpareTables,
-    /// Who pays for them.
+    /// The client that pays for them.
     client: Arc<MemoryClient>,
     gpu: Arc<GpuMemory>,
 }
 
 impl PageTableTree {
-    /// A root that leads nowhere; `client` pays for all tables. `ENOMEM`, also past its share; `ENODEV` when the device is gone.
+    /// Creates an empty root; `client` pays for all tables.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also if the client's share is exceeded; `ENODEV` if the device is gone.
     pub(super) fn new(gpu: &Arc<GpuMemory>, client: &Arc<MemoryClient>) -> Result<Self> {
         Ok(Self {
             root: PageTable::new(gpu, client, TableLevel::Pdb2, 0..0, &mut 0)?,
@@ -399,12 +415,12 @@ impl PageTableTree {
         })
     }
 
-    /// What a VMID's context is pointed at.
+    /// Returns the base for a VMID's context.
     pub(super) fn base(&self) -> ContextBase {
         ContextBase::new(self.root.address(&self.gpu))
     }
 
-    /// Has `put` write the entries for `range`, see [`PageTable::put`].
+    /// Calls `put` to write the entries for `range`, see [`PageTable::put`].
     fn put(
         &mut self,
         range: VaRange,
@@ -424,11 +440,14 @@ impl PageTableTree {
         Ok(())
     }
 
-    /// Maps `range`, of which nothing is mapped, to the contiguous memory at `address`: where entries find
-    /// VRAM, or with `flags.system` a DMA address. Adds the entries that it writes to `written`.
+    /// Maps `range`, of which no part is mapped, to the contiguous memory at `address`: the address
+    /// of VRAM as entries have it, or with `flags.system` a DMA address. Adds the number of entries
+    /// that it writes to `written`.
     ///
-    /// `EINVAL` for an address that does not fit into an entry, `ENOMEM`, `ENODEV`. After an error part of the
-    /// range may be mapped; [`PageTableTree::clear`] takes it out.
+    /// # Errors
+    ///
+    /// `EINVAL` for an address that does not fit into an entry; `ENOMEM`, `ENODEV`. After an error
+    /// a part of the range may be mapped; [`PageTableTree::clear`] removes it.
     pub(super) fn map(
         &mut self,
         range: VaRange,
@@ -447,7 +466,8 @@ impl PageTableTree {
         Ok(())
     }
 
-    /// As [`PageTableTree::map`], but only finds the places of the entries, which stay invalid, and adds them to `reserved`.
+    /// Like [`PageTableTree::map`], but only finds the places of the entries, which stay invalid,
+    /// and adds them to `reserved`.
     pub(super) fn reserve(
         &mut self,
         range: VaRange,
@@ -460,15 +480,16 @@ impl PageTableTree {
         self.put(range, address, true, &mut put, written)
     }
 
-    /// Takes out what `range` maps. Adds the entries that it writes to `written`.
+    /// Removes the entries of `range`. Adds the number of entries that it writes to `written`.
     pub(super) fn clear(&mut self, range: VaRange, written: &mut u64) -> IdleTables {
         let mut idle = None;
         self.root.clear(&self.gpu, range, &mut idle, written);
         IdleTables { first: idle }
     }
 
-    /// Takes tables that have become empty back: the TLBs have been flushed since, and nobody has a place in them. Some are kept, the
-    /// others are free when what is returned is dropped, which need not be under the VM's lock.
+    /// Takes back tables that have become empty. The TLBs have been flushed since, and no
+    /// [`ReservedLeaves`] refer to them. Some are kept as spares. The others are freed when the
+    /// returned value is dropped, which need not be under the VM's lock.
     pub(super) fn recycle(&mut self, mut idle: IdleTables) -> IdleTables {
         let mut rest = IdleTables::default();
         while let Some(table) = idle.pop() {

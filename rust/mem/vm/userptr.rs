@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory of a process (USERPTR) in an address space. When its pages go or change, the process's queues are
-//! quiesced, its entries are made invalid and its DMA mapping ends, all before the pages go; a work item then finds out
-//! what there is now, maps it, and lets the queues go on. What the process no longer has stays invalid.
+//! Memory of a process (USERPTR) in an address space. Before its pages are unmapped or change, the
+//! process's queues are quiesced, its entries are made invalid and its DMA mapping ends. A work
+//! item then finds the current pages, maps them, and resumes the queues. Memory that the process no
+//! longer has stays invalid.
 //!
-//! Two things write these entries: [`Vm::attach`] with [`Vm`]'s lock, which may change the tables' shape, and the
-//! notifier, which may not take that lock, since memory is allocated under it. Between them is [`Userptr`]'s own lock.
+//! These entries have two writers: [`Vm::attach`] with [`Vm`]'s lock, which may change the tables'
+//! shape, and the notifier, which may not take that lock, since memory is allocated under it.
+//! [`Userptr`]'s own lock is between them.
 
 mod refault;
 mod restore;
@@ -50,38 +52,41 @@ use kernel::{
     time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic},
 };
 
-/// How often a range that changes under the hand is tried at once.
+/// How often a range that changes during the call is tried at once.
 const TRIES: u32 = 8;
-/// How long the queues may run at least before they are quiesced again, so that they get somewhere however fast the
-/// process changes its memory. When it is others who change it (reclaim, compaction) they are not held up.
+/// How long the queues may run at least before they are quiesced again, so that they make progress
+/// however fast the process changes its memory. Other causes of changes (reclaim, compaction) are
+/// not delayed.
 const LEAST_RUN_MS: i64 = 10;
-/// Where page faults are retried that is at least as long as it took to give them what they run on, on a machine that is slow or busy, and this at most.
+/// Where page faults are retried, the minimum run is at least as long as it took to get the memory
+/// for it, on a machine that is slow or busy. This is its limit.
 const MOST_RUN_MS: i64 = 50;
 
-/// How long a process that changes its memory waits for its own queues to leave the hardware, and how long everybody else,
-/// milliseconds. It may be a queue that hangs, or with `sched=hws` one that waits for another process's to be reset.
+/// How long a process that changes its memory waits for its own queues to leave the hardware, and
+/// how long all other callers wait, milliseconds. The cause of a wait may be a queue that hangs, or
+/// with `sched=hws` a queue that waits for another process's queue to be reset.
 const OWN_MS: i64 = 2000;
 const OTHERS_MS: i64 = 1000;
 
-/// What the GPU has of the range.
+/// The state of the range on the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GpuBinding {
-    /// Nothing, and nobody has asked for it.
+    /// Not mapped, and not requested.
     Out,
-    /// What the process has.
+    /// The process's pages are mapped.
     In,
-    /// Nothing: the pages have changed, and the queues wait for them.
+    /// Not mapped: the pages have changed, and the queues wait for them.
     Invalid,
 }
 
 struct UserptrState {
-    now: GpuBinding,
-    /// What it was when the mapping went.
-    at_last: GpuBinding,
-    /// The run that has begun when it was last mapped, where page faults are retried.
+    binding: GpuBinding,
+    /// The state when the mapping was removed.
+    final_binding: GpuBinding,
+    /// The run that started when the range was last mapped, where page faults are retried.
     run: Option<LeastRun>,
-    /// Of shared virtual memory: what the process has unmapped.
-    gone: GonePages,
+    /// For shared virtual memory: the pages that the process has unmapped.
+    unmapped: GonePages,
     /// The entries that lead to `pages`.
     reserved: ReservedLeaves,
     pages: DevicePages,
@@ -90,12 +95,12 @@ struct UserptrState {
 /// A time for which queues run on memory of the process.
 struct LeastRun {
     since: Instant<Monotonic>,
-    /// How long it is to last, if the process itself changes the memory, milliseconds.
+    /// The length that the run is to have, if the process itself changes the memory, milliseconds.
     least_ms: i64,
 }
 
 impl LeastRun {
-    /// It begins; what it was waited for has begun at `asked`.
+    /// Starts a run; the wait for its memory started at `asked`.
     fn new(asked: Instant<Monotonic>) -> Self {
         Self {
             since: Instant::now(),
@@ -103,11 +108,12 @@ impl LeastRun {
         }
     }
 
-    /// Holds up who changes the memory until it has lasted that long, so that queues get somewhere.
+    /// Delays the thread that changes the memory until the run has lasted that long, so that queues
+    /// make progress.
     fn wait_least_run(&self) {
-        let left_ms = self.least_ms - self.since.elapsed().as_millis();
-        if left_ms > 0 {
-            fsleep(Delta::from_millis(left_ms));
+        let remaining_ms = self.least_ms - self.since.elapsed().as_millis();
+        if remaining_ms > 0 {
+            fsleep(Delta::from_millis(remaining_ms));
         }
     }
 }
@@ -116,45 +122,52 @@ impl LeastRun {
 #[pin_data]
 pub(super) struct Userptr {
     range: VaRange,
-    /// Whether it is shared virtual memory, and the GPU is to find it there always.
+    /// Whether it is shared virtual memory, and whether it is to be mapped for the GPU at all
+    /// times.
     shared: bool,
     always: bool,
-    /// Its mapping is gone.
-    left: AtomicFlag,
+    /// Its mapping is removed.
+    detached: AtomicFlag,
     vm: Arc<Vm>,
     _room: PendingRoom,
-    /// Taken inside the MMU notifier: nothing is allocated under it.
+    /// Taken inside the MMU notifier: no memory is allocated under it.
     #[pin]
     state: Mutex<UserptrState>,
 }
 
-/// The ranges that wait for their pages, and what keeps the queues off meanwhile.
+/// The ranges that wait for their pages, and the guard that keeps the queues off the hardware
+/// meanwhile.
 #[derive(Default)]
 pub(super) struct EvictedUserptrs {
     invalid: usize,
     pub(super) waiting: PendingRanges,
     quiesced: Option<QuiesceGuard>,
-    /// The run that has begun when the queues were let on again.
+    /// The run that started when the queues were last resumed.
     run: Option<LeastRun>,
     /// Runs of the work item, since the queues last ran, that did not get the pages they wanted.
     retry: RetryBackoff,
-    /// Who was last to wait for a program, and for the range that starts where: one at a time.
-    bringer: Option<(u64, FetchRequest)>,
+    /// The last request to a program for pages, and the start of its range: one at a time.
+    fetch: Option<(u64, FetchRequest)>,
 }
 
 impl EvictedUserptrs {
-    /// The range that starts at `start` is `was` no more, and now in or out. Who waits for it, and gives up when dropped, without the lock.
+    /// Records that the range that starts at `start` is not in state `was` any more, but in or out.
+    /// Returns the request for its pages, which is cancelled when it is dropped, without the lock.
     fn done_with(&mut self, start: u64, was: GpuBinding) -> Option<FetchRequest> {
         if was == GpuBinding::Invalid {
             self.invalid -= 1;
         }
-        let its = self.bringer.take_if(|(whose, _)| *whose == start);
-        its.map(|(_, brought)| brought)
+        let request = self.fetch.take_if(|(owner, _)| *owner == start);
+        request.map(|(_, brought)| brought)
     }
 }
 
 impl Userptr {
-    /// Watches the part of `memory` that is mapped at `range`. `ENOMEM`, `ESRCH`.
+    /// Watches the part of `memory` that is mapped at `range`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ESRCH`.
     pub(super) fn watch(
         vm: &Arc<Vm>,
         range: VaRange,
@@ -162,10 +175,10 @@ impl Userptr {
     ) -> Result<RangeWatch<Self>> {
         let (vm, room) = (vm.clone(), PendingRoom::new(vm)?);
         let state = UserptrState {
-            now: GpuBinding::Out,
-            at_last: GpuBinding::Out,
+            binding: GpuBinding::Out,
+            final_binding: GpuBinding::Out,
             run: None,
-            gone: GonePages::new(if memory.is_shared() { range.pages() } else { 0 })?,
+            unmapped: GonePages::new(if memory.is_shared() { range.pages() } else { 0 })?,
             reserved: ReservedLeaves::default(),
             pages: DevicePages::default(),
         };
@@ -173,7 +186,7 @@ impl Userptr {
             range,
             shared: memory.is_shared(),
             always: memory.is_always_mapped(),
-            left: AtomicFlag::new(false),
+            detached: AtomicFlag::new(false),
             vm,
             _room: room,
             state <- new_mutex!(state, "Userptr::state"),
@@ -187,23 +200,24 @@ impl Userptr {
         self.shared
     }
 
-    /// Whether the GPU is to find it there always, also if it retries page faults.
+    /// Whether it is to be mapped for the GPU at all times, also if the GPU retries page faults.
     pub(super) fn is_always_mapped(&self) -> bool {
         self.always
     }
 
-    /// Whether the process has unmapped a part of it, which stays lost for this mapping.
+    /// Whether the process has unmapped a part of it. That part stays lost for this mapping.
     pub(super) fn is_cut(&self) -> bool {
-        self.state.lock().gone.any()
+        self.state.lock().unmapped.any()
     }
 
-    /// The bytes of it that are in VRAM, if it is mapped.
+    /// Returns the bytes of it that are in VRAM, if it is mapped.
     pub(super) fn in_vram(&self) -> Option<u64> {
         let state = self.state.lock();
-        (state.now == GpuBinding::In).then(|| state.pages.in_device())
+        (state.binding == GpuBinding::In).then(|| state.pages.in_device())
     }
 
-    /// VRAM that the process may have as memory of its own, if it is to be used where it is.
+    /// Returns the VRAM that the process may use as memory of its own, if such memory is to be used
+    /// where it is.
     fn memory(&self) -> Option<Arc<DeviceMemory>> {
         let shared = self.shared.then(|| self.vm.gpu.shared_vram.get());
         shared.flatten()
@@ -219,20 +233,21 @@ impl Userptr {
 
     /// Whether the queues wait for it.
     pub(super) fn is_invalid(&self) -> bool {
-        self.state.lock().now == GpuBinding::Invalid
+        self.state.lock().binding == GpuBinding::Invalid
     }
 
-    /// Whether it is mapped, though its pages may just be gone.
+    /// Whether it is mapped, though its pages may be invalid at the moment.
     pub(super) fn is_made(&self) -> bool {
-        self.state.lock().now != GpuBinding::Out
+        self.state.lock().binding != GpuBinding::Out
     }
 
-    /// Whether it has been detached, which is for good.
-    fn is_left(&self) -> bool {
-        self.left.load(Relaxed)
+    /// Whether it has been detached, which is permanent.
+    fn is_detached(&self) -> bool {
+        self.detached.load(Relaxed)
     }
 
-    /// The GPU loses the pages: their entries, what it has cached of those, and the DMA mapping. `state` is the range's own, and no more `In`.
+    /// Unmaps the pages from the GPU: their entries, the TLBs' copies of those, and the DMA
+    /// mapping. `state` is that of the range, and no longer `In`.
     fn unmap_pages(&self, state: &mut UserptrState) {
         let written = state.reserved.clear(&self.vm.gpu);
         if self.vm.flush(TlbFlush::Heavyweight).is_err() {
@@ -247,43 +262,50 @@ impl Userptr {
         trace::unmap(self.vm.group.pid(), start, size, written);
     }
 
-    /// The GPU loses the pages as if they had changed: the queues wait until the work item has mapped what there is then.
+    /// Unmaps the pages from the GPU as if they had changed: the queues wait until the work item
+    /// has mapped the then current pages.
     fn evict_pages(&self) {
         let mut state = self.state.lock();
-        if state.now != GpuBinding::In {
+        if state.binding != GpuBinding::In {
             return;
         }
         self.vm.evict(self.range, self.trigger(), false);
-        state.now = GpuBinding::Invalid;
+        state.binding = GpuBinding::Invalid;
         self.unmap_pages(&mut state);
         drop(state);
         self.vm.restore_in(SOON_MS);
     }
 
-    /// The GPU has lost the entries: from the return on the notifier leaves them alone, and nothing of the range is the
-    /// GPU's. The VM's lock is held. What is returned is dropped without it.
+    /// Detaches the range after the GPU has lost the entries. From the return on the notifier does
+    /// not touch them, and the GPU has no page of the range. The VM's lock is held. The returned
+    /// value is to be dropped without it.
     pub(super) fn detach(&self) -> impl Sized {
-        // Who is finding its pages gives up.
-        self.left.store(true, Relaxed);
+        // A thread that is looking for its pages stops.
+        self.detached.store(true, Relaxed);
         let mut state = self.state.lock();
-        let was = core::mem::replace(&mut state.now, GpuBinding::Out);
-        state.at_last = was;
+        let was = core::mem::replace(&mut state.binding, GpuBinding::Out);
+        state.final_binding = was;
         state.pages.unmap_device();
         let start = self.range.start();
-        let bringer = self.vm.evicted.lock().done_with(start, was);
+        let fetch = self.vm.evicted.lock().done_with(start, was);
         (
             core::mem::take(&mut state.pages),
             core::mem::take(&mut state.reserved),
-            bringer,
+            fetch,
         )
     }
 }
 
 impl RangeWatch<Userptr> {
-    /// What the process has there at the request's stamp: see [`RangeWatch::map_pages`]. `EAGAIN` when it is detached.
+    /// Returns the process's pages in the range at the request's stamp: see
+    /// [`RangeWatch::map_pages`].
+    ///
+    /// # Errors
+    ///
+    /// Also `EAGAIN` if it is detached.
     fn pages(&self, request: &PageRequest<'_>) -> Result<DevicePages> {
         let count = self.range.pages() as usize;
-        let go_on = || match self.is_left() {
+        let go_on = || match self.is_detached() {
             true => Err(EAGAIN),
             false => (request.go_on)(),
         };
@@ -292,7 +314,7 @@ impl RangeWatch<Userptr> {
             ..*request
         };
         self.map_pages(&self.vm.gpu.hw.dev, &request, |from| {
-            self.state.lock().gone.next_left(from, count)
+            self.state.lock().unmapped.next_mapped(from, count)
         })
     }
 }
@@ -303,25 +325,26 @@ impl RangeWatcher for Userptr {
         change.set_seq();
         let mut ended = false;
         if let Some(unmapped) = change.unmapped().filter(|_| self.shared) {
-            state.gone.add(self.range, unmapped);
-            ended = state.gone.is_all();
+            state.unmapped.add(self.range, unmapped);
+            ended = state.unmapped.is_all();
         }
         self.notify_unmapped(change, &state);
-        if state.now != GpuBinding::In {
+        if state.binding != GpuBinding::In {
             return;
         }
-        // Nothing of it comes back for which the queues would have to wait, or it does where they come there.
+        // The queues need not wait: either no page of it returns, or the pages return when the
+        // queues access them.
         let refaults = self.refaults();
         let stays_out = ended || refaults;
         if stays_out {
             if refaults && !ended && change.may_be_delayed() {
                 state.run.iter().for_each(LeastRun::wait_least_run);
             }
-            state.now = GpuBinding::Out;
+            state.binding = GpuBinding::Out;
         } else {
             self.vm
                 .evict(self.range, self.trigger(), change.may_be_delayed());
-            state.now = GpuBinding::Invalid;
+            state.binding = GpuBinding::Invalid;
         }
         self.unmap_pages(&mut state);
         drop(state);
@@ -332,8 +355,9 @@ impl RangeWatcher for Userptr {
 }
 
 impl Vm {
-    /// `range` is invalid, too: the queues are off the hardware at the return, unless they take too long. Who changes its own memory faster than
-    /// its queues get anywhere is slowed down by `delay`. Called by the notifier.
+    /// Counts `range` as invalid, too. The queues are off the hardware at the return, unless they
+    /// take too long. With `delay`, a process that changes its own memory faster than its queues
+    /// make progress is slowed down. Called by the notifier.
     fn evict(&self, range: VaRange, trigger: EvictTrigger, delay: bool) {
         let mut evicted = self.evicted.lock();
         evicted.invalid += 1;
@@ -342,15 +366,20 @@ impl Vm {
             if delay {
                 evicted.run.iter().for_each(LeastRun::wait_least_run);
             }
-            // Who does not leave finds no entries any more, once they are cleared and flushed, and the pages are safe: it
-            // faults, at its own cost.
-            let patience = QuiesceTimeout::of(if delay { OWN_MS } else { OTHERS_MS });
-            evicted.quiesced = Some(self.group.quiesce_within(trigger, &patience));
+            // A queue that does not leave finds no entries once they are cleared and flushed, and
+            // the pages are safe: the queue faults, at its own cost.
+            let timeout = QuiesceTimeout::of(if delay { OWN_MS } else { OTHERS_MS });
+            evicted.quiesced = Some(self.group.quiesce_within(trigger, &timeout));
         }
     }
 
-    /// The GPU loses all memory that others may move: no notifier finds anything of it from the return on, until the work item has mapped it again, which does not run
-    /// meanwhile. The queues wait for that. ENOMEM, with some of it let go. Sleeps.
+    /// Unmaps all memory that others may move from the GPU. From the return on no notifier finds
+    /// any of it mapped, until the work item has mapped it again. The work item does not run
+    /// meanwhile, and the queues wait for it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; then a part of the memory is unmapped.
     pub(crate) fn evict_pages(self: &Arc<Self>) -> Result {
         let mut from = 0;
         let mut imports = false;
@@ -370,34 +399,40 @@ impl Vm {
         Ok(())
     }
 
-    /// Has the work item run after `delay`, if it is not due already. Any context.
+    /// Schedules the work item in `delay_ms` milliseconds, unless it is scheduled already. Context:
+    /// any.
     pub(super) fn restore_in(self: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
         let _ = workqueue::background().enqueue_delayed(self.clone(), delay);
     }
 
-    /// Maps USERPTR memory for the first time, as long as `go_on` does not fail. `EFAULT` when the process does not have all of it;
-    /// `ENOMEM`, `EINTR` and others when it cannot be had; what `go_on` says.
+    /// Maps USERPTR memory for the first time. Calls `go_on` meanwhile, and stops with its error.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if the process does not have all of it; `ENOMEM`, `EINTR` and others if it is not
+    /// available; those of `go_on`.
     pub(super) fn map_userptr(
         self: &Arc<Self>,
         mapping: &Arc<BoMapping>,
         go_on: &dyn Fn() -> Result,
     ) -> Result {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
-        // The process may have less of what it shares, and later more.
+        // The process may have only a part of the memory that it shares, and more later.
         match self.validate(mapping, !userptr.shared, LockWait::Short, go_on) {
             Err(error)
                 if (error == EAGAIN || error == errno::in_progress()) && userptr.refaults() =>
             {
-                // The GPU comes to it later, or again.
+                // The GPU accesses it later, or again.
                 Ok(())
             }
             Err(error) if error == EAGAIN || error == errno::in_progress() => {
-                // It changes too fast for this call, or a program has to bring it. The queues wait for it then.
+                // It changes too fast for this call, or a program has to provide it. The queues
+                // wait for it then.
                 let mut state = userptr.state.lock();
-                if state.now == GpuBinding::Out {
+                if state.binding == GpuBinding::Out {
                     self.evict(userptr.range, userptr.trigger(), true);
-                    state.now = GpuBinding::Invalid;
+                    state.binding = GpuBinding::Invalid;
                 }
                 drop(state);
                 self.restore_in(SOON_MS);
@@ -407,9 +442,15 @@ impl Vm {
         }
     }
 
-    /// Gives the GPU what the process has in the range now. If it `must` be all, `EFAULT` when it is not. `EAGAIN` when
-    /// the range changes all the time; [`errno::in_progress`] while a program has not brought pages; `ESRCH` when the address space is at its end; `EINTR`, `ENOMEM` and others when
-    /// the pages cannot be had; what `go_on` says. A mapping that is gone is left alone.
+    /// Maps the process's current pages in the range for the GPU. If it `must`, the process has to
+    /// have all of the range. A removed mapping is left alone.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if it must be all and is not; `EAGAIN` if the range changes all the time;
+    /// [`errno::in_progress`] while a program has not provided pages; `ESRCH` if the address space
+    /// is being destroyed; `EINTR`, `ENOMEM` and others if the pages are not available; those of
+    /// `go_on`.
     fn validate(
         &self,
         mapping: &Arc<BoMapping>,
@@ -433,7 +474,7 @@ impl Vm {
             let pages = match userptr.pages(&request) {
                 Ok(pages) => pages,
                 Err(error) if error == EBUSY => continue,
-                Err(_) if userptr.is_left() => return Ok(()),
+                Err(_) if userptr.is_detached() => return Ok(()),
                 Err(error) => return Err(error),
             };
             if must && !pages.is_whole(userptr.range.size(), write) {
@@ -446,8 +487,13 @@ impl Vm {
         Err(EAGAIN)
     }
 
-    /// Leads the entries of a mapping that has none to `pages`, which were there at `stamp` and have been looked for since `asked`; false when they have
-    /// changed since. A mapping that is gone is left alone. `ENOMEM`, `ENODEV`, `ETIMEDOUT`.
+    /// Writes the entries of a mapping that has none, for `pages`, which were current at `stamp`;
+    /// the search for them started at `asked`. Returns false if they have changed since. A removed
+    /// mapping is left alone.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENODEV`, `ETIMEDOUT`.
     fn attach(
         &self,
         mapping: &Arc<BoMapping>,
@@ -458,8 +504,8 @@ impl Vm {
         let (range, bo) = (userptr.range, mapping.bo());
         let mut reserved = ReservedLeaves::default();
         let mut written = 0;
-        // Dropped after the locks.
-        let (_idle, _bringer);
+        // These are dropped after the locks.
+        let (_idle, _fetch);
         let mut state = self.state.lock();
         if !state.has(mapping) {
             return Ok(true);
@@ -504,10 +550,10 @@ impl Vm {
             written += reserved.write(&self.gpu)?;
             core::mem::swap(&mut own.reserved, &mut reserved);
             core::mem::swap(&mut own.pages, &mut pages);
-            let was = core::mem::replace(&mut own.now, GpuBinding::In);
+            let was = core::mem::replace(&mut own.binding, GpuBinding::In);
             mapping.repeats().clear();
             own.run = userptr.refaults().then(|| LeastRun::new(asked));
-            _bringer = self.evicted.lock().done_with(range.start(), was);
+            _fetch = self.evicted.lock().done_with(range.start(), was);
         }
         self.flush(TlbFlush::Legacy)?;
         trace::map(self.group.pid(), range.start(), range.size(), written);

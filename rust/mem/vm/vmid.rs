@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The VMID of an address space: leased while anything runs in it that the driver itself puts on the hardware, and given
-//! by the firmware while what is on its runlist has its turn. A VM can have one of each at a time.
+//! The VMID of an address space: leased while queues run in it that the driver itself puts on the
+//! hardware, and assigned by the firmware for the time slice of queues on its runlist. A VM can
+//! have one of each kind at a time.
 
 use super::Vm;
 use crate::ip::gmc::TlbFlush;
@@ -16,9 +17,9 @@ use kernel::{
 pub(super) struct BoundVmid {
     lease: VmidLease,
     pasid: u16,
-    /// What its shaders' trap handler was set to.
+    /// The trap handler that its shaders have.
     trap: TrapHandler,
-    /// Whether its shaders wait for pages that are not there.
+    /// Whether its shaders wait for missing pages.
     retries: bool,
     users: usize,
 }
@@ -29,20 +30,21 @@ impl BoundVmid {
     }
 }
 
-/// The right to run in a VM: it has a VMID as long as one of these lives. Dropped where sleeping is allowed,
-/// after what ran has stopped.
+/// The right to run in a VM, which has a VMID as long as one of these exists. Dropped where
+/// sleeping is allowed, after the queue that ran has stopped.
 pub(crate) struct VmidUse {
     vmid: Vmid,
     vm: Arc<Vm>,
 }
 
 impl VmidUse {
-    /// The VMID.
+    /// Returns the VMID.
     pub(crate) fn vmid(&self) -> Vmid {
         self.vmid
     }
 
-    /// Sees to it that shaders there have this trap handler, whose pages are mapped as long as the VM has the VMID.
+    /// Sets the trap handler of shaders in the VMID. Its pages are mapped as long as the VM has the
+    /// VMID.
     pub(crate) fn set_trap_handler(&self, trap: TrapHandler) {
         if let Some(bound) = &mut *self.vm.bound.lock() {
             if bound.trap != trap {
@@ -52,7 +54,8 @@ impl VmidUse {
         }
     }
 
-    /// Sees to it that shaders there wait for pages that are not there, if the process wants that. None has begun yet.
+    /// Makes shaders in the VMID wait for missing pages, if the process wants that. No shader has
+    /// started yet.
     pub(crate) fn set_retries(&self) {
         let wanted = self.vm.retries();
         if let Some(bound) = &mut *self.vm.bound.lock() {
@@ -63,16 +66,22 @@ impl VmidUse {
         }
     }
 
-    /// Whether others wait for it, who have a right to it by now: what runs is to be stopped, and this dropped.
+    /// Whether a process that waits for the VMID has a right to it by now. Then the running queue
+    /// has to be stopped, and this dropped.
     pub(crate) fn is_recalled(&self) -> bool {
         self.vm.gpu.hw.vmids.is_recalled(self.vmid)
     }
 }
 
 impl Vm {
-    /// Makes sure that the VM has a VMID, which is process `pasid`'s for interrupts. `ENOSPC` when it is not its turn, see
-    /// [`VmidPool::turn`](crate::ip::vmid::VmidPool::turn); `EBUSY` when the VM has one for another process, `ETIMEDOUT` when
-    /// the hardware does not answer. Allocates nothing.
+    /// Returns the VMID of the VM, and leases one if it has none; interrupts report it as process
+    /// `pasid`. Allocates no memory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if it is not the process's turn, see
+    /// [`VmidPool::turn`](crate::ip::vmid::VmidPool::turn); `EBUSY` if the VM has a VMID for
+    /// another process; `ETIMEDOUT` if the hardware does not answer.
     pub(crate) fn use_vmid(self: &Arc<Self>, pasid: u16) -> Result<VmidUse> {
         let mut bound = self.bound.lock();
         let bound = match &mut *bound {
@@ -104,8 +113,8 @@ impl Vm {
         })
     }
 
-    /// Takes the page tables from the VMID and gives it back; nobody gets it again when the hardware does not
-    /// confirm.
+    /// Removes the page tables from the VMID and releases it. If the hardware does not confirm, the
+    /// VMID is never leased again.
     fn unbind(&self, lease: VmidLease) {
         let began = Instant::<Monotonic>::now();
         match self.gpu.hw.gmc.unbind(lease.vmid()) {
@@ -118,7 +127,8 @@ impl Vm {
     }
 }
 
-/// The process whose VM it is, while queues of it may be on a runlist, and until what they have left in TLBs is gone.
+/// The process that owns the VM, while queues of it may be on a runlist, and until their entries in
+/// TLBs are flushed.
 pub(super) struct ListedProcess {
     pasid: u16,
     users: usize,
@@ -130,15 +140,20 @@ impl ListedProcess {
     }
 }
 
-/// The right of the firmware to give the VM a VMID, as long as one of these lives. Dropped where sleeping is allowed,
-/// after the queue is off the runlist: the last one flushes what queues have left.
+/// The right of the firmware to assign a VMID to the VM, as long as one of these exists. Dropped
+/// where sleeping is allowed, after the queue is off the runlist: the drop of the last one flushes
+/// the TLB entries of the queues.
 pub(crate) struct ListedUse {
     vm: Arc<Vm>,
 }
 
 impl Vm {
-    /// From now on the firmware may give the VM a VMID for process `pasid`: changes of page tables reach it there.
-    /// `EBUSY` when it may do so for another process. Allocates nothing.
+    /// Lets the firmware assign a VMID to the VM for process `pasid` from now on: changes of page
+    /// tables are flushed there. Allocates no memory.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it may do so for another process.
     pub(crate) fn list(self: &Arc<Self>, pasid: u16) -> Result<ListedUse> {
         let mut listed = self.listed.lock();
         let listed = listed.get_or_insert(ListedProcess { pasid, users: 0 });
@@ -155,7 +170,8 @@ impl Drop for ListedUse {
         let mut slot = self.vm.listed.lock();
         if let Some(listed) = &mut *slot {
             listed.users = listed.users.saturating_sub(1);
-            // Changes from now on are flushed nowhere. After an error they are: until that is answered, the memory stays.
+            // Changes from now on are not flushed for this process. After an error they still are:
+            // until a flush is answered, the memory stays.
             let gmc = &self.vm.gpu.hw.gmc;
             if listed.users == 0
                 && gmc

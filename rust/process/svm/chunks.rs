@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the GPUs have of what was said, chunk by chunk: given, taken away, and made anew.
+//! The mappings of shared memory on the GPUs, chunk by chunk: mapped, revoked, and mapped again.
 
 use hw::svm::{AttributeMap, GpuIndex, GpuReach, SvmAttributes};
 use hw::va::VaRange;
@@ -14,16 +14,26 @@ use crate::mem::bo::BoUsage;
 use crate::mem::vm::{SharedChunk, Vm};
 
 impl SvmState {
-    /// Gives the GPUs again what they have lost. Errors of [`SvmState::update_gpu`]: some is left for the next time.
+    /// Restores the mappings that the GPUs have lost. After an error, the rest is left for the next
+    /// call.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SvmState::update_gpu`].
     pub(super) fn restore_lost(&mut self, svm: &Svm) -> Result {
-        while let Some(range) = self.torn.last() {
+        while let Some(range) = self.lost.last() {
             self.update_gpu(svm, range)?;
-            self.torn.pop();
+            self.lost.pop();
         }
         Ok(())
     }
 
-    /// See [`update_gpu`], for the GPUs that have what they may not use any more: when it moves, they would have it come back to where they reach it.
+    /// Calls [`update_gpu`] for the GPUs that have mappings in `range` that they may no longer use.
+    /// Otherwise these GPUs would make memory that is moved come back to where they reach it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`update_gpu`].
     pub(super) fn revoke(&mut self, svm: &Svm, range: VaRange) -> Result {
         for on in &self.vms {
             let (index, vm) = on;
@@ -31,17 +41,21 @@ impl SvmState {
                 usage(&attributes, *index).is_none() && vm.first_chunk(part).is_some()
             };
             if self.map.parts(range).any(loses) {
-                update_gpu(svm, &self.map, &mut self.torn, on, range)?;
+                update_gpu(svm, &self.map, &mut self.lost, on, range)?;
             }
         }
         Ok(())
     }
 
-    /// See [`update_gpu`], for all GPUs. When one is to go, the others may not have been looked at.
+    /// Calls [`update_gpu`] for all GPUs, and returns the first error.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`update_gpu`]. With [`errno::in_progress`], some GPUs may have been left out.
     pub(super) fn update_gpu(&mut self, svm: &Svm, range: VaRange) -> Result {
         let mut result = Ok(());
         for on in &self.vms {
-            let done = update_gpu(svm, &self.map, &mut self.torn, on, range);
+            let done = update_gpu(svm, &self.map, &mut self.lost, on, range);
             if done == Err(errno::in_progress()) {
                 return done;
             }
@@ -50,12 +64,13 @@ impl SvmState {
         result
     }
 
-    /// Has chunks with a hole in `range` made anew, which still take its place; whether there are any.
+    /// Notes that the chunks with a hole in `range`, which still occupy its addresses, are to be
+    /// mapped again; returns whether there are any.
     pub(super) fn split_holes(&mut self, range: VaRange) -> bool {
         let mut found = false;
         for (_, vm) in &self.vms {
             for chunk in vm.chunks(range).filter(|chunk| chunk.cut) {
-                self.torn.add(chunk.range);
+                self.lost.add(chunk.range);
                 found = true;
             }
         }
@@ -63,7 +78,8 @@ impl SvmState {
     }
 }
 
-/// How the GPU at `index` may use what has these attributes, if it may, and whether it has it always.
+/// The way in which the GPU at `index` may use memory with these attributes, if it may, and whether
+/// it always has the memory mapped.
 pub(super) fn usage(attributes: &SvmAttributes, index: GpuIndex) -> Option<(BoUsage, bool)> {
     (attributes.reach(index) != GpuReach::None).then(|| {
         let usage = BoUsage {
@@ -74,15 +90,15 @@ pub(super) fn usage(attributes: &SvmAttributes, index: GpuIndex) -> Option<(BoUs
     })
 }
 
-/// Whether a chunk of the GPU `on` is as was said of all of it.
+/// Whether a chunk of the GPU `on` matches the attributes of all of its range.
 fn is_right(
     map: &AttributeMap<RangeTree>,
     (index, vm): &(GpuIndex, Arc<Vm>),
     chunk: &SharedChunk,
 ) -> bool {
     let mut at = chunk.range.start();
-    while let Some(left) = VaRange::between(at, chunk.range.end()) {
-        let (part, attributes) = map.at(at, left);
+    while let Some(rest) = VaRange::between(at, chunk.range.end()) {
+        let (part, attributes) = map.at(at, rest);
         let is_usage = usage(&attributes, *index) == Some((chunk.usage, chunk.always));
         if !is_usage || chunk.range.size() > attributes.together(vm.retries()) {
             return false;
@@ -92,12 +108,16 @@ fn is_right(
     !chunk.cut
 }
 
-/// Gives one GPU what it may use of `range`, and takes from it what it may not. Chunks that reach beyond are made anew, and added to `torn`
-/// when that fails. What [`Vm::share`] and [`Svm::check_precedence`] say, ENOMEM.
+/// Maps what one GPU may use of `range`, and unmaps what it may not use. Chunks that reach beyond
+/// the range are mapped again, and added to `lost` if that fails.
+///
+/// # Errors
+///
+/// `ENOMEM` if there is no memory; those of [`Vm::share`] and [`Svm::check_precedence`].
 pub(super) fn update_gpu(
     svm: &Svm,
     map: &AttributeMap<RangeTree>,
-    torn: &mut SmallRangeList,
+    lost: &mut SmallRangeList,
     on: &(GpuIndex, Arc<Vm>),
     range: VaRange,
 ) -> Result {
@@ -108,14 +128,18 @@ pub(super) fn update_gpu(
             wrong.push(chunk, GFP_KERNEL_ACCOUNT)?;
         }
     }
-    let made = remap(svm, map, on, range, &wrong);
-    if made.is_err() {
-        wrong.iter().for_each(|chunk| torn.add(chunk.range));
+    let remapped = remap(svm, map, on, range, &wrong);
+    if remapped.is_err() {
+        wrong.iter().for_each(|chunk| lost.add(chunk.range));
     }
-    made
+    remapped
 }
 
-/// Takes the chunks `wrong` out, and gives one GPU what it may use of all that lies in `range` or in them. Errors as [`update_gpu`].
+/// Unmaps the chunks `wrong`, and maps what one GPU may use of all memory in `range` or in them.
+///
+/// # Errors
+///
+/// Those of [`update_gpu`].
 fn remap(
     svm: &Svm,
     map: &AttributeMap<RangeTree>,
@@ -126,7 +150,7 @@ fn remap(
     let (index, vm) = on;
     let ranges = || wrong.iter().map(|chunk| chunk.range);
     let hull = ranges().fold(range, VaRange::hull);
-    // What they may use before and after that is not there in between.
+    // Memory that they may use before and after this is unmapped for a moment in between.
     let refaults = |chunk: &SharedChunk| svm.retries() && !chunk.always;
     let _quiesced = (!wrong.iter().all(refaults)).then(|| vm.quiesce_for_svm());
     for chunk in ranges() {
@@ -138,17 +162,17 @@ fn remap(
         let Some(usage) = usage(&attributes, *index) else {
             continue;
         };
-        // The GPU comes to the rest.
-        let was_there =
+        // The GPU gets the rest when it touches it.
+        let was_mapped =
             || ranges().any(|chunk| chunk.overlaps(part)) || vm.first_chunk(part).is_some();
         let in_place = attributes.reach(*index) == GpuReach::InPlace;
-        if svm.retries() && !in_place && !attributes.is_always_mapped() && !was_there() {
+        if svm.retries() && !in_place && !attributes.is_always_mapped() && !was_mapped() {
             continue;
         }
         let mut at = part.start();
-        while let Some(left) = VaRange::between(at, part.end()) {
-            let next = vm.first_chunk(left).map(|chunk| chunk.range);
-            let end = next.map_or(left.end(), |next| next.start());
+        while let Some(rest) = VaRange::between(at, part.end()) {
+            let next = vm.first_chunk(rest).map(|chunk| chunk.range);
+            let end = next.map_or(rest.end(), |next| next.start());
             if let Some(gap) = VaRange::between(at, end) {
                 let most = attributes.together(svm.retries());
                 let shared = vm.share(&svm.space, gap, usage, most, || svm.check_precedence(vm));
@@ -157,7 +181,7 @@ fn remap(
                 }
                 result = result.and(shared);
             }
-            at = next.map_or(left.end(), |next| next.end());
+            at = next.map_or(rest.end(), |next| next.end());
         }
     }
     result

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Who comes first at the shared virtual memory of a process: its page faults, before who says something of its ranges.
+//! Priority at the shared virtual memory of a process: its page faults have priority over
+//! operations on the attributes of its ranges.
 
 use super::{Svm, SvmState};
 use crate::kern::{errno, host, killable::KillableGuard, task};
@@ -8,36 +9,46 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
-/// How long page faults wait for who gives GPUs memory: much less than an SDMA queue may stand still with one. And long enough that he gets on where
-/// they never end.
+/// How long page faults wait for an operation that maps memory on GPUs: much less than the time for
+/// which an SDMA queue may stand still at a page fault, and long enough for such operations to make
+/// progress under an endless stream of faults.
 const FAULTS_WAIT_MS: u64 = 200;
-/// How long he waits where they are urgent: what is left of the time that an SDMA queue has is theirs.
+/// How long an operation waits while page faults are urgent: the rest of the time that an SDMA
+/// queue may stand still belongs to the faults.
 const URGENT_WAIT: Delta = Delta::from_millis(2000);
-/// Between two looks whether they still are.
+/// The pause between two checks of whether they are still urgent.
 const URGENT_POLL: Delta = Delta::from_millis(2);
 
 impl Svm {
-    /// Fails when somebody waits for `state` who is not to wait for long, or page faults have, which do not if those on the GPU of `vm`, at
-    /// whose memory the caller is, are urgent: [`errno::in_progress`].
+    /// Decides whether the caller, which is at the memory of `vm`, may continue.
+    ///
+    /// # Errors
+    ///
+    /// [`errno::in_progress`] if a waiter for `state` must not wait for long; or if page faults
+    /// have waited for [`FAULTS_WAIT_MS`], or wait at all and those on the GPU of `vm` are urgent.
     pub(super) fn check_precedence(&self, vm: &Vm) -> Result {
         let have_waited = match self.faults_wait_since.load(Relaxed) {
             0 => false,
             since => host::boot_ms() >= since + FAULTS_WAIT_MS || self.is_urgent(vm),
         };
-        if have_waited || self.awaited.load(Relaxed) != 0 {
+        if have_waited || self.priority_waiters.load(Relaxed) != 0 {
             Err(errno::in_progress())
         } else {
             Ok(())
         }
     }
 
-    /// Whether page faults on the GPU of `vm` that are retried are to be served before all else.
+    /// Whether retried page faults on the GPU of `vm` have priority over everything else.
     pub(super) fn is_urgent(&self, vm: &Vm) -> bool {
         self.retries() && vm.gpu().hw.page_faults.are_urgent(self.pasid)
     }
 
-    /// Fails when page faults on the GPU of `vm` are urgent: [`errno::in_progress`]. For what has begun already: it is done again from the start, so that it
-    /// does not stop for less.
+    /// Decides whether a move that has already begun may continue. A move that stops is repeated
+    /// from the start, so only urgent page faults stop it.
+    ///
+    /// # Errors
+    ///
+    /// [`errno::in_progress`] if page faults on the GPU of `vm` are urgent.
     pub(super) fn yield_to_faults(&self, vm: &Vm) -> Result {
         if self.is_urgent(vm) {
             Err(errno::in_progress())
@@ -46,7 +57,12 @@ impl Svm {
         }
     }
 
-    /// The lock, for who says or asks something: while page faults are urgent they come first, for a time. EINTR when the caller is killed.
+    /// Takes the lock for an operation on attributes. Urgent page faults have priority, for up to
+    /// [`URGENT_WAIT`].
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if the caller is killed.
     pub(super) fn lock_when_calm(&self) -> Result<KillableGuard<'_, SvmState>> {
         let began = Instant::<Monotonic>::now();
         loop {

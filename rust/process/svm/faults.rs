@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Page faults of a process's queues that are retried (XNACK): what the process has there is mapped, by a work item of the process's own, so
-//! that nobody else waits for what it has done to its memory.
+//! Retried page faults of a process's queues (XNACK). A work item of the process itself maps the
+//! memory that its queues have touched, so that only the process waits for the effects of its own
+//! memory changes.
 
 use super::chunks::usage;
 use super::{MoveProgress, Svm, SvmState, FAULTS};
@@ -23,45 +24,49 @@ use kernel::sync::Arc;
 use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::WorkItem;
 
-/// When it is looked again for a page that is on its way, milliseconds.
+/// The time until the next look at a page that is not there yet, in milliseconds.
 const AGAIN_MS: u32 = 2;
-/// Faults that are dealt with until the work item makes room for others.
+/// The number of faults that one run of the work item handles before it lets other items run.
 const RUN: u32 = 64;
 
-/// Places of the CAM, which all processes share, that those of a process may keep that have to wait.
+/// The number of entries of the CAM that waiting faults of one process may keep. All processes
+/// share the CAM.
 const KEPT: u32 = 64;
 
-/// What is mapped together while an engine is waited for: to find all pages of a large one takes long where the process changes them all the time.
+/// The size of the memory that is mapped together while an engine waits. To find all pages of a
+/// large page takes long if the process changes them all the time.
 const URGENT_SIZE: u64 = 16 * PAGE_SIZE;
 
-/// What becomes of a fault.
+/// The outcome of a fault.
 enum FaultVerdict {
-    /// The page is there, or the access that wanted it is long over. If not, the fault comes again.
+    /// The page is mapped, or the access that needed it ended long ago. If neither is the case, the
+    /// fault comes again.
     Done,
-    /// The page is on its way; somebody else has to do something for that if that is true.
+    /// The page is not available yet. True if something other than the driver has to act first.
     Later(bool),
-    /// The process has no such page, or its GPU may not use it so.
+    /// The process has no such page, or its GPU may not access the page in this way.
     Bad {
-        /// There is one.
+        /// Whether the page exists.
         present: bool,
     },
     /// The process is at its end.
     Gone,
 }
 
-/// What is known of the page faults of a GPU.
+/// The state of the page faults of a GPU.
 pub(super) struct KnownFaults {
-    /// Which it is.
+    /// The GPU.
     pub(super) gpu: GpuIndex,
-    /// Those in its interrupt ring before this may be of memory that was unmapped since.
+    /// Faults before this position of its interrupt ring may concern memory that has been unmapped
+    /// since.
     doubt: u64,
-    /// The process's queues, as [`Svm`] counts them, when waves there came to something bad. Those waves are about to go, and all
-    /// that they come to until then is no news.
+    /// The value of [`Svm`]'s queue counter when waves there had a bad fault. Those waves are about
+    /// to end, and their further faults until then are not reported.
     bad: Option<u64>,
 }
 
 impl KnownFaults {
-    /// Nothing.
+    /// The initial state: no faults.
     pub(super) const fn new(gpu: GpuIndex) -> Self {
         Self {
             gpu,
@@ -72,7 +77,7 @@ impl KnownFaults {
 }
 
 impl Svm {
-    /// Who cares for page faults of the GPU `id` that are retried. Any context.
+    /// The policy for retried page faults of the GPU `id`. Any context.
     pub(in crate::process) fn care(&self, id: GpuId) -> FaultPolicy {
         match (self.retries(), self.is_closing(id)) {
             (false, _) => FaultPolicy::Nobody,
@@ -81,13 +86,14 @@ impl Svm {
         }
     }
 
-    /// Has the work item look at page faults in so many milliseconds. Any context.
+    /// Runs the page fault work item in `delay_ms` milliseconds. Any context.
     pub(in crate::process) fn serve_in(self: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
         workqueue::run_in::<_, FAULTS>(workqueue::allocating(), self.clone(), delay);
     }
 
-    /// Has it look again at those that have to wait; sooner if another has come meanwhile.
+    /// Schedules another look at the faults that have to wait; an earlier run that is already
+    /// scheduled, because of another fault, stays.
     fn schedule_serve(self: &Arc<Self>) {
         let delay = msecs_to_jiffies(AGAIN_MS);
         let _ = workqueue::allocating().enqueue_delayed::<_, FAULTS>(self.clone(), delay);
@@ -99,10 +105,10 @@ impl WorkItem<FAULTS> for Svm {
 
     fn run(this: Arc<Self>) {
         let (mut later, mut engine_waits) = (0, false);
-        // Each is looked at once, GPU by GPU: some may have to wait.
+        // Each fault is looked at once, GPU by GPU, because some may have to wait.
         let mut seen = (0, FaultCursor::default());
         for _ in 0..RUN {
-            // Others may have it in between, but not for long.
+            // Others may take the lock in between, but not for long.
             this.faults_wait_since.store(host::boot_ms(), Relaxed);
             let mut state = this.state.lock();
             this.faults_wait_since.store(0, Relaxed);
@@ -128,7 +134,8 @@ impl WorkItem<FAULTS> for Svm {
             let waits = state.deal(&this, (index, &vm), fault, later < KEPT);
             later += u32::from(waits);
             engine_waits |= waits && is_of_engine;
-            // That comes first, also where nothing was urgent when it was looked at.
+            // An engine's fault has priority, also if nothing was urgent yet at the time of the
+            // look.
             if engine_waits && this.is_urgent(&vm) {
                 this.schedule_serve();
                 return;
@@ -139,8 +146,9 @@ impl WorkItem<FAULTS> for Svm {
 }
 
 impl SvmState {
-    /// Deals with `fault` of the GPU `on`, with the process's address space there; whether it has to wait, which it does at its place if that is
-    /// `keep`, and by coming again otherwise.
+    /// Handles `fault` of the GPU `on`, given with the process's address space there. Returns
+    /// whether the fault has to wait. If it has to, it keeps its CAM entry if `keep` is set;
+    /// otherwise it comes again.
     fn deal(
         &mut self,
         svm: &Arc<Svm>,
@@ -151,7 +159,7 @@ impl SvmState {
         let ih = &on.1.gpu().hw.ih;
         let queues = svm.queues.load(Relaxed);
         let verdict = match self.serve(svm, on, &fault) {
-            // It may have been unmapped just now, and nobody has said so yet.
+            // The page may have been unmapped just now, without a notification so far.
             FaultVerdict::Bad { .. } if user_range::is_changing(&svm.space) => {
                 FaultVerdict::Later(false)
             }
@@ -166,10 +174,10 @@ impl SvmState {
                 return true;
             }
             FaultVerdict::Gone => ih.end(fault),
-            // The queue that came there may be gone.
+            // The queue that had the fault may be gone.
             FaultVerdict::Bad { .. } if svm.queues.load(Relaxed) != queues => {}
             FaultVerdict::Bad { .. } if self.is_doubtful(svm, on.0, &fault) => {}
-            // Told already.
+            // It is reported already.
             FaultVerdict::Bad { .. } if self.has_failed(on.0, &fault, queues) => {}
             FaultVerdict::Bad { present } => {
                 fault.fault.present |= present;
@@ -180,11 +188,11 @@ impl SvmState {
         false
     }
 
-    /// Whether `fault` may be of memory that the process had when the GPU came there, and has unmapped since: then the access may be over. If it
-    /// is not, the fault comes again.
+    /// Whether `fault` may concern memory that the process had at the time of the access, and has
+    /// unmapped since. The access may then be over. If it is not, the fault comes again.
     fn is_doubtful(&mut self, svm: &Svm, index: GpuIndex, fault: &PageFault) -> bool {
         if let Some(listener) = &self.listener {
-            // Whoever unmaps something has said so.
+            // After this, every unmap that was in progress has notified the listener.
             let _ = listener.read_begin();
         }
         if svm.changed.xchg(false, Full) {
@@ -197,7 +205,8 @@ impl SvmState {
         its.any(|known| known.gpu == index && fault.position < known.doubt)
     }
 
-    /// Whether `fault`, of waves, which is bad, is one more of those that have failed since the process had these `queues`. If not, they have now.
+    /// Whether `fault`, a bad fault, is of waves that have already had one since the process has
+    /// had these `queues`. If not, the fault is recorded as their first.
     fn has_failed(&mut self, index: GpuIndex, fault: &PageFault, queues: u64) -> bool {
         let its = self.faults.iter_mut().find(|known| known.gpu == index);
         let Some(known) = its.filter(|_| fault.fault.hub == HubKind::Gfx) else {
@@ -206,7 +215,8 @@ impl SvmState {
         known.bad.replace(queues) == Some(queues)
     }
 
-    /// Maps what the process has where the GPU at `index`, with address space `vm`, has come to.
+    /// Maps the memory of the process at the address where the GPU at `index`, with address space
+    /// `vm`, has faulted.
     fn serve(
         &mut self,
         svm: &Arc<Svm>,
@@ -253,7 +263,12 @@ impl SvmState {
         }
     }
 
-    /// The same for a `page` at which there is no buffer: what is around it comes to where it is to be. Errors of [`SvmState::place_part`], [`Vm::share`] and [`Vm::fault_in`].
+    /// Does the same for a `page` without a buffer: the memory around it moves to where it is to
+    /// be, and is mapped.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SvmState::place_part`], [`Vm::share`] and [`Vm::fault_in`].
     fn map_page(
         &mut self,
         svm: &Arc<Svm>,
@@ -292,7 +307,7 @@ impl SvmState {
                 }
             }
             MappedAt::Nothing => None,
-            // A buffer has come meanwhile.
+            // A buffer was mapped here in the meantime.
             MappedAt::Buffer | MappedAt::Awaited | MappedAt::Refused => return Err(EAGAIN),
         };
         let whose = SmiProcess {
@@ -303,8 +318,9 @@ impl SvmState {
         smi.notify(&SmiEvent::PageFault(whose, number, write));
         let mine = VaRange::of_process(&memory.range).unwrap_or(page);
         let piece = mine.intersection(said).unwrap_or(page);
-        // Only what is mapped now. Whatever is looked at to be moved is taken from the GPU: two chunks to which it comes at once would each be
-        // taken for the other, for ever.
+        // Only the part that is mapped now. Memory that is examined for a move is unmapped from the
+        // GPU. If a move covered more, two chunks that the GPU accesses at the same time would each
+        // be unmapped for the other's sake, for ever.
         let piece = match chunk {
             Some(chunk) => piece.intersection(chunk).unwrap_or(page),
             None => vm.gap(page, piece),
@@ -327,7 +343,12 @@ impl SvmState {
         Ok(FaultVerdict::Done)
     }
 
-    /// Has `piece`, of these attributes, come to where it is to be for the GPU of `vm`, as far as it can; whether something has moved. Errors of [`SvmState::place_part`].
+    /// Moves `piece`, which has these attributes, to where it is to be for the GPU of `vm`, as far
+    /// as possible. Returns whether anything has moved.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SvmState::place_part`].
     fn migrate(
         &mut self,
         svm: &Arc<Svm>,
@@ -351,13 +372,14 @@ impl SvmState {
         Ok(moved != 0)
     }
 
-    /// Sees to it that somebody waits for the program that has to bring `page`, if one has to; whether somebody does.
+    /// Ensures that a work item waits for the program that has to provide `page`, if there is one.
+    /// Returns whether a work item waits.
     fn request_page(&mut self, vm: &Vm, page: VaRange, write: bool) -> bool {
         let is_waiting = self.bringer.as_ref();
         if is_waiting.is_some_and(|bringer| !bringer.by().is_done()) {
             return true;
         }
-        // Without memory the next run does it.
+        // Without memory, the next run does it.
         let Ok(bringer) = vm.request_pages(page, write) else {
             return false;
         };
@@ -366,7 +388,8 @@ impl SvmState {
     }
 }
 
-/// What becomes of `fault` at a page that is mapped: it was under way then, or is of an access that is not allowed there.
+/// The outcome of `fault` at a page that is mapped. Either the fault was already under way when the
+/// page was mapped, or the access is not allowed.
 fn mapped(vm: &Vm, page: VaRange, fault: &PageFault) -> FaultVerdict {
     if vm.is_repeated(page, fault.position) {
         FaultVerdict::Bad { present: true }
@@ -375,7 +398,8 @@ fn mapped(vm: &Vm, page: VaRange, fault: &PageFault) -> FaultVerdict {
     }
 }
 
-/// What comes together with `page`, of memory with these attributes: at most so many bytes, what a large page maps or less.
+/// The range that is handled together with `page`, in memory with these attributes: at most `most`
+/// bytes, and at most the range of a large page.
 fn window(attributes: &SvmAttributes, page: VaRange, most: u64) -> VaRange {
     let granularity = u32::from(attributes.granularity());
     let size = most.min(PAGE_SIZE << granularity.min(LARGE_PAGE_SHIFT - PAGE_SHIFT));
@@ -383,7 +407,8 @@ fn window(attributes: &SvmAttributes, page: VaRange, most: u64) -> VaRange {
     VaRange::between(start.max(GPUVM_BASE), (start + size).min(USER_VA_END)).unwrap_or(page)
 }
 
-/// Whether the process has `memory` that its GPU may not use so: then whether there is a page all the same.
+/// Whether the page exists, if the GPU of the process may not access `memory` in this way; `None`
+/// if it may.
 fn refused(memory: &MemoryAround, may_write: bool, write: bool) -> Option<bool> {
     match (memory.readable, memory.writable && may_write || !write) {
         (true, true) => None,

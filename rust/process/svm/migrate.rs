@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Where shared memory is to be, and how it gets there: VRAM of the GPU that it is prefetched to, if no other GPU has to reach it, or that comes to it,
-//! or system memory.
+//! The placement of shared memory, and the moves there. Memory that is prefetched to a GPU moves to
+//! the VRAM of that GPU, unless another GPU has to reach it. Memory that a GPU accesses moves to
+//! the VRAM of that GPU, or to system memory.
 
 use super::{Svm, SvmState};
 use crate::kern::device_memory::{DeviceMemory, MigrationCause, MigrationObserver};
@@ -14,23 +15,23 @@ use hw::va::{VaRange, LARGE_PAGE_SIZE};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How far a call has come that has memory moved.
+/// The progress of a call that moves memory.
 #[derive(Default)]
 pub(crate) struct MoveProgress {
-    /// What lies before is where it is to be.
+    /// Memory before this address is where it is to be.
     at: u64,
-    /// Watchers know of what moves there.
-    told: bool,
+    /// Whether watchers have been notified of the move that is going on there.
+    notified: bool,
 }
 
-/// Which way memory moves.
+/// The direction of a move.
 #[derive(Clone, Copy)]
 enum MoveDirection {
     In,
     Out,
 }
 
-/// Keeps queues off the hardware while a part of memory moves, from when it begins to.
+/// Keeps queues off the hardware while a part of memory moves, from the beginning of the move.
 struct MoveQuiesce<'a> {
     state: &'a SvmState,
     part: VaRange,
@@ -38,7 +39,12 @@ struct MoveQuiesce<'a> {
 }
 
 impl MoveQuiesce<'_> {
-    /// All that have something of the part and would not find it again when they come there. ENOMEM.
+    /// Quiesces all queues that have mappings in the part and could not recover them by a page
+    /// fault.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     fn start(&mut self) -> Result {
         if self.quiesced.is_none() {
             self.quiesced = Some(self.state.quiesce(self.part)?);
@@ -47,21 +53,21 @@ impl MoveQuiesce<'_> {
     }
 }
 
-/// A part of memory on its way between system memory and the VRAM of a GPU.
+/// A part of memory that moves between system memory and the VRAM of a GPU.
 struct RangeMove<'a> {
     svm: &'a Svm,
     vm: &'a Vm,
     part: VaRange,
     attributes: &'a SvmAttributes,
-    way: MoveDirection,
+    direction: MoveDirection,
     trigger: MigrateTrigger,
 }
 
 impl RangeMove<'_> {
-    /// How the watchers are told of it.
+    /// The description of the move for watchers.
     fn migration(&self) -> SmiMigration {
         let gpu = self.vm.gpu().hw.id.get().into();
-        let (from, to) = match self.way {
+        let (from, to) = match self.direction {
             MoveDirection::In => (0, gpu),
             MoveDirection::Out => (gpu, 0),
         };
@@ -79,17 +85,23 @@ impl RangeMove<'_> {
         }
     }
 
-    /// Whether all of `window`, as far as that is known, is where it is to be.
+    /// Whether all of `window` is known to be where it is to be.
     fn is_in_place(&self, window: VaRange) -> bool {
-        let wanted = match self.way {
+        let wanted = match self.direction {
             MoveDirection::In => window.size(),
             MoveDirection::Out => 0,
         };
         self.vm.vram_of(window) == Some(wanted)
     }
 
-    /// Moves it, from where `progress` says, with queues `quiescing`; how many pages have moved. [`errno::in_progress`] when somebody keeps the mmap lock, or waits for the process's: some of it is
-    /// left. EINTR when the caller is killed, ESRCH at the process's end; what [`user_range::migrate_to_device`] fails with.
+    /// Moves the part, from the position in `progress` on, with queues quiesced by `quiescing`.
+    /// Returns the number of pages that have moved.
+    ///
+    /// # Errors
+    ///
+    /// [`errno::in_progress`] if the mmap lock is held by another task, or a waiter for the lock of
+    /// the process has priority: a part of the memory has not moved yet. `EINTR` if the caller is
+    /// killed; `ESRCH` if the process is at its end; those of [`user_range::migrate_to_device`].
     fn run(
         &self,
         memory: &DeviceMemory,
@@ -99,9 +111,9 @@ impl RangeMove<'_> {
         let mut at = self.part.start().max(progress.at);
         let result = self.run_from(&mut at, memory, quiescing, progress);
         if result == Err(errno::in_progress()) && self.trigger == MigrateTrigger::Prefetch {
-            // It comes again, with the same progress.
+            // The caller repeats the operation, with the same progress.
             progress.at = at;
-        } else if core::mem::take(&mut progress.told) {
+        } else if core::mem::take(&mut progress.notified) {
             let error = result.err().map_or(0, Error::to_errno);
             let end = SmiEvent::Migrated(self.migration(), error);
             self.vm.gpu().hw.smi.notify(&end);
@@ -109,7 +121,8 @@ impl RangeMove<'_> {
         result
     }
 
-    /// The same from `at` on, which is how far it has come then. Nobody is told of the end.
+    /// Does the same from `at` on, and keeps the position reached there. Does not notify watchers
+    /// of the end.
     fn run_from(
         &self,
         at: &mut u64,
@@ -117,15 +130,15 @@ impl RangeMove<'_> {
         quiescing: &mut MoveQuiesce<'_>,
         progress: &mut MoveProgress,
     ) -> Result<usize> {
-        let mut all = 0;
-        // One for all of it, from when it is needed.
-        let mut witness = None;
-        while let Some(left) = VaRange::between(*at, self.part.end()) {
+        let mut total = 0;
+        // One observer for the whole move, created when it is needed.
+        let mut observer = None;
+        while let Some(rest) = VaRange::between(*at, self.part.end()) {
             if task::is_killed() {
                 return Err(EINTR);
             }
             self.svm.check_precedence(self.vm)?;
-            let end = left
+            let end = rest
                 .end()
                 .min((*at / LARGE_PAGE_SIZE + 1) * LARGE_PAGE_SIZE);
             let window = VaRange::between(*at, end).ok_or(EINVAL)?;
@@ -135,63 +148,66 @@ impl RangeMove<'_> {
             }
             let (from, to) = (*at as usize, self.part.end() as usize);
             let space = &self.svm.space;
-            // Watchers hear of it before they hear that queues wait for it.
-            if let MoveDirection::In = self.way {
+            // Watchers are notified of the move before they are notified of the queues that wait
+            // for it.
+            if let MoveDirection::In = self.direction {
                 self.notify_start(progress);
             }
             quiescing.start()?;
-            let moved = match self.way {
+            let moved = match self.direction {
                 MoveDirection::In => {
-                    let witness = match &mut witness {
-                        Some(witness) => witness,
-                        none => none.insert(self.witness()?),
+                    let observer = match &mut observer {
+                        Some(observer) => observer,
+                        none => none.insert(self.observer()?),
                     };
-                    let give_way = || self.svm.yield_to_faults(self.vm);
-                    user_range::migrate_to_device(memory, space, from, to, witness, &give_way)
+                    let go_on = || self.svm.yield_to_faults(self.vm);
+                    user_range::migrate_to_device(memory, space, from, to, observer, &go_on)
                 }
                 MoveDirection::Out => user_range::migrate_to_system(memory, space, from, to),
             };
             let (next, moved) = moved?;
             *at = next as u64;
-            all += moved;
+            total += moved;
             if moved != 0 {
                 self.notify_start(progress);
             }
         }
-        Ok(all)
+        Ok(total)
     }
 
-    /// Who tells watchers when what it has moved comes back by itself.
-    fn witness(&self) -> Result<Arc<dyn MigrationObserver>> {
-        let way = MoveDirection::Out;
+    /// An observer that notifies watchers when the memory that has moved comes back without a
+    /// request.
+    fn observer(&self) -> Result<Arc<dyn MigrationObserver>> {
+        let direction = MoveDirection::Out;
         let back = MoveBack {
             smi: self.vm.gpu().hw.smi.clone(),
-            migration: Self { way, ..*self }.migration(),
+            migration: Self { direction, ..*self }.migration(),
         };
         Ok(Arc::new(back, GFP_KERNEL_ACCOUNT)?)
     }
 
     fn notify_start(&self, progress: &mut MoveProgress) {
-        if !core::mem::replace(&mut progress.told, true) {
+        if !core::mem::replace(&mut progress.notified, true) {
             let start = SmiEvent::Migrating(self.migration());
             self.vm.gpu().hw.smi.notify(&start);
         }
     }
 }
 
-/// Tells watchers of memory that comes back from VRAM because the CPU touches it or somebody else wants that.
+/// Notifies watchers of memory that moves back from VRAM because the CPU touches it, or because it
+/// has to leave VRAM.
 struct MoveBack {
     smi: Arc<Smi>,
-    /// Of all of it.
+    /// The description of the whole move.
     migration: SmiMigration,
 }
 
 impl MoveBack {
-    /// The part of it at `addresses`, which may be others by now.
-    fn migration(&self, addresses: &Range<usize>, why: MigrationCause) -> SmiMigration {
+    /// The description of the part at `addresses`. The memory may be at other addresses by now.
+    fn migration(&self, addresses: &Range<usize>, cause: MigrationCause) -> SmiMigration {
         SmiMigration {
             part: VaRange::of_process(addresses).unwrap_or(self.migration.part),
-            trigger: match why {
+            trigger: match cause {
                 MigrationCause::Touched => MigrateTrigger::CpuFault,
                 MigrationCause::Asked | MigrationCause::Gone => MigrateTrigger::Eviction,
             },
@@ -201,27 +217,32 @@ impl MoveBack {
 }
 
 impl MigrationObserver for MoveBack {
-    fn notify_leaving(&self, addresses: &Range<usize>, why: MigrationCause) {
-        let migration = self.migration(addresses, why);
+    fn notify_leaving(&self, addresses: &Range<usize>, cause: MigrationCause) {
+        let migration = self.migration(addresses, cause);
         self.smi.notify(&SmiEvent::Migrating(migration));
     }
 
-    fn notify_left(&self, addresses: &Range<usize>, why: MigrationCause, result: Result) {
-        let migration = self.migration(addresses, why);
+    fn notify_left(&self, addresses: &Range<usize>, cause: MigrationCause, result: Result) {
+        let migration = self.migration(addresses, cause);
         let error = result.err().map_or(0, Error::to_errno);
         self.smi.notify(&SmiEvent::Migrated(migration, error));
     }
 }
 
 impl SvmState {
-    /// Has `range` come to where it is to be, as far as somebody has said that, from where `progress` says. What cannot go to VRAM stays, which is
-    /// no error. [`errno::in_progress`]: as [`SvmState::bring`], and when somebody keeps the mmap lock; EINTR when the caller is killed, ESRCH at the process's end,
-    /// ENOMEM, errors of the engines.
+    /// Moves `range` to the location that the attributes give, if they do, from the position in
+    /// `progress` on. Memory that cannot move to VRAM stays, which is no error.
+    ///
+    /// # Errors
+    ///
+    /// [`errno::in_progress`] as for [`SvmState::update_gpu`], and if the mmap lock is held by
+    /// another task; `EINTR` if the caller is killed; `ESRCH` if the process is at its end;
+    /// `ENOMEM` if there is no memory; errors of the engines.
     pub(super) fn place(&self, svm: &Svm, range: VaRange, progress: &mut MoveProgress) -> Result {
-        let Some(left) = VaRange::between(range.start().max(progress.at), range.end()) else {
+        let Some(rest) = VaRange::between(range.start().max(progress.at), range.end()) else {
             return Ok(());
         };
-        for (part, attributes) in self.map.parts(left) {
+        for (part, attributes) in self.map.parts(rest) {
             let to = match attributes.prefetch() {
                 MemoryLocation::Undefined => continue,
                 MemoryLocation::System => None,
@@ -244,7 +265,12 @@ impl SvmState {
         Ok(())
     }
 
-    /// Has `part`, of these attributes, come to the VRAM of `to`, or to system memory; how many pages have moved. As [`SvmState::place`].
+    /// Moves `part`, which has these attributes, to the VRAM of `to`, or to system memory. Returns
+    /// the number of pages that have moved.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SvmState::place`].
     pub(super) fn place_part(
         &self,
         svm: &Svm,
@@ -254,22 +280,23 @@ impl SvmState {
         trigger: MigrateTrigger,
         progress: &mut MoveProgress,
     ) -> Result<usize> {
-        let there = match to {
+        let destination = match to {
             Some(vm) => vm.gpu().shared_vram.open(vm.gpu()),
             None => None,
         };
-        // For all of it: between two pieces they would only run to be quiesced again.
+        // One guard for the whole move: between two pieces, the queues would only run to be
+        // quiesced again.
         let mut quiescing = MoveQuiesce {
             state: self,
             part,
             quiesced: None,
         };
-        let journey = |vm, way| RangeMove {
+        let range_move = |vm, direction| RangeMove {
             svm,
             vm,
             part,
             attributes,
-            way,
+            direction,
             trigger,
         };
         let mut moved = 0;
@@ -277,24 +304,32 @@ impl SvmState {
         for vm in others.filter(|vm| to.is_none_or(|to| !Arc::ptr_eq(vm, to))) {
             match vm.gpu().shared_vram.get() {
                 Some(memory) if !memory.is_empty() => {
-                    moved +=
-                        journey(vm, MoveDirection::Out).run(&memory, &mut quiescing, progress)?;
+                    moved += range_move(vm, MoveDirection::Out).run(
+                        &memory,
+                        &mut quiescing,
+                        progress,
+                    )?;
                 }
                 _ => {}
             }
         }
-        let (Some(vm), Some(memory)) = (to, there) else {
+        let (Some(vm), Some(memory)) = (to, destination) else {
             return Ok(moved);
         };
-        match journey(vm, MoveDirection::In).run(&memory, &mut quiescing, progress) {
+        match range_move(vm, MoveDirection::In).run(&memory, &mut quiescing, progress) {
             Ok(more) => Ok(moved + more),
             Err(error) if [errno::in_progress(), EINTR, ESRCH].contains(&error) => Err(error),
-            // It stays in system memory.
+            // The memory stays in system memory.
             Err(_) => Ok(moved),
         }
     }
 
-    /// Keeps all queues off the hardware that have something of `part` and would not find it again when they come there. ENOMEM.
+    /// Keeps all queues off the hardware that have mappings in `part` and could not recover them by
+    /// a page fault.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     fn quiesce(&self, part: VaRange) -> Result<KVec<QuiesceGuard>> {
         let mut quiesced = KVec::new();
         for (_, vm) in &self.vms {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a process said of which range, in a tree of the kernel's.
+//! The ranges of a process with attributes, in a red-black tree of the kernel.
 
 use hw::svm::{AttributeMap, RangeStore, SvmAttributes};
 use hw::va::VaRange;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 
-/// The most ranges of a process: what it takes to go through them, with its lock held, and 96 bytes each.
+/// The most ranges of a process. It limits the time that a pass over them takes, with the process's
+/// lock held, and their memory, 96 bytes each.
 const MOST: usize = 1 << 18;
 
-/// Ranges by their last address. Each change finds the nodes that it needs made before. As long as there is any there is room for one
-/// that was taken out, so that two can be made one at any time.
+/// Ranges by their last address. The nodes that a change needs are allocated before it. As long as
+/// there is any node, there is room for a removed one, so that two ranges can always be merged.
 pub(super) struct RangeTree {
     by_last: RBTree<u64, (VaRange, SvmAttributes)>,
     count: usize,
@@ -18,7 +19,7 @@ pub(super) struct RangeTree {
 }
 
 impl RangeTree {
-    /// Nothing.
+    /// An empty tree.
     pub(super) fn new() -> Self {
         Self {
             by_last: RBTree::new(),
@@ -27,10 +28,14 @@ impl RangeTree {
         }
     }
 
-    /// Sees to it that so many `more` can be inserted than are removed. ENOMEM.
+    /// Ensures that `more` ranges can be inserted beyond those that are removed.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     fn reserve(&mut self, more: usize) -> Result {
         self.spare.clear();
-        // The first one that is removed comes back before any is inserted.
+        // The first node that is removed comes back before any is inserted.
         self.spare.reserve(more + 1, GFP_KERNEL_ACCOUNT)?;
         for _ in 0..more {
             let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?;
@@ -47,7 +52,7 @@ impl RangeStore for RangeTree {
     }
 
     fn insert(&mut self, range: VaRange, attributes: SvmAttributes) {
-        // There is one: see `reserve`.
+        // There is a node: see `reserve`.
         if let Some(node) = self.spare.pop() {
             let node = node.into_node(range.end() - 1, (range, attributes));
             self.by_last.insert(node);
@@ -58,7 +63,7 @@ impl RangeStore for RangeTree {
     fn remove(&mut self, range: VaRange) {
         if let Some(node) = self.by_last.remove_node(&(range.end() - 1)) {
             self.count -= 1;
-            // Without room there are enough.
+            // If there is no room, there are enough nodes.
             let _ = self.spare.push_within_capacity(node.into_reservation());
         }
     }
@@ -70,7 +75,11 @@ impl RangeStore for RangeTree {
     }
 }
 
-/// Sees to it that `range` of `map` can be set. ENOMEM, also when there would be more than [`MOST`] ranges.
+/// Ensures that `range` of `map` can be set.
+///
+/// # Errors
+///
+/// `ENOMEM` if there is no memory, or if there would be more than [`MOST`] ranges.
 pub(super) fn make_room_to_set(map: &mut AttributeMap<RangeTree>, range: VaRange) -> Result {
     let more = map.room(range);
     let tree = map.ranges();
@@ -80,8 +89,13 @@ pub(super) fn make_room_to_set(map: &mut AttributeMap<RangeTree>, range: VaRange
     tree.reserve(more)
 }
 
-/// Sees to it that what the process has unmapped, `range` of `map`, can be forgotten: what is to be, which is more where there would be more
-/// than [`MOST`] ranges. ENOMEM.
+/// Ensures that the attributes of `range` of `map`, which the process has unmapped, can be removed.
+/// Returns the range to remove, which is larger if there would otherwise be more than [`MOST`]
+/// ranges.
+///
+/// # Errors
+///
+/// `ENOMEM` if there is no memory.
 pub(super) fn make_room_to_forget(
     map: &mut AttributeMap<RangeTree>,
     range: VaRange,

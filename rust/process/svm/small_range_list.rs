@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ranges, of which few are told apart.
+//! A list of ranges that keeps only a few of them apart.
 
 use hw::va::VaRange;
 use kernel::prelude::*;
 
-/// Ranges that are kept apart.
+/// The number of ranges that are kept apart.
 pub(super) const MOST: usize = 64;
 
-/// The list. Nothing is allocated once it is there.
+/// The list. It allocates nothing after its creation.
 pub(super) struct SmallRangeList {
     apart: KVec<VaRange>,
-    /// From the first to the last of those for which there was no room.
+    /// From the first to the last of the ranges for which there was no room.
     together: Option<VaRange>,
 }
 
 impl SmallRangeList {
-    /// One with room. ENOMEM.
+    /// An empty list with room for [`MOST`] ranges.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             apart: KVec::with_capacity(MOST, GFP_KERNEL_ACCOUNT)?,
@@ -37,34 +41,34 @@ impl SmallRangeList {
         }
     }
 
-    /// Adds `range` to those that are not told apart.
+    /// Adds `range` to those that are not kept apart.
     pub(super) fn add_together(&mut self, range: VaRange) {
         self.together = Some(self.together.map_or(range, |hull| hull.hull(range)));
     }
 
-    /// Those that are told apart.
+    /// The ranges that are kept apart.
     pub(super) fn apart(&self) -> &[VaRange] {
         &self.apart
     }
 
-    /// What the others are in.
+    /// The range that contains the others.
     pub(super) fn together(&self) -> Option<VaRange> {
         self.together
     }
 
-    /// The next to be taken.
+    /// The next range to remove.
     pub(super) fn last(&self) -> Option<VaRange> {
         self.apart.last().copied().or(self.together)
     }
 
-    /// Takes [`SmallRangeList::last`].
+    /// Removes [`SmallRangeList::last`].
     pub(super) fn pop(&mut self) {
         if self.apart.pop().is_none() {
             self.together = None;
         }
     }
 
-    /// Takes all.
+    /// Removes all ranges.
     pub(super) fn clear(&mut self) {
         self.apart.clear();
         self.together = None;

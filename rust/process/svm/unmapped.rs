@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a process has unmapped of its memory since somebody last looked: what was said of it is no longer true.
+//! The ranges that a process has unmapped from its memory since the last check. Their attributes
+//! are no longer valid.
 
 use hw::va::VaRange;
 use kernel::prelude::*;
@@ -19,7 +20,11 @@ pub(super) struct UnmappedRanges {
 }
 
 impl UnmappedRanges {
-    /// Nothing. ENOMEM.
+    /// An empty list.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
     pub(super) fn new() -> Result<impl PinInit<Self>> {
         let list = SmallRangeList::new()?;
         Ok(pin_init!(Self {
@@ -27,9 +32,14 @@ impl UnmappedRanges {
         }))
     }
 
-    /// Takes what there is, and adds it to `all`. Where there was no room for it, that is what has no memory of `space`'s now:
-    /// what has come in the place of other memory meanwhile is taken for that. ENOMEM, and see [`user_range::with_lock_soon`]:
-    /// nothing is lost.
+    /// Moves the unmapped ranges to `all`. Ranges for which there was no room are replaced by the
+    /// addresses between them that have no memory of `space` now. New memory that has taken the
+    /// place of unmapped memory there is mistaken for the old memory. After an error, no range is
+    /// lost.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; those of [`user_range::with_lock_soon`].
     pub(super) fn drain(&self, space: &AddressSpace, all: &mut KVVec<VaRange>) -> Result {
         let fresh = SmallRangeList::new()?;
         all.reserve(MOST, GFP_KERNEL_ACCOUNT)?;
@@ -42,14 +52,18 @@ impl UnmappedRanges {
         };
         let before = all.len();
         add_holes(space, hull, all).inspect_err(|_| {
-            // They are found again.
+            // The next call finds them again.
             all.truncate(before);
             self.list.lock().add_together(hull);
         })
     }
 }
 
-/// Adds to `all` what of `hull` has no memory of `space`'s. Errors as [`UnmappedRanges::drain`].
+/// Adds to `all` the parts of `hull` that have no memory of `space`.
+///
+/// # Errors
+///
+/// Those of [`UnmappedRanges::drain`].
 fn add_holes(space: &AddressSpace, hull: VaRange, all: &mut KVVec<VaRange>) -> Result {
     let mut at = hull.start();
     while let Some(hole) = user_range::first_hole(space, at as usize, hull.end() as usize)? {
@@ -61,7 +75,7 @@ fn add_holes(space: &AddressSpace, hull: VaRange, all: &mut KVVec<VaRange>) -> R
     Ok(())
 }
 
-/// Hears of all memory that a process unmaps.
+/// A watcher of all memory that a process unmaps.
 pub(super) struct UnmapListener(pub(super) Arc<Svm>);
 
 impl RangeWatcher for UnmapListener {
@@ -72,8 +86,8 @@ impl RangeWatcher for UnmapListener {
         };
         self.0.unmapped.list.lock().add(range);
         self.0.changed.store(true, Release);
-        // If nobody looks before.
-        self.0.catch_up_in(0);
+        // In case no operation checks the list before.
+        self.0.schedule_cleanup(0);
     }
 
     const ALL_CHANGES: bool = false;

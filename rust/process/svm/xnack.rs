@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whether page faults of a process's queues are retried (XNACK), and what that means for its queues and its GPUs.
+//! The XNACK mode of a process: whether page faults of its queues are retried, and the effects on
+//! its queues and its GPUs.
 
 use hw::svm::SvmAttributes;
 use hw::topology::gpu_id::GpuId;
@@ -12,14 +13,14 @@ use super::Svm;
 use crate::mem::GpuMemory;
 use crate::process::Process;
 
-/// GPUs that a process is about to lose without being asked.
+/// The GPUs that a process is about to lose without a request of its own.
 #[derive(Clone, Copy)]
 pub(in crate::process) enum ClosingGpus {
-    /// None.
+    /// No GPU.
     None,
-    /// One.
+    /// One GPU.
     One(GpuId),
-    /// All.
+    /// All GPUs.
     All,
 }
 
@@ -42,8 +43,14 @@ impl Svm {
         self.retries.load(Relaxed)
     }
 
-    /// Says whether page faults of `process` are retried from now on. It has no queues, and makes none meanwhile. What GPUs have then is what they
-    /// are to have: that may come later. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
+    /// Sets whether page faults of `process` are retried from now on. The process has no queues,
+    /// and creates none in the meantime. The mappings of the GPUs follow the new mode, maybe only
+    /// later.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if the caller is killed; `ENODEV` if the process is at its end; `ENOMEM` if there is
+    /// no memory.
     pub(in crate::process) fn set_retries(self: &Arc<Self>, process: &Process, on: bool) -> Result {
         let mut opened = self.open(|| Ok(()))?;
         if self.retries() == on {
@@ -59,16 +66,22 @@ impl Svm {
         }
         if !on {
             if let Some(all) = VaRange::between(GPUVM_BASE, USER_VA_END) {
-                state.torn.add(all);
-                // Nothing has failed: a queue that is made before that waits for it.
-                self.catch_up_in(0);
+                state.lost.add(all);
+                // This is not a retry after a failure: the creation of a queue before the work item
+                // runs waits for the mappings.
+                self.schedule_cleanup(0);
             }
         }
         Ok(())
     }
 
-    /// A queue of `process` is about to be made, which may come to memory of which nothing was said, or find by itself what is to be there: that has come
-    /// then, as far as it can. Errors as [`Svm::set_retries`].
+    /// Prepares for a new queue of `process`. The queue may touch memory without attributes, if
+    /// page faults are retried, or needs its memory mapped from the start: that is mapped on
+    /// return, as far as possible.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Svm::set_retries`].
     pub(in crate::process) fn expect_queue(self: &Arc<Self>, process: &Process) -> Result {
         let _ = self.queues.fetch_add(1, Relaxed);
         if !self.retries() && !self.used.load(Acquire) {
@@ -77,7 +90,7 @@ impl Svm {
         let mut opened = self.open(|| Ok(()))?;
         if self.retries() {
             opened.join(process)?;
-            // Those of queues that have failed are not the new one's.
+            // Faults of queues that have failed are not those of the new queue.
             for (_, vm) in &opened.state.vms {
                 vm.gpu().hw.page_faults.cancel(self.pasid);
             }
@@ -85,13 +98,14 @@ impl Svm {
         Ok(())
     }
 
-    /// A queue is gone, which was on `gpu`: what it has come to is not mapped any more.
+    /// Notes that a queue on `gpu` is gone: its page faults are no longer served.
     pub(in crate::process) fn forget_queue(&self, gpu: &GpuMemory) {
         let _ = self.queues.fetch_add(1, Relaxed);
         gpu.hw.page_faults.cancel(self.pasid);
     }
 
-    /// The process is about to lose these GPUs, and its queues there: nothing that those come to is mapped from now on, until that is over.
+    /// Notes that the process is about to lose these GPUs, and its queues there. From now on until
+    /// that is over, no memory is mapped for their page faults.
     pub(in crate::process) fn set_closing(&self, closing: ClosingGpus) {
         self.closing.store(closing.raw(), Release);
     }

@@ -5,7 +5,7 @@ use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryClient, MemoryRegion, SystemShare};
 use crate::mem::gart::GartBuffer;
 use crate::mem::GpuMemory;
-use crate::queue::doorbell::DoorbellSlice;
+use crate::queue::spare::SpareMemory;
 use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, MqdInfo, HQD};
 use hw::mqd::cu_mask::MAX_WORDS;
 use hw::mqd::hqd::{self, HqdImage};
@@ -24,7 +24,11 @@ pub(in crate::queue) struct MqdMemory {
 }
 
 impl MqdMemory {
-    /// With `control_stack` bytes for a control stack. It counts as `client`'s memory. ENOMEM; ENOSPC without room in the GART.
+    /// Allocates memory with `control_stack` bytes for a control stack. It counts as `client`'s.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` without room in the GART.
     fn new(gpu: &GpuMemory, client: &Arc<MemoryClient>, control_stack: u32) -> Result<Self> {
         let bytes = gpu.hw.asic.mqd.bytes(control_stack, gpu.hw.asic.gfx.xccs);
         let share = SystemShare::charge(client, MemoryRegion::Gtt, bytes)?;
@@ -37,26 +41,31 @@ impl MqdMemory {
     }
 }
 
-/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the hardware has let go of the queue: the process's next one
-/// has its room then.
+/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the hardware
+/// has let go of the queue: the process's next queue can have its memory then.
 pub(super) struct ComputeDescriptor {
     room: Arc<MqdMemory>,
     info: &'static MqdInfo,
-    slice: Arc<DoorbellSlice>,
+    spare: Arc<SpareMemory<MqdMemory>>,
 }
 
 impl ComputeDescriptor {
-    /// The descriptor of `queue`, whose own address is filled in, with a doorbell in `slice` and room for a control stack of `control_stack`
-    /// bytes. It counts as `client`'s memory. ENOMEM; ENOSPC without room in the GART.
+    /// Returns the descriptor of `queue`, whose address is filled in here, with a control stack of
+    /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated and
+    /// counts as `client`'s.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` without room in the GART.
     pub(super) fn new(
         gpu: &GpuMemory,
         client: &Arc<MemoryClient>,
-        slice: &Arc<DoorbellSlice>,
+        spare: &Arc<SpareMemory<MqdMemory>>,
         mut queue: ComputeMqdConfig,
         control_stack: u32,
     ) -> Result<Self> {
         let fits = |room: &MqdMemory| room.control_stack == control_stack;
-        let room = match slice.descriptors.get(fits) {
+        let room = match spare.get(fits) {
             Some(room) => room,
             None => Arc::new(
                 MqdMemory::new(gpu, client, control_stack)?,
@@ -71,7 +80,7 @@ impl ComputeDescriptor {
         Ok(Self {
             room,
             info,
-            slice: slice.clone(),
+            spare: spare.clone(),
         })
     }
 
@@ -128,6 +137,6 @@ impl ComputeDescriptor {
 
 impl Drop for ComputeDescriptor {
     fn drop(&mut self) {
-        self.slice.descriptors.put(&self.room);
+        self.spare.put(&self.room);
     }
 }

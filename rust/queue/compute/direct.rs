@@ -10,7 +10,6 @@
 //! it.
 
 use super::super::queue_group::QuiesceTimeout;
-use super::super::QueueOwner;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputeScheduler, QueuePlacement};
@@ -19,6 +18,7 @@ use crate::ip::gfx::Gfx;
 use crate::ip::vmid::VmidTurn;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
+use crate::queue::request::QueueOwner;
 use core::fmt;
 use hw::queue::MecInfo;
 use kernel::dev_warn;

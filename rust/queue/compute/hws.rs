@@ -14,7 +14,6 @@ mod pace;
 mod runlist;
 
 use super::super::queue_group::QuiesceTimeout;
-use super::super::QueueOwner;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputeScheduler, QueuePlacement};
@@ -24,6 +23,7 @@ use crate::ip::gmc::Gmc;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
 use crate::mem::GpuMemory;
+use crate::queue::request::QueueOwner;
 use core::fmt;
 use firmware::HwsFirmware;
 use kernel::device::Device;

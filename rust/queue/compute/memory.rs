@@ -2,8 +2,8 @@
 //! What a compute queue is made of in the process's memory, held so that it stays mapped as long as the queue exists.
 
 use super::super::pointers::{hold, range, UserWord};
-use super::super::PreparedQueue;
 use crate::mem::vm::{HeldMapping, Vm};
+use crate::queue::request::PreparedQueue;
 use hw::mqd::compute::PacketFormat;
 use hw::sdma::ring::RingSize;
 use hw::topology::cus::ComputeUnits;
@@ -77,8 +77,8 @@ impl QueueBuffers {
         let eop = hold(vm, compute.eop, compute.eop_size.into())?;
         let save = sizes.total(compute.save_size, asic.gfx.xccs);
         let save = hold_save(vm, compute.save, save.next_multiple_of(PAGE_SIZE))?;
-        let read = UserWord::written(vm, &create.pins, create.read_pointer)?;
-        let write = UserWord::new(vm, &create.pins, create.write_pointer)?;
+        let read = UserWord::written(vm, create.pins(), create.read_pointer)?;
+        let write = UserWord::new(vm, create.pins(), create.write_pointer)?;
         Ok(pin_init!(Self {
             format,
             ring <- new_mutex!(ring, "Memory::ring"),

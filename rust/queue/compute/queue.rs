@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A compute queue as a scheduler sees it.
 
-use super::super::cp_doorbell::CpDoorbell;
-use super::super::queue_group::{GroupMember, QuiesceTimeout};
-use super::super::quota::CountedQueue;
-use super::super::{PreparedQueue, QueueOwner};
-use super::descriptor::ComputeDescriptor;
+use super::descriptor::{ComputeDescriptor, MqdMemory};
+use super::doorbell::CpDoorbell;
 use super::memory::QueueBuffers;
 use super::trap::TrapPage;
 use crate::kern::trace;
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::vm::Vm;
+use crate::queue::queue_group::{GroupMember, QuiesceTimeout};
+use crate::queue::quota::CountedQueue;
+use crate::queue::request::{PreparedQueue, QueueOwner};
+use crate::queue::spare::SpareMemory;
 use crate::queue::GpuQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat};
@@ -51,6 +52,7 @@ impl ComputeQueue {
         vm: &Arc<Vm>,
         trap: &Arc<TrapPage>,
         doorbell: CpDoorbell,
+        descriptors: &Arc<SpareMemory<MqdMemory>>,
         counted: CountedQueue,
         owner: QueueOwner,
         create: &PreparedQueue,
@@ -86,7 +88,7 @@ impl ComputeQueue {
         let descriptor = ComputeDescriptor::new(
             &gpu.memory,
             vm.client(),
-            doorbell.slice(),
+            descriptors,
             queue,
             sizes.control_stack,
         )?;

@@ -2,11 +2,11 @@
 //! What every scheduler of compute queues can do.
 
 use super::super::queue_group::QuiesceTimeout;
-use super::super::QueueOwner;
 use super::change::QueueChange;
 use super::hws::ListCosts;
 use super::queue::ComputeQueue;
 use crate::mem::GpuMemory;
+use crate::queue::request::QueueOwner;
 use core::fmt;
 use hw::doorbell::DoorbellSlot;
 use kernel::prelude::*;

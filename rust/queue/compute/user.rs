@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A process's compute queue, from CREATE_QUEUE to DESTROY_QUEUE.
 
-use super::super::cp_doorbell::CpDoorbell;
-use super::super::doorbell::DoorbellSlice;
-use super::super::quota::{CountedQueue, QuotaKind};
-use super::super::{PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use super::change::QueueChange;
+use super::doorbell::CpDoorbell;
 use super::memory::RingBuffer;
 use super::queue::ComputeQueue;
 use super::trap::TrapPage;
 use crate::kern::errno::timer_expired;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
+use crate::queue::quota::{CountedQueue, QuotaKind};
+use crate::queue::request::{PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
+use crate::queue::resources::QueueResources;
 use crate::queue::GpuQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::cu_mask;
@@ -33,19 +33,32 @@ pub(crate) struct UserComputeQueue {
 }
 
 impl UserComputeQueue {
-    /// Makes a queue of `owner` in `vm`, whose waves are saved by `trap`, with a doorbell in `slice`. EFAULT and EINVAL for its memory, EINVAL for sizes
-    /// that are not those of the topology; ENOSPC without a doorbell, or with too many queues; ENOMEM.
+    /// Makes a queue of `owner` in `vm`, whose waves `trap` saves, from the process's `resources`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` or `EINVAL` for its memory; `EINVAL` for sizes that are not those of the topology;
+    /// `ENOSPC` without a doorbell, or with too many queues; `ENOMEM`.
     pub(crate) fn create(
         gpu: &Arc<GpuQueues>,
         vm: &Arc<Vm>,
         trap: &Arc<TrapPage>,
-        slice: &Arc<DoorbellSlice>,
+        resources: &QueueResources,
         owner: QueueOwner,
         create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
-        let counted = CountedQueue::new(slice, QuotaKind::Compute)?;
-        let doorbell = CpDoorbell::new(slice)?;
-        let queue = ComputeQueue::new(gpu, vm, trap, doorbell, counted, owner, create)?;
+        let counted = CountedQueue::new(&resources.counts, QuotaKind::Compute)?;
+        let doorbell = CpDoorbell::new(&resources.doorbells)?;
+        let queue = ComputeQueue::new(
+            gpu,
+            vm,
+            trap,
+            doorbell,
+            &resources.descriptors,
+            counted,
+            owner,
+            create,
+        )?;
         let (place, held) = (queue.doorbell(), queue.clone());
         let created = Arc::pin_init(
             pin_init!(Self {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Shared virtual memory where page faults are retried (XNACK): the GPU has it when it has come there, and loses it without its queues
-//! being quiesced.
+//! Shared virtual memory where page faults are retried (XNACK): it is mapped for the GPU when the
+//! GPU accesses it, and unmapped without quiescing the queues.
 
 use super::{GpuBinding, Userptr, UserptrState};
 use crate::{
@@ -13,17 +13,19 @@ use hw::va::VaRange;
 use kernel::{prelude::*, sync::Arc};
 
 impl Userptr {
-    /// Whether the GPU may lose it without its queues being quiesced: what is not there is mapped when it comes there.
+    /// Whether the memory may be unmapped from the GPU without quiescing the queues: a missing page
+    /// is mapped when the GPU accesses it.
     pub(in crate::mem::vm) fn refaults(&self) -> bool {
         !self.always && self.vm.retries()
     }
 
-    /// Tells watchers that the GPU loses what changes of it, if it is shared virtual memory and its queues are not quiesced for that. What is unmapped may
-    /// just have been taken out for that by who heard of it first.
+    /// Notifies watchers that the GPU loses the changed part of the range, if it is shared virtual
+    /// memory and the queues are not quiesced for that. A range that is unmapped may just have been
+    /// detached by a thread that was notified earlier.
     pub(super) fn notify_unmapped(&self, change: &RangeChange, state: &UserptrState) {
-        let trigger = match (state.now, change.kind()) {
+        let trigger = match (state.binding, change.kind()) {
             (GpuBinding::In | GpuBinding::Invalid, ChangeKind::Unmapped) => UnmapTrigger::Unmapped,
-            (GpuBinding::Out, ChangeKind::Unmapped) if state.at_last != GpuBinding::Out => {
+            (GpuBinding::Out, ChangeKind::Unmapped) if state.final_binding != GpuBinding::Out => {
                 UnmapTrigger::Unmapped
             }
             (GpuBinding::In, ChangeKind::Moves) if self.refaults() => UnmapTrigger::Moves,
@@ -38,10 +40,11 @@ impl Userptr {
         }
     }
 
-    /// Whether the GPU may access all of `part`, and write it where `write` is asked, by what it has. None when it has nothing now.
+    /// Whether the GPU may access all of `part`, and write it if `write`, through its current
+    /// pages. `None` if it has none now.
     pub(in crate::mem::vm) fn reaches(&self, part: VaRange, write: bool) -> Option<bool> {
         let state = self.state.lock();
-        if state.now != GpuBinding::In {
+        if state.binding != GpuBinding::In {
             return None;
         }
         let offset = part.start().checked_sub(self.range.start())?;
@@ -54,16 +57,20 @@ impl Userptr {
         Some(reaches)
     }
 
-    /// Takes what the GPU has of it, which lacks something to which it has come; false while the queues wait for it. `ETIMEDOUT` when the device does not answer a flush: then the pages are
-    /// never freed.
+    /// Unmaps the range from the GPU, which has accessed a page that is missing in it. Returns
+    /// false while the queues wait for the range.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the device does not answer a flush: then the pages are never freed.
     fn refetch(&self) -> Result<bool> {
         let mut state = self.state.lock();
-        match state.now {
+        match state.binding {
             GpuBinding::Out => return Ok(true),
             GpuBinding::In => {}
             GpuBinding::Invalid => return Ok(false),
         }
-        state.now = GpuBinding::Out;
+        state.binding = GpuBinding::Out;
         state.reserved.clear(&self.vm.gpu);
         let flushed = self.vm.flush(TlbFlush::Heavyweight);
         if flushed.is_err() {
@@ -75,7 +82,11 @@ impl Userptr {
 }
 
 impl Vm {
-    /// The chunk of shared virtual memory that covers `page`. `EAGAIN` without one: it is on its way.
+    /// Returns the chunk of shared virtual memory that covers `page`.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if there is none: it is being mapped.
     fn chunk_at(&self, page: VaRange) -> Result<Arc<BoMapping>> {
         let found = self.state.lock().covering(page);
         found
@@ -83,7 +94,8 @@ impl Vm {
             .ok_or(EAGAIN)
     }
 
-    /// Whether the GPU may access `page` of a chunk of shared virtual memory now, and write it where `write` is asked.
+    /// Whether the GPU may access `page` of a chunk of shared virtual memory now, and write it if
+    /// `write`.
     pub(crate) fn is_reached(&self, page: VaRange, write: bool) -> bool {
         self.chunk_at(page).is_ok_and(|mapping| {
             let shared = mapping.shared();
@@ -91,9 +103,15 @@ impl Vm {
         })
     }
 
-    /// Gives the GPU what the process has now in the chunk of shared virtual memory that covers `page`, to which it has come, to write if `write`
-    /// is asked. False when the process does not have the page, or may not do that; `EAGAIN` when it is to be asked again soon,
-    /// [`errno::in_progress`] while a program has not brought pages; the rest as [`Vm::map`].
+    /// Maps the process's current pages in the chunk of shared virtual memory that covers `page`,
+    /// which the GPU has accessed, to write if `write`. Returns false if the process does not have
+    /// the page, or may not access it in that way.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if the caller is to try again soon;
+    /// [`errno::in_progress`](crate::kern::errno::in_progress) while a program has not provided
+    /// pages; those of [`Vm::map`].
     pub(crate) fn fault_in(
         &self,
         page: VaRange,
@@ -110,12 +128,16 @@ impl Vm {
             return Err(EAGAIN);
         }
         self.validate(&mapping, false, LockWait::Long, go_on)?;
-        // It may have lost it again.
+        // It may have been unmapped again.
         userptr.reaches(page, write).ok_or(EAGAIN)
     }
 
-    /// Has a program that has to bring what the process has in the chunk that covers `page` do that, as long as what is returned is there.
-    /// `ENOMEM`; `EAGAIN` without a chunk.
+    /// Requests the process's pages in the chunk that covers `page` from the program that has to
+    /// provide them, as long as the returned value exists.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EAGAIN` if there is no chunk.
     pub(crate) fn request_pages(&self, page: VaRange, write: bool) -> Result<FetchRequest> {
         let mapping = self.chunk_at(page)?;
         mapping.shared().ok_or(EAGAIN)?.fetch(write)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a process has where its memory changed is mapped anew, by a work item, and its queues go on.
+//! The work item that maps a process's current pages where its memory has changed, and resumes its
+//! queues.
 
 use super::{GpuBinding, LeastRun, LockWait, MissingPages, PageRequest};
 use crate::{
@@ -18,19 +19,24 @@ use kernel::{
     workqueue::WorkItem,
 };
 
-/// How long after a try during which there were changes it is looked what there is now, milliseconds.
+/// The delay after a try during which there were changes, milliseconds.
 const CHANGED_MS: u32 = 4;
 
 impl Vm {
-    /// A range that waits for its pages; it is not found again before it is put down again.
+    /// Returns a range that waits for its pages; it is not returned again before it is pushed
+    /// again.
     fn next_invalid(&self) -> Option<Arc<BoMapping>> {
-        let waits = |mapping: &BoMapping| mapping.userptr().is_some_and(|own| own.is_invalid());
+        let waits = |mapping: &BoMapping| {
+            mapping
+                .userptr()
+                .is_some_and(|userptr| userptr.is_invalid())
+        };
         loop {
             let start = self.evicted.lock().waiting.pop();
             let Some(start) = start else { break };
             let found = self.state.lock().at_or_above(start);
             let found = found.filter(|mapping| mapping.range().start() == start);
-            // Who is just putting it down has its lock until it does wait.
+            // A thread that is just pushing it holds its lock until it does wait.
             if let Some(mapping) = found.filter(|mapping| waits(mapping)) {
                 return Some(mapping);
             }
@@ -41,13 +47,14 @@ impl Vm {
         let state = self.state.lock();
         let mut found = state.mappings.values().filter(|mapping| waits(mapping));
         let first = found.next().cloned();
-        // Each range's own lock, by which the next one is found, is outside of this.
+        // The lock of each range, needed to find the next one, is outside of this lock.
         found.for_each(|other| self.evicted.lock().waiting.push(other.range().start()));
         first
     }
 
-    /// Restores what is invalid, and lets the queues go on when nothing is left. Otherwise it is tried again: soon when
-    /// the process has changed something meanwhile, later and later when pages cannot be had.
+    /// Restores the invalid ranges, and resumes the queues if none is left. Otherwise it schedules
+    /// another try: soon if the process has changed its memory meanwhile, with a growing delay if
+    /// pages are not available.
     fn restore(self: &Arc<Self>) {
         let mut failed = false;
         for _ in 0..RUN {
@@ -61,7 +68,8 @@ impl Vm {
             }
             match validated {
                 Ok(()) => {}
-                // The process is being ended, which destroys its queues: they stay off until then.
+                // The process is being ended, which destroys its queues: they stay off the hardware
+                // until then.
                 Err(error) if error == ESRCH => return,
                 Err(error) if error == errno::in_progress() && self.is_brought(&mapping) => {
                     self.map_remaining(&mapping);
@@ -91,7 +99,7 @@ impl Vm {
         self.restore_in(delay);
     }
 
-    /// Lets the queues go on without pages that cannot be had: they fault where they come to them.
+    /// Resumes the queues without pages that are not available: they fault where they access them.
     fn resume_without(&self, mapping: &Arc<BoMapping>, error: Error) {
         let Some(userptr) = mapping.userptr() else {
             return;
@@ -103,13 +111,14 @@ impl Vm {
             self.group.pid()
         );
         if error == errno::in_progress() {
-            // The next range's programs are asked from now on.
+            // From now on the next range's programs are asked.
             self.evicted.lock().retry = RetryBackoff::default();
         }
         self.map_remaining(mapping);
     }
 
-    /// Whether programs have brought what they have of a range. If not, somebody waits for them.
+    /// Whether programs have provided their pages of a range. If not, a request to them is under
+    /// way.
     fn is_brought(&self, mapping: &BoMapping) -> bool {
         let Some(userptr) = mapping.userptr() else {
             return false;
@@ -117,41 +126,41 @@ impl Vm {
         let last = self
             .evicted
             .lock()
-            .bringer
+            .fetch
             .as_ref()
             .map(|(_, last)| last.by().clone());
         if let Some(last) = last {
-            let own = userptr.state.lock();
+            let state = userptr.state.lock();
             let brought = userptr.is_brought(&last);
-            drop(own);
+            drop(state);
             if brought || !last.is_done() {
                 return brought;
             }
         }
-        // Without memory the next run does it.
-        if let Ok(bringer) = userptr.fetch(mapping.bo().access().write) {
+        // If there is no memory, the next run does it.
+        if let Ok(fetch) = userptr.fetch(mapping.bo().access().write) {
             let start = userptr.range.start();
-            let own = userptr.state.lock();
-            let unneeded = if own.now == GpuBinding::Invalid {
-                let last = self.evicted.lock().bringer.replace((start, bringer));
+            let state = userptr.state.lock();
+            let unneeded = if state.binding == GpuBinding::Invalid {
+                let last = self.evicted.lock().fetch.replace((start, fetch));
                 last.map(|(_, last)| last)
             } else {
-                Some(bringer)
+                Some(fetch)
             };
-            drop(own);
+            drop(state);
             drop(unneeded);
         }
         false
     }
 
-    /// Maps what there is of a range without what cannot be had.
+    /// Maps the available pages of a range, without the others.
     fn map_remaining(&self, mapping: &Arc<BoMapping>) {
         let Some(userptr) = mapping.userptr() else {
             return;
         };
         let (asked, stamp) = (Instant::now(), userptr.read_begin());
         let memory = userptr.memory();
-        // What else there is of the range, or nothing.
+        // This finds the other pages of the range, or none.
         let request = PageRequest {
             stamp,
             write: mapping.bo().access().write,
@@ -164,27 +173,30 @@ impl Vm {
             Err(error) if error == EAGAIN => return,
             pages => pages.unwrap_or_default(),
         };
-        // When it has just changed, or this fails, the next run comes here again.
+        // If it has just changed, or this fails, the next run tries again.
         let _ = self.attach(mapping, userptr, (stamp, pages), asked);
     }
 
-    /// The process has lost the address space, of which its ranges are taken out. What the file itself has mapped of imports
-    /// is still to be mapped where it is by now, before there are queues here again, and what was left is to be taken out. Sleeps.
+    /// Ends the restores after the process has lost the address space, with its ranges removed.
+    /// Imports that the file itself has mapped still have to be mapped at their current places
+    /// before there are queues here again, and released mappings still have to be removed. May
+    /// sleep.
     pub(crate) fn forget_range(self: &Arc<Self>) {
         self.stop_restoring();
-        if self.is_moved() || self.left.load(Acquire) {
+        if self.is_moved() || self.has_released.load(Acquire) {
             self.restore_in(SOON_MS);
         }
     }
 
-    /// No range is watched any more, and the queues, if there are any, need not wait for one. Sleeps.
+    /// Ends the restores of ranges: no range is watched any more, and the queues, if there are any,
+    /// need not wait for one. May sleep.
     pub(in crate::mem::vm) fn stop_restoring(self: &Arc<Self>) {
         workqueue::cancel(self);
         let mut evicted = self.evicted.lock();
         evicted.quiesced = None;
-        let bringer = evicted.bringer.take();
+        let fetch = evicted.fetch.take();
         drop(evicted);
-        drop(bringer);
+        drop(fetch);
     }
 }
 
@@ -192,7 +204,7 @@ impl WorkItem for Vm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        this.remove_left();
+        this.remove_released();
         this.restore_moved();
         this.restore();
     }

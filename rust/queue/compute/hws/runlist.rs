@@ -2,7 +2,6 @@
 //! Which queues there are, and the list of those that may run.
 
 use super::super::super::quota::MOST_COMPUTE;
-use super::super::super::QueueOwner;
 use super::super::change::QueueChange;
 use super::super::queue::ComputeQueue;
 use super::super::scheduler::{QueuePlacement, SchedulerPlace};
@@ -11,6 +10,7 @@ use crate::ip::gfx;
 use crate::ip::vmid::Vmid;
 use crate::kern::trace;
 use crate::mem::vm::ListedUse;
+use crate::queue::request::QueueOwner;
 use core::fmt;
 use hw::asic::Asic;
 use hw::pm4::schedule::{

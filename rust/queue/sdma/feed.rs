@@ -2,15 +2,15 @@
 //! The hardware ring of a scheduled queue: kernel memory in the process's VM, into which jobs copy the process's
 //! packets.
 
-use super::doorbell::DoorbellSlice;
-use super::interrupts::END_OF_JOB;
-use super::pointers::QueuePointers;
-use super::queue_group::QueueGroup;
-use super::ring_memory::{RingLease, STATUS_FENCE, STATUS_RPTR};
+use super::ring_memory::{RingLease, RingMemory, STATUS_FENCE, STATUS_RPTR};
 use crate::kern::fence::{Fence, HwFence};
 use crate::mem::stopwatch::Stopwatch;
 use crate::mem::vm::Vm;
 use crate::mem::GpuMemory;
+use crate::queue::interrupts::END_OF_JOB;
+use crate::queue::pointers::QueuePointers;
+use crate::queue::queue_group::QueueGroup;
+use crate::queue::spare::SpareMemory;
 use crate::ring::flight::{self, JobsInFlight};
 use hw::sdma::length::{self, PacketLength};
 use hw::sdma::packet;
@@ -169,9 +169,9 @@ impl RingFeed {
     pub(super) fn new(
         gpu: &GpuMemory,
         vm: &Arc<Vm>,
-        slice: &Arc<DoorbellSlice>,
+        spare: &Arc<SpareMemory<RingMemory>>,
         pointers: QueuePointers,
-    ) -> Result<impl PinInit<Self>> {
+    ) -> Result<Arc<Self>> {
         let user = pointers.size().bytes();
         if user > MAX_USER_BYTES {
             return Err(EINVAL);
@@ -179,28 +179,31 @@ impl RingFeed {
         // Twice the process's ring: with all that it can hold, there is room for the ends of all jobs.
         let size = RingSize::new((2 * user).max(MIN_BYTES)).map_err(|_| EINVAL)?;
         const { assert!(flight::MAX as u64 * OVERHEAD_DWORDS as u64 * 4 + 1024 + 32 <= MIN_BYTES) };
-        let memory = RingLease::new(gpu, vm, slice, size)?;
+        let memory = RingLease::new(gpu, vm, spare, size)?;
         let group = vm.group().clone();
-        Ok(pin_init!(Self {
-            pointers,
-            state <- new_spinlock!(
-                FeedState {
-                    done: 0,
-                    taken: 0,
-                    jobs: 0,
-                    written: 0,
-                    rptr: 0,
-                    flight: JobsInFlight::new(),
-                    seated: false,
-                    counted: false,
-                    failed: None,
-                },
-                "Feed::state"
-            ),
-            group,
-            time <- Stopwatch::new(),
-            memory,
-        }))
+        Arc::pin_init(
+            pin_init!(Self {
+                pointers,
+                state <- new_spinlock!(
+                    FeedState {
+                        done: 0,
+                        taken: 0,
+                        jobs: 0,
+                        written: 0,
+                        rptr: 0,
+                        flight: JobsInFlight::new(),
+                        seated: false,
+                        counted: false,
+                        failed: None,
+                    },
+                    "Feed::state"
+                ),
+                group,
+                time <- Stopwatch::new(),
+                memory,
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
     }
 
     /// What counts the queue's time.

@@ -17,7 +17,7 @@
 //! decision looks at these, and at who is new in the line. The others are seen to some at a time ([`EngineSeats::survey`]), so that they keep
 //! their places among those that wait for VMIDs.
 
-use super::super::super::rlc::SdmaHwQueue;
+use super::super::super::hw_queue::SdmaHwQueue;
 use super::super::SdmaSeat;
 use super::choice::{slot_for, sooner, NewArrivals, SlotChoice};
 use super::entry::{EntryMemory, QueueKey, ReadyPlace, SlotEntry};

@@ -4,12 +4,12 @@
 
 mod engine;
 
-use super::queue_group::QuiesceTimeout;
-use super::rlc::{PacketSource, SdmaHwQueue};
-use super::QueueOwner;
+use super::hw_queue::{PacketSource, SdmaHwQueue};
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::sched::SharedWorkQueue;
+use crate::queue::queue_group::QuiesceTimeout;
+use crate::queue::request::QueueOwner;
 use crate::ring::RingEngines;
 use core::fmt;
 use engine::{EngineSlots, QueueKey, SlotView};
@@ -93,7 +93,7 @@ impl SdmaSlots {
     }
 
     /// VMIDs are free, wanted or recalled.
-    pub(super) fn wake(&self) {
+    pub(in crate::queue) fn wake(&self) {
         self.engines.iter().for_each(EngineSlots::wake);
     }
 
@@ -151,7 +151,7 @@ impl SdmaSlots {
 
     /// A TRAP of `engine` arrived: jobs of its queues may be done. Which queue it was, the hardware does not say for
     /// sure, and looking is cheap.
-    pub(super) fn check(&self, engine: u8) {
+    pub(in crate::queue) fn check(&self, engine: u8) {
         if let Some(engine) = self.engine(engine) {
             engine.poll_seated(SdmaHwQueue::check);
         }
@@ -159,7 +159,12 @@ impl SdmaSlots {
 
     /// Stops the queues of process `pasid` on `engine`, or on all engines; their jobs fail with `error`. Gives the owner of
     /// one of them. Allocates nothing; the hardware lets go of them later.
-    pub(super) fn fail(&self, engine: Option<u8>, pasid: u16, error: Error) -> Option<QueueOwner> {
+    pub(in crate::queue) fn fail(
+        &self,
+        engine: Option<u8>,
+        pasid: u16,
+        error: Error,
+    ) -> Option<QueueOwner> {
         let mut owner = None;
         for one in &self.engines {
             if engine.is_some_and(|number| number != one.number) {

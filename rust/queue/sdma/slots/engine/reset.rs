@@ -2,7 +2,7 @@
 //! The reset of an engine that a packet keeps: whose queue did it has failed, with all others of its process; the other
 //! queues go on from where the hardware has left them.
 
-use super::super::super::rlc::SdmaHwQueue;
+use super::super::super::hw_queue::SdmaHwQueue;
 use super::super::SdmaSeat;
 use super::{EngineSlots, SLOTS};
 use crate::health::{SuspectQueue, WedgeReport, WedgedPart};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A queue of an engine, and its places: among all of them, and in the line of those that wait for a slot.
 
-use super::super::super::rlc::SdmaHwQueue;
+use super::super::super::hw_queue::SdmaHwQueue;
 use super::super::SdmaSeat;
 use crate::mem::vm::VmidUse;
 use kernel::prelude::*;

@@ -2,18 +2,21 @@
 //! A process's SDMA queue, from CREATE_QUEUE to DESTROY_QUEUE.
 
 use super::direct::DirectQueue;
-use super::doorbell::DoorbellSlice;
 use super::feed::RingFeed;
-use super::pointers::QueuePointers;
-use super::queue_group::{QueueGroup, QuiesceTimeout};
-use super::quota::{CountedQueue, QuotaKind};
-use super::rlc::{PacketSource, SdmaHwQueue};
+use super::hw_queue::{PacketSource, SdmaHwQueue};
+use super::pump::{Pump, PumpedQueue};
 use super::scheduled::ScheduledQueue;
-use super::{engines, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use crate::kern::errno::{not_supported, timer_expired};
 use crate::kern::fence::canceled;
 use crate::kern::trace;
 use crate::mem::vm::Vm;
+use crate::queue::pointers::QueuePointers;
+use crate::queue::queue_group::{QueueGroup, QuiesceTimeout};
+use crate::queue::quota::{CountedQueue, QuotaKind};
+use crate::queue::request::{
+    engines, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue,
+};
+use crate::queue::resources::QueueResources;
 use crate::queue::GpuQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::sdma::ring::RingSize;
@@ -42,37 +45,41 @@ pub(crate) struct UserSdmaQueue {
 struct SdmaQueueInner {
     rlc: Arc<SdmaHwQueue>,
     group: Arc<QueueGroup>,
-    scheduled: Option<Arc<ScheduledQueue>>,
+    scheduled: Option<(Arc<Pump>, Arc<dyn PumpedQueue>)>,
 }
 
 impl UserSdmaQueue {
-    /// Makes a queue of `owner` in `vm`, with a doorbell in `slice`. EOPNOTSUPP for compute; EFAULT and EINVAL for its
-    /// memory, see [`CreateQueue`]; EINVAL for an engine that does not exist; ENOSPC without a doorbell, or with too many queues;
-    /// ENOMEM.
+    /// Makes a queue of `owner` in `vm`, from the process's `resources`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` or `EINVAL` for its memory, see [`CreateQueue`]; `EINVAL` for an engine that does not
+    /// exist; `ENOSPC` without a doorbell, or with too many queues; `ENOMEM`.
     pub(crate) fn create(
         gpu: &Arc<GpuQueues>,
         vm: &Arc<Vm>,
-        slice: &Arc<DoorbellSlice>,
+        resources: &Arc<QueueResources>,
         owner: QueueOwner,
         create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
-        let counted = CountedQueue::new(slice, QuotaKind::Sdma)?;
+        let counted = CountedQueue::new(&resources.counts, QuotaKind::Sdma)?;
         let engine = gpu.slots.quietest(
             engines(&gpu.hw.asic.sdma, create.kind, create.engine, vm.retries())?,
             owner.pasid,
         )?;
         let pointers = QueuePointers::new(vm, create)?;
-        let source = if slice.page.is_some() {
-            PacketSource::Feed(KBox::pin_init(
-                RingFeed::new(&gpu.memory, vm, slice, pointers)?,
-                GFP_KERNEL_ACCOUNT,
-            )?)
-        } else {
-            slice.index()?;
-            PacketSource::Direct(DirectQueue::new(pointers))
+        let source = match &resources.pump {
+            Some(_) => {
+                let feed = RingFeed::new(&gpu.memory, vm, &resources.rings, pointers)?;
+                PacketSource::Feed(feed)
+            }
+            None => {
+                resources.doorbells.index()?;
+                PacketSource::Direct(DirectQueue::new(pointers))
+            }
         };
         let active = create.percentage.is_active();
-        let rlc = SdmaHwQueue::new(gpu, owner, engine, source, vm, active, counted)?;
+        let rlc = SdmaHwQueue::new(gpu, owner, engine, source, vm, active, resources, counted)?;
         // Leaves again, and is removed, when anything below fails.
         let inner = SdmaQueueInner {
             rlc: rlc.clone(),
@@ -82,7 +89,7 @@ impl UserSdmaQueue {
         // First the group, so that the engine already knows whether it is quiesced.
         inner.group.join(rlc.clone())?;
         let slot = gpu.slots.add(rlc)?;
-        let queue = inner.start(slice, slot, owner, create)?;
+        let queue = inner.start(slot, owner, create)?;
         let (ring, size) = (create.ring, create.size.bytes());
         trace::queue_create(owner.pid as u32, owner.queue, engine.into(), ring, size);
         Ok(queue)
@@ -107,7 +114,7 @@ impl UserQueue for UserSdmaQueue {
         }
         if active {
             rlc.gpu.slots.admit(rlc);
-            rlc.slice.kick();
+            rlc.kick();
         } else {
             rlc.gpu.slots.suspend(rlc, &QuiesceTimeout::endless())?;
         }
@@ -147,19 +154,19 @@ impl SdmaQueueInner {
     /// Gives a queue its doorbell: `slot` is the one that the hardware gives to a direct queue.
     fn start(
         mut self,
-        slice: &Arc<DoorbellSlice>,
         slot: Option<DoorbellSlot>,
         owner: QueueOwner,
         create: &CreateQueue,
     ) -> Result<Arc<UserSdmaQueue>> {
-        let doorbell = match slot {
-            Some(slot) => slot,
-            None => {
-                let scheduled = slice.add(|slot| ScheduledQueue::new(self.rlc.clone(), slot))?;
-                let slot = scheduled.slot;
-                self.scheduled = Some(scheduled);
+        let doorbell = match (&self.rlc.source, slot) {
+            (PacketSource::Feed(feed), _) => {
+                let pump = self.rlc.resources().pump.as_ref().ok_or(EINVAL)?;
+                let queue = pump.add(|slot| Ok(ScheduledQueue::new(&self.rlc, feed, slot)?))?;
+                let slot = queue.doorbell();
+                self.scheduled = Some((pump.clone(), queue));
                 slot
             }
+            (PacketSource::Direct(_), slot) => slot.ok_or(EINVAL)?,
         };
         let ring = (create.ring, create.size);
         Arc::pin_init(
@@ -178,8 +185,8 @@ impl Drop for SdmaQueueInner {
     fn drop(&mut self) {
         // No new jobs; those that wait and those under way fail; then the hardware lets go, and after that the
         // scheduler and the memory go.
-        if let Some(scheduled) = &self.scheduled {
-            self.rlc.slice.remove(scheduled);
+        if let Some((pump, queue)) = &self.scheduled {
+            pump.remove(queue);
         }
         self.rlc.fail(canceled());
         // A queue that hangs was reported, and stays with the engine.

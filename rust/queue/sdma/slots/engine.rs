@@ -12,15 +12,15 @@ mod entry;
 mod reset;
 mod seats;
 
-use super::super::queue_group::QuiesceTimeout;
-use super::super::rlc::SdmaHwQueue;
-use super::super::QueueOwner;
+use super::super::hw_queue::SdmaHwQueue;
 use super::SdmaSeat;
 use crate::ip::sdma::{Sdma, STOP_TIMEOUT};
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::{host, workqueue};
 use crate::mem::vm::VmidUse;
+use crate::queue::queue_group::QuiesceTimeout;
+use crate::queue::request::QueueOwner;
 use crate::ring;
 use entry::{EntryMemory, SlotEntry};
 use hw::doorbell::SDMA_QUEUES;

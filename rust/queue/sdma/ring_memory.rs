@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The memory of a scheduled queue's hardware ring, in the process's VM.
+//! Memory of the hardware ring of a scheduled queue, in the process's VM.
 
-use super::doorbell::DoorbellSlice;
 use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryRegion, SystemShare};
 use crate::mem::vm::{KernelMapping, Vm};
 use crate::mem::GpuMemory;
+use crate::queue::spare::SpareMemory;
 use core::ops::Deref;
 use hw::pte::PageAccess;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// Bytes of the page that the hardware writes to: the fence's number, and further on the read pointer.
+/// Bytes of the page that the hardware writes to: the number of the fence, and the read pointer.
 const STATUS_BYTES: usize = 4096;
 pub(super) const STATUS_FENCE: u64 = 0;
 pub(super) const STATUS_RPTR: u64 = 64;
-/// The largest ring that is kept, bytes.
+/// Largest ring that is kept for the next queue, bytes.
 const MOST_KEPT: u64 = 1 << 20;
 
-/// A ring and what the hardware tells of it.
-pub(super) struct RingMemory {
+/// A ring, and the page that the hardware writes its progress to.
+pub(in crate::queue) struct RingMemory {
     pub(super) size: RingSize,
     // The GPU loses the memory before it is freed.
     pub(super) ring_map: KernelMapping,
@@ -31,7 +31,11 @@ pub(super) struct RingMemory {
 }
 
 impl RingMemory {
-    /// A ring of `size`, which counts as the process's memory. ENOMEM, ENOSPC.
+    /// Allocates a ring of `size`, which counts as the process's memory.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENOSPC`.
     fn new(gpu: &GpuMemory, vm: &Arc<Vm>, size: RingSize) -> Result<Self> {
         let bytes = size.bytes() + STATUS_BYTES as u64;
         let share = SystemShare::charge(vm.client(), MemoryRegion::Gtt, bytes)?;
@@ -51,23 +55,24 @@ impl RingMemory {
     }
 }
 
-/// The memory of a queue, as long as that exists. Dropped once the hardware has let go of the queue.
+/// The memory of a queue, while the queue exists. Dropped once the hardware has let go of the queue.
 pub(super) struct RingLease {
     memory: Arc<RingMemory>,
-    slice: Arc<DoorbellSlice>,
+    spare: Arc<SpareMemory<RingMemory>>,
 }
 
 impl RingLease {
-    /// For a queue with doorbells in `slice`, that runs in `vm`: see [`RingMemory::new`].
+    /// Returns memory for a queue that runs in `vm`: the one in `spare` if it fits, or else as
+    /// [`RingMemory::new`].
     pub(super) fn new(
         gpu: &GpuMemory,
         vm: &Arc<Vm>,
-        slice: &Arc<DoorbellSlice>,
+        spare: &Arc<SpareMemory<RingMemory>>,
         size: RingSize,
     ) -> Result<Self> {
-        let memory = match slice.rings.get(|memory| memory.size == size) {
+        let memory = match spare.get(|memory| memory.size == size) {
             Some(memory) => {
-                // The numbers begin anew.
+                // Fence numbers start again from 0.
                 memory.status.write64(STATUS_FENCE, 0)?;
                 memory.status.write64(STATUS_RPTR, 0)?;
                 memory
@@ -76,7 +81,7 @@ impl RingLease {
         };
         Ok(Self {
             memory,
-            slice: slice.clone(),
+            spare: spare.clone(),
         })
     }
 }
@@ -92,7 +97,7 @@ impl Deref for RingLease {
 impl Drop for RingLease {
     fn drop(&mut self) {
         if self.memory.size.bytes() <= MOST_KEPT {
-            self.slice.rings.put(&self.memory);
+            self.spare.put(&self.memory);
         }
     }
 }

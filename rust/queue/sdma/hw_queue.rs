@@ -2,23 +2,21 @@
 //! A user queue as an engine sees it: what is loaded into an RLC slot.
 
 use super::direct::DirectQueue;
-use super::doorbell::DoorbellSlice;
 use super::feed::RingFeed;
-use super::queue_group::{GroupMember, QuiesceTimeout};
-use super::quota::CountedQueue;
-use super::QueueOwner;
 use crate::ip::vmid::Vmid;
 use crate::ledger::LedgerHold;
 use crate::mem::vm::Vm;
+use crate::queue::doorbell::SCHEDULED_SLICE;
+use crate::queue::queue_group::{GroupMember, QuiesceTimeout};
+use crate::queue::quota::CountedQueue;
+use crate::queue::request::QueueOwner;
+use crate::queue::resources::QueueResources;
 use crate::queue::GpuQueues;
 use hw::doorbell::{Doorbell, SliceIndex};
 use hw::mqd::sdma::{RlcQueueImage, SdmaMqd, SdmaMqdConfig};
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
+use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::Arc;
-
-/// The slice of hardware doorbells that only the kernel rings: those of scheduled queues.
-pub(super) const SCHEDULED_SLICE: u16 = 1;
 
 /// A user queue of SDMA. Whoever holds it keeps its memory mapped.
 pub(super) struct SdmaHwQueue {
@@ -31,7 +29,7 @@ pub(super) struct SdmaHwQueue {
     quiesced: Atomic<bool>,
     /// It has failed, or is about to go.
     failed: Atomic<bool>,
-    pub(super) slice: Arc<DoorbellSlice>,
+    resources: Arc<QueueResources>,
     vm: Arc<Vm>,
     pub(super) gpu: Arc<GpuQueues>,
     _hold: LedgerHold,
@@ -54,7 +52,7 @@ pub(super) enum PacketSource {
     /// The process's ring itself.
     Direct(DirectQueue),
     /// A ring of the kernel's, fed by jobs.
-    Feed(Pin<KBox<RingFeed>>),
+    Feed(Arc<RingFeed>),
 }
 
 impl SdmaHwQueue {
@@ -67,6 +65,7 @@ impl SdmaHwQueue {
         source: PacketSource,
         vm: &Arc<Vm>,
         active: bool,
+        resources: &Arc<QueueResources>,
         counted: CountedQueue,
     ) -> Result<Arc<Self>> {
         let hold = gpu.hw.ledger.hold(crate::ledger::LedgerKind::Queues, 1);
@@ -79,7 +78,7 @@ impl SdmaHwQueue {
                 active: Atomic::new(active),
                 quiesced: Atomic::new(false),
                 failed: Atomic::new(false),
-                slice: counted.slice().clone(),
+                resources: resources.clone(),
                 vm: vm.clone(),
                 gpu: gpu.clone(),
                 _hold: hold,
@@ -149,7 +148,7 @@ impl SdmaHwQueue {
             .ok_or(EINVAL)?;
         let slice = match &self.source {
             // Leased when the queue was made.
-            PacketSource::Direct(_) => self.slice.leased_index()?,
+            PacketSource::Direct(_) => self.resources.doorbells.leased_index()?,
             PacketSource::Feed(_) => {
                 SliceIndex::new(SCHEDULED_SLICE, self.gpu.hw.doorbells.size()).ok_or(ENODEV)?
             }
@@ -195,15 +194,12 @@ impl SdmaHwQueue {
 
     /// The turn of its engine at which its process was last given a slot there.
     pub(super) fn served(&self) -> u64 {
-        let served = self.slice.served.get(usize::from(self.engine));
-        served.map_or(0, |served| served.load(Relaxed))
+        self.resources.served(self.engine)
     }
 
     /// Its process is given a slot at this turn.
     pub(super) fn set_served(&self, turn: u64) {
-        if let Some(served) = self.slice.served.get(usize::from(self.engine)) {
-            served.store(turn, Relaxed);
-        }
+        self.resources.set_served(self.engine, turn);
     }
 
     /// The hardware has got the queue.
@@ -224,8 +220,20 @@ impl SdmaHwQueue {
     /// Ends the jobs that are done, and has the pump look for more. Allocates nothing.
     pub(super) fn check(&self) {
         if self.feed().is_some_and(RingFeed::check) {
-            self.slice.kick();
+            self.kick();
         }
+    }
+
+    /// Has the pump, if there is one, look for packets. Any context.
+    pub(super) fn kick(&self) {
+        if let Some(pump) = &self.resources.pump {
+            pump.kick();
+        }
+    }
+
+    /// Returns the process's resources.
+    pub(super) fn resources(&self) -> &QueueResources {
+        &self.resources
     }
 
     /// The queue is not to run any more, and its jobs fail. The engine is told by the caller.
@@ -254,7 +262,7 @@ impl GroupMember for SdmaHwQueue {
     fn resume(&self) {
         self.quiesced.store(false, Release);
         self.gpu.slots.admit(self);
-        self.slice.kick();
+        self.kick();
     }
 
     fn wants_to_run(&self) -> bool {

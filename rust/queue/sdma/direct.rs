@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Direct queues: the engine reads the process's own ring, and the process rings the hardware's doorbell.
 
-use super::pointers::QueuePointers;
+use crate::queue::pointers::QueuePointers;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 /// A direct queue's memory and how far it was when it was last taken off the hardware.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Scheduled queues: each with a `drm_gpu_scheduler` and an entity of its own, from its first job on.
+//! Scheduled queues. Each has a `drm_gpu_scheduler` and an entity of its own, from its first job on.
 
 use super::feed::{FeedBatch, FeedBudget, RingFeed};
-use super::rlc::SdmaHwQueue;
+use super::hw_queue::SdmaHwQueue;
+use super::pump::PumpedQueue;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
 use crate::kern::sched::{DrmScheduler, SchedBackend, SchedEntity, SchedJob, SchedRunner};
 use crate::kern::trace;
@@ -15,15 +16,17 @@ use kernel::sync::{Arc, SetOnce};
 
 /// A queue, its scheduler, and its doorbell in the process's slice.
 pub(super) struct ScheduledQueue {
-    // The scheduler goes before the queue that it feeds.
+    // The scheduler is dropped before the queue that it feeds.
     line: SetOnce<SubmitQueue>,
-    pub(super) slot: DoorbellSlot,
-    pub(super) rlc: Arc<SdmaHwQueue>,
+    slot: DoorbellSlot,
+    // Before the queue, which says when it is gone that nothing of its memory is left.
+    feed: Arc<RingFeed>,
+    rlc: Arc<SdmaHwQueue>,
 }
 
-/// Where a queue's jobs wait.
+/// The scheduler and entity that a queue's jobs wait in.
 struct SubmitQueue {
-    // Jobs that wait go before the scheduler.
+    // Waiting jobs are dropped before the scheduler.
     entity: Pin<KBox<SchedEntity<QueueBackend>>>,
     _scheduler: Arc<DrmScheduler<QueueBackend>>,
     fences: FenceContext,
@@ -35,6 +38,8 @@ pub(super) struct QueueBackend;
 pub(super) struct Submission {
     batch: FeedBatch,
     fence: Option<HwFence>,
+    // In this order, as in `ScheduledQueue`.
+    feed: Arc<RingFeed>,
     rlc: Arc<SdmaHwQueue>,
     _hold: LedgerHold,
 }
@@ -45,8 +50,7 @@ impl SchedBackend for QueueBackend {
     fn run(submission: &mut Submission) -> Result<Option<ARef<Fence>>> {
         let rlc = &submission.rlc;
         let fence = submission.fence.take().ok_or(EINVAL)?;
-        let feed = rlc.feed().ok_or(EINVAL)?;
-        match feed.emit(submission.batch, fence) {
+        match submission.feed.emit(submission.batch, fence) {
             Ok(fence) => {
                 rlc.gpu.slots.submit(rlc);
                 Ok(Some(fence))
@@ -67,12 +71,15 @@ impl SchedBackend for QueueBackend {
 }
 
 impl SubmitQueue {
-    /// For the jobs of `rlc`, which has a feed. ENOMEM.
-    fn new(rlc: &SdmaHwQueue) -> Result<Self> {
-        let feed = rlc.feed().ok_or(EINVAL)?;
+    /// Makes the scheduler for jobs of `rlc`, which `feed` feeds.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn new(rlc: &SdmaHwQueue, feed: &RingFeed) -> Result<Self> {
         let owner = rlc.owner;
         let name = CString::try_from_fmt(fmt!("sdma{}.{}.{}", rlc.engine, owner.pid, owner.queue))?;
-        // A queue may wait in POLL_REGMEM as long as it likes: there is no timeout.
+        // A queue may wait in POLL_REGMEM for any time: there is no timeout.
         let runner = SchedRunner::Shared(rlc.gpu.slots.workers().clone());
         let scheduler = DrmScheduler::new(&name, feed.credits(), runner, &rlc.gpu.hw.dev)?;
         Ok(Self {
@@ -84,53 +91,65 @@ impl SubmitQueue {
 }
 
 impl ScheduledQueue {
-    /// For `rlc`, which has a feed. ENOMEM.
-    pub(super) fn new(rlc: Arc<SdmaHwQueue>, slot: DoorbellSlot) -> Result<Arc<Self>> {
+    /// Returns a queue that `feed` feeds, which is that of `rlc`, with its doorbell at `slot`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(
+        rlc: &Arc<SdmaHwQueue>,
+        feed: &Arc<RingFeed>,
+        slot: DoorbellSlot,
+    ) -> Result<Arc<Self>> {
         let scheduled = Self {
             line: SetOnce::new(),
             slot,
-            rlc,
+            feed: feed.clone(),
+            rlc: rlc.clone(),
         };
         Ok(Arc::new(scheduled, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Its jobs' line, made by the first call. ENOMEM. Called with the slice's queues locked.
+    /// Returns the scheduler and entity of its jobs, which the first call makes. Called with the
+    /// pump's queues locked.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     fn line(&self) -> Result<&SubmitQueue> {
         if self.line.as_ref().is_none() {
-            self.line.populate(SubmitQueue::new(&self.rlc)?);
+            self.line.populate(SubmitQueue::new(&self.rlc, &self.feed)?);
         }
         self.line.as_ref().ok_or(ENOMEM)
     }
 
-    /// Ends the jobs that are done; whether there were any.
-    pub(super) fn check(&self) -> bool {
-        self.rlc.feed().is_some_and(RingFeed::check)
-    }
-
-    /// How many jobs are under way.
-    pub(super) fn jobs(&self) -> usize {
-        self.rlc.feed().map_or(0, RingFeed::jobs)
-    }
-
-    /// Whether jobs are under way.
-    pub(super) fn is_busy(&self) -> bool {
-        self.rlc.feed().is_some_and(RingFeed::is_busy)
-    }
-
-    /// Whether more was taken than `doorbell`, the queue's doorbell, tells.
-    pub(super) fn is_ahead_of(&self, doorbell: u64) -> bool {
-        self.rlc
-            .feed()
-            .is_some_and(|feed| feed.progress().1 > doorbell)
-    }
-
-    /// Makes a job of what is new in the process's ring, as far as `budget` goes, `doorbell` being what its doorbell holds;
-    /// whether there was anything. ENOMEM: nothing was taken. Called with the slice's queues locked.
-    pub(super) fn make_job(&self, doorbell: u64, budget: &mut FeedBudget) -> Result<bool> {
-        let Some(feed) = self.rlc.feed().filter(|_| self.rlc.is_runnable()) else {
-            return Ok(false);
+    fn job(&self, batch: FeedBatch) -> Result<SchedJob<'_, QueueBackend>> {
+        let line = self.line()?;
+        let submission = Submission {
+            batch,
+            fence: Some(HwFence::new(&line.fences)?),
+            feed: self.feed.clone(),
+            rlc: self.rlc.clone(),
+            _hold: self.rlc.gpu.hw.ledger.hold(LedgerKind::Jobs, 1),
         };
-        let Some(batch) = feed.fetch(doorbell, budget) else {
+        SchedJob::new(&line.entity, batch.credits(), submission)
+    }
+}
+
+impl PumpedQueue for ScheduledQueue {
+    fn doorbell(&self) -> DoorbellSlot {
+        self.slot
+    }
+
+    fn feed(&self) -> &RingFeed {
+        &self.feed
+    }
+
+    fn make_job(&self, doorbell: u64, budget: &mut FeedBudget) -> Result<bool> {
+        if !self.rlc.is_runnable() {
+            return Ok(false);
+        }
+        let Some(batch) = self.feed.fetch(doorbell, budget) else {
             return Ok(false);
         };
         trace::doorbell(self.rlc.owner.pid as u32, self.rlc.owner.queue, batch.to);
@@ -140,20 +159,9 @@ impl ScheduledQueue {
                 Ok(true)
             }
             Err(error) => {
-                feed.put_back(batch);
+                self.feed.put_back(batch);
                 Err(error)
             }
         }
-    }
-
-    fn job(&self, batch: FeedBatch) -> Result<SchedJob<'_, QueueBackend>> {
-        let line = self.line()?;
-        let submission = Submission {
-            batch,
-            fence: Some(HwFence::new(&line.fences)?),
-            rlc: self.rlc.clone(),
-            _hold: self.rlc.gpu.hw.ledger.hold(LedgerKind::Jobs, 1),
-        };
-        SchedJob::new(&line.entity, batch.credits(), submission)
     }
 }

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0
+//! User queues of SDMA: direct ones, which the process's own doorbells ring, and scheduled ones, which
+//! a pump feeds with jobs.
+
+mod direct;
+mod feed;
+pub(super) mod hw_queue;
+pub(super) mod pump;
+pub(super) mod ring_memory;
+pub(super) mod scheduled;
+pub(crate) mod slots;
+pub(super) mod user;
