@@ -23,6 +23,7 @@ pub mod psp;
 pub mod pte;
 pub mod queue;
 pub mod sdma;
+pub mod seat;
 pub mod share;
 pub mod smu;
 pub mod svm;
