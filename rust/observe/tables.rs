@@ -7,7 +7,8 @@ use crate::ip::vmid::Vmid;
 use crate::kern::params::{self, SchedulerMode};
 use crate::mem::account::MemoryRegion;
 use crate::queue::compute::{self, SchedulerPlace};
-use crate::queue::slots::{QueueView, SdmaSeat};
+use crate::queue::slots::QueueView;
+use hw::seat::Seat;
 use kernel::fmt;
 
 /// What writes a table of a GPU.
@@ -87,11 +88,11 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mode = if scheduled { "scheduled" } else { "direct" };
         write!(f, "{} {} {mode} {engine} ", owner.pid, owner.queue)?;
         match seat {
-            SdmaSeat::Out => write!(f, "-")?,
-            SdmaSeat::In(slot) => write!(f, "{slot}")?,
-            SdmaSeat::Loading(slot) => write!(f, "{slot}+")?,
-            SdmaSeat::Leaving(slot) => write!(f, "{slot}-")?,
-            SdmaSeat::Stuck(slot) => write!(f, "{slot}!")?,
+            Seat::Out => write!(f, "-")?,
+            Seat::In(slot) => write!(f, "{slot}")?,
+            Seat::Loading(slot, ()) => write!(f, "{slot}+")?,
+            Seat::Leaving(slot, ()) => write!(f, "{slot}-")?,
+            Seat::Stuck(slot) => write!(f, "{slot}!")?,
         }
         let (rptr, wptr) = pointers;
         vmid_of_queue(vmid, f)?;

@@ -15,36 +15,11 @@ use core::fmt;
 use engine::{EngineSlots, QueueKey, SlotView};
 use hw::doorbell::DoorbellSlot;
 use hw::ip::GFX90A_SDMA_ENGINES;
+use hw::seat::Seat;
 use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::Delta;
-
-/// Where a queue is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SdmaSeat {
-    /// In no slot.
-    Out,
-    /// Being loaded into the slot.
-    Loading(u8),
-    /// In the slot.
-    In(u8),
-    /// Being unloaded from the slot.
-    Leaving(u8),
-    /// In a slot that it does not leave: the engine hangs, and no reset helps.
-    Stuck(u8),
-}
-
-impl SdmaSeat {
-    fn slot(self) -> Option<u8> {
-        match self {
-            Self::Out => None,
-            Self::Loading(slot) | Self::In(slot) | Self::Leaving(slot) | Self::Stuck(slot) => {
-                Some(slot)
-            }
-        }
-    }
-}
 
 /// The slots of all engines.
 pub(crate) struct SdmaSlots {
@@ -60,7 +35,7 @@ pub(crate) struct QueueView {
     /// Its engine and where it is.
     pub(crate) engine: u8,
     /// Where it is.
-    pub(crate) seat: SdmaSeat,
+    pub(crate) seat: Seat<u8>,
     /// Its address space's VMID, while it is on the hardware.
     pub(crate) vmid: Option<u8>,
     /// It is scheduled, not direct.
@@ -233,7 +208,7 @@ fn describe(queue: &SlotView) -> QueueView {
         PacketSource::Feed(feed) => (feed.progress(), feed.position(), Some(feed.time())),
     };
     let rptr = match seat {
-        SdmaSeat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),
+        Seat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),
         _ => position.0,
     };
     QueueView {

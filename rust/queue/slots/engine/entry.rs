@@ -2,8 +2,8 @@
 //! A queue of an engine, and its places: among all of them, and in the line of those that wait for a slot.
 
 use super::super::super::rlc::SdmaHwQueue;
-use super::super::SdmaSeat;
 use crate::mem::vm::VmidUse;
+use hw::sdma::seat::SeatState;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Arc;
@@ -92,16 +92,12 @@ impl EntryMemory {
 /// A queue of an engine.
 pub(super) struct SlotEntry {
     pub(super) rlc: Arc<SdmaHwQueue>,
-    /// Where it is.
-    pub(super) seat: SdmaSeat,
+    /// Where it is, and what is wanted of it.
+    pub(super) state: SeatState,
     /// Its VMID, unless it is out.
     pub(super) vmid: Option<VmidUse>,
     /// When it got the slot.
     pub(super) since: Instant<Monotonic>,
-    /// It is to be out, and stay out.
-    pub(super) leaving: bool,
-    /// It is to be out for a moment.
-    pub(super) cleared: bool,
     /// The only slot that a direct queue can be in: the one that its doorbell goes to.
     pub(super) own: Option<u8>,
     /// See [`ReadyPlace::turn`].
@@ -113,17 +109,17 @@ pub(super) struct SlotEntry {
 impl SlotEntry {
     /// Whether it may be on the hardware.
     pub(super) fn is_runnable(&self) -> bool {
-        !self.leaving && self.rlc.is_runnable()
+        !self.state.is_evicted() && self.rlc.is_runnable()
     }
 
     /// Whether it has something to do, as far as its pointers tell.
     pub(super) fn has_work(&self) -> bool {
-        self.rlc.has_work(self.seat == SdmaSeat::Out)
+        self.rlc.has_work(self.state.seat().is_out())
     }
 
     /// Whether it is not on the hardware, and may be.
     fn waits(&self) -> bool {
-        self.seat == SdmaSeat::Out && self.is_runnable()
+        self.state.seat().is_out() && self.is_runnable()
     }
 
     /// Whether it is to stand in line.

@@ -18,7 +18,6 @@
 //! their places among those that wait for VMIDs.
 
 use super::super::super::rlc::SdmaHwQueue;
-use super::super::SdmaSeat;
 use super::choice::{slot_for, sooner, NewArrivals, SlotChoice};
 use super::entry::{EntryMemory, QueueKey, ReadyPlace, SlotEntry};
 use super::SLOTS;
@@ -26,6 +25,11 @@ use crate::ip::vmid::VmidPool;
 use crate::mem::vm::VmidUse;
 use hw::doorbell::SDMA_QUEUES;
 use hw::latency_average::LatencyAverage;
+use hw::sdma::seat::{
+    EngineTable, LoadPermit, Mover, SeatAction, SeatEvent, SeatState, SeatStep, TurnWake,
+    UnloadPermit,
+};
+use hw::seat::Seat;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::Arc;
 use kernel::time::{Delta, Instant, Monotonic};
@@ -52,10 +56,10 @@ const PARTS: usize = 8;
 
 /// What the hardware is to do next.
 pub(super) enum SlotAction {
-    /// Load the queue into the slot.
-    Load(Arc<SdmaHwQueue>, u8),
-    /// Unload it from there.
-    Unload(Arc<SdmaHwQueue>, u8),
+    /// Load the queue.
+    Load(Arc<SdmaHwQueue>, LoadPermit),
+    /// Unload it.
+    Unload(Arc<SdmaHwQueue>, UnloadPermit),
     /// Nothing until so many milliseconds have passed.
     Later(i64),
     /// Nothing until somebody wakes the work item.
@@ -80,12 +84,20 @@ pub(super) struct EngineSeats {
     turn: u64,
     /// How long queues usually take to be loaded.
     load: LatencyAverage,
-    /// Who is in each slot, coming or going.
-    pub(super) seated: [Option<Arc<SdmaHwQueue>>; SLOTS],
+    /// The slots, with the queues that are in them, come or go.
+    pub(super) table: EngineTable<Arc<SdmaHwQueue>, SLOTS>,
     /// No queue is added any more.
     pub(super) closed: bool,
-    /// The engine did not come to rest by a reset: nothing runs on it any more.
-    pub(super) lost: bool,
+}
+
+/// What an event of a queue leads to.
+pub(super) struct SeatChange {
+    /// What its thread must do next.
+    pub(super) step: SeatStep<Arc<SdmaHwQueue>>,
+    /// The VMID of a queue that has left, to be dropped without the lock.
+    pub(super) vmid: Option<VmidUse>,
+    /// The work item must look at the line.
+    pub(super) wakes: bool,
 }
 
 impl EngineSeats {
@@ -102,9 +114,8 @@ impl EngineSeats {
             cursor: ReadyPlace::FIRST,
             turn: 1,
             load: LatencyAverage::new(),
-            seated: [const { None }; SLOTS],
+            table: EngineTable::new(),
             closed: false,
-            lost: false,
         }
     }
 
@@ -117,12 +128,10 @@ impl EngineSeats {
     pub(super) fn add(&mut self, rlc: Arc<SdmaHwQueue>, own: Option<u8>, room: EntryMemory) {
         let key = QueueKey::of(&rlc);
         let entry = SlotEntry {
-            leaving: !rlc.is_runnable(),
+            state: SeatState::new(!rlc.is_runnable()),
             rlc,
-            seat: SdmaSeat::Out,
             vmid: None,
             since: Instant::now(),
-            cleared: false,
             own,
             turn: self.next_turn(),
             room: Some(room.place),
@@ -150,11 +159,13 @@ impl EngineSeats {
 
     /// All of it without the queues, which are what it was before: to be dropped without the lock.
     pub(super) fn close(&mut self) -> Self {
-        let closed = Self {
+        let mut closed = Self {
             closed: true,
-            lost: self.lost,
             ..Self::new()
         };
+        if self.table.is_lost() {
+            closed.table.set_lost();
+        }
         core::mem::replace(self, closed)
     }
 
@@ -186,29 +197,58 @@ impl EngineSeats {
         })
     }
 
-    /// The entry of who is in slot `slot`, coming or going.
-    pub(super) fn seated_mut(&mut self, slot: usize) -> Option<&mut SlotEntry> {
-        let key = QueueKey::of(self.seated.get(slot)?.as_ref()?);
-        self.queues.get_mut(&key)
+    /// The entry of the queue that has slot `slot`.
+    pub(super) fn seated_at(&self, slot: u8) -> Option<(QueueKey, &SlotEntry)> {
+        let key = QueueKey::of(self.table.slots().get(slot)?);
+        Some((key, self.queues.get(&key)?))
     }
 
-    /// The entries of those that are in a slot, coming or going.
+    /// The entries of those that are in a slot, come or go.
     fn seated(&self) -> impl Iterator<Item = &SlotEntry> {
-        let seated = self.seated.iter().flatten();
+        let seated = self.table.slots().queues();
         seated.filter_map(|rlc| self.queues.get(&QueueKey::of(rlc)))
     }
 
     /// The entries of those that are in a slot.
     pub(super) fn inside(&self) -> impl Iterator<Item = &SlotEntry> {
-        self.seated()
-            .filter(|entry| matches!(entry.seat, SdmaSeat::In(_)))
+        self.seated().filter(|entry| entry.state.seat().is_in())
     }
 
-    /// Which slots somebody is in whose seat is meant, a bit each.
-    fn slots(&self, which: impl Fn(SdmaSeat) -> bool) -> u32 {
-        let seats = self.seated().map(|entry| entry.seat);
-        let slots = seats.filter(|&seat| which(seat)).filter_map(SdmaSeat::slot);
+    /// The slots that queues do not leave any more, a bit each.
+    fn stuck_slots(&self) -> u32 {
+        let seats = self.seated().map(|entry| entry.state.seat());
+        let slots = seats.filter(|seat| seat.is_stuck()).filter_map(Seat::place);
         slots.fold(0, |mask, slot| mask | 1 << slot)
+    }
+
+    /// Reports an event of a queue: makes the transition that [`hw::sdma::seat`] has for it, and
+    /// what belongs to it here. The caller does the step that is returned. `None` if the engine
+    /// does not know the queue any more.
+    pub(super) fn apply(
+        &mut self,
+        key: &QueueKey,
+        event: SeatEvent<Arc<SdmaHwQueue>>,
+    ) -> Option<SeatChange> {
+        let entry = self.queues.get_mut(key)?;
+        let mut step = self.table.apply(&mut entry.state, event);
+        // The entry's own reference is left, so that nothing is freed under the lock.
+        let has_left = step.left.take().is_some();
+        let vmid = entry.vmid.take_if(|_| has_left);
+        if has_left {
+            let turn = self.next_turn();
+            if let Some(entry) = self.queues.get_mut(key) {
+                entry.turn = turn;
+            }
+        }
+        if has_left || matches!(step.action, SeatAction::LineUp) {
+            self.line_up(key);
+        }
+        let wakes = match step.wake {
+            TurnWake::No => false,
+            TurnWake::IfWaiting => self.has_line(),
+            TurnWake::Yes => true,
+        };
+        Some(SeatChange { step, vmid, wakes })
     }
 
     /// The slot for one more direct queue of process `pasid`: one that no other queue of it has, and that the fewest have.
@@ -237,17 +277,8 @@ impl EngineSeats {
         loads.clamp(QUANTUM_MS, MOST_QUANTUM_MS)
     }
 
-    /// A queue is out: it stands in line, if it has something to do there.
-    pub(super) fn unloaded(&mut self, rlc: &SdmaHwQueue) {
-        let turn = self.next_turn();
-        if let Some(entry) = self.find(rlc) {
-            entry.turn = turn;
-        }
-        self.line_up(&QueueKey::of(rlc));
-    }
-
     /// Has a queue stand in line, if it belongs there.
-    pub(super) fn line_up(&mut self, key: &QueueKey) {
+    fn line_up(&mut self, key: &QueueKey) {
         let Some(entry) = self.queues.get_mut(key) else {
             return;
         };
@@ -278,7 +309,7 @@ impl EngineSeats {
     }
 
     /// Whether somebody stands in line, or did.
-    pub(super) fn has_line(&self) -> bool {
+    fn has_line(&self) -> bool {
         self.in_line(&ReadyPlace::FIRST).is_some()
     }
 
@@ -291,7 +322,7 @@ impl EngineSeats {
 
     /// Decides what comes next, and marks the seat.
     pub(super) fn next(&mut self) -> SlotAction {
-        if self.lost {
+        if self.table.is_lost() {
             return SlotAction::Nothing;
         }
         let Some(gpu) = self.any().map(|rlc| rlc.gpu.clone()) else {
@@ -303,8 +334,8 @@ impl EngineSeats {
         }
         let mut choice = SlotChoice {
             vmids,
-            taken: self.slots(|_| true),
-            lost: self.slots(|seat| matches!(seat, SdmaSeat::Stuck(_))),
+            taken: self.table.slots().taken(),
+            lost: self.stuck_slots(),
             vmid_quantum: self.quantum().max(VMID_QUANTUM_MS),
             best: None,
             crowded: None,
@@ -331,7 +362,7 @@ impl EngineSeats {
             ..
         } = choice;
         if let Some((.., key)) = best {
-            return self.enter(&key, taken);
+            return self.enter(&key, taken, Mover::TurnWorker);
         }
         if let Some((.., key)) = crowded {
             match self.make_room(&key) {
@@ -343,7 +374,7 @@ impl EngineSeats {
         }
         // Others may have begun to wait since.
         match (idle.filter(|(pasid, _)| vmids.has_room(*pasid)), later) {
-            (Some((_, key)), _) => self.enter(&key, taken),
+            (Some((_, key)), _) => self.enter(&key, taken, Mover::TurnWorker),
             (None, Some(ms)) => SlotAction::Later(ms),
             (None, None) => SlotAction::Nothing,
         }
@@ -397,65 +428,63 @@ impl EngineSeats {
     /// One who is to leave does.
     fn start_unload(&mut self, vmids: &VmidPool) -> Option<SlotAction> {
         let wanted = vmids.is_wanted();
-        let slot = self
-            .inside()
-            .find(|entry| should_unload(entry, wanted))?
-            .seat
-            .slot()?;
+        let entry = self.inside().find(|entry| should_unload(entry, wanted))?;
+        let slot = *entry.state.seat().place()?;
         Some(self.release(slot))
     }
 
     /// Whether the queue is in a slot, and is to leave it.
     pub(super) fn must_unload(&self, key: &QueueKey, vmids: &VmidPool) -> bool {
         self.queues.get(key).is_some_and(|entry| {
-            matches!(entry.seat, SdmaSeat::In(_)) && should_unload(entry, vmids.is_wanted())
+            entry.state.seat().is_in() && should_unload(entry, vmids.is_wanted())
         })
     }
 
-    /// Who is in `slot` goes.
+    /// The work item has the queue in `slot` leave.
     fn release(&mut self, slot: u8) -> SlotAction {
-        match self.seated_mut(slot.into()) {
-            Some(entry) => {
-                entry.seat = SdmaSeat::Leaving(slot);
-                SlotAction::Unload(entry.rlc.clone(), slot)
-            }
-            None => SlotAction::Nothing,
+        let Some((key, entry)) = self.seated_at(slot) else {
+            return SlotAction::Nothing;
+        };
+        let rlc = entry.rlc.clone();
+        let change = self.apply(&key, SeatEvent::Leave(Mover::TurnWorker));
+        match change.map(|change| change.step.action) {
+            Some(SeatAction::Unload(permit)) => SlotAction::Unload(rlc, permit),
+            _ => SlotAction::Nothing,
         }
     }
 
-    /// A queue comes, if it may, its slot is free, and nobody waits for what it takes.
+    /// The thread that makes the queue loads it, if it may run, its slot is free, and no process
+    /// waits for the VMID that it takes.
     pub(super) fn try_seat(&mut self, key: &QueueKey) -> SlotAction {
-        let taken = self.slots(|_| true);
+        let taken = self.table.slots().taken();
         let comes = self.queues.get(key).is_some_and(|entry| {
             entry.belongs_in_line()
                 && slot_for(entry, taken).is_some()
                 && entry.rlc.gpu.hw.vmids.has_room(key.pasid)
         });
         match comes {
-            true => self.enter(key, taken),
+            true => self.enter(key, taken, Mover::Creator),
             false => SlotAction::Nothing,
         }
     }
 
-    /// A queue for which there is a slot comes.
-    fn enter(&mut self, key: &QueueKey, taken: u32) -> SlotAction {
+    /// A queue for which there is a slot is to be loaded by the thread `by`.
+    fn enter(&mut self, key: &QueueKey, taken: u32, by: Mover) -> SlotAction {
         self.step_out(key);
         let turn = self.next_turn();
-        let Some(entry) = self.queues.get_mut(key) else {
+        let Some(entry) = self.queues.get(key) else {
             return SlotAction::Nothing;
         };
-        match slot_for(entry, taken) {
-            Some(slot) => {
-                entry.rlc.set_served(turn);
-                entry.seat = SdmaSeat::Loading(slot);
-                let rlc = entry.rlc.clone();
-                if let Some(place) = self.seated.get_mut(usize::from(slot)) {
-                    // It was empty.
-                    *place = Some(rlc.clone());
-                }
-                SlotAction::Load(rlc, slot)
-            }
-            None => SlotAction::Nothing,
+        let Some(slot) = slot_for(entry, taken) else {
+            return SlotAction::Nothing;
+        };
+        entry.rlc.set_served(turn);
+        let rlc = entry.rlc.clone();
+        let queue = rlc.clone();
+        let change = self.apply(key, SeatEvent::Enter { slot, by, queue });
+        match change.map(|change| change.step.action) {
+            Some(SeatAction::Load(permit)) => SlotAction::Load(rlc, permit),
+            _ => SlotAction::Nothing,
         }
     }
 
@@ -469,7 +498,7 @@ impl EngineSeats {
             false => i64::MIN,
         };
         let victims = self.inside().filter_map(|entry| {
-            let slot = entry.seat.slot()?;
+            let slot = *entry.state.seat().place()?;
             own.is_none_or(|own| own == slot)
                 .then(|| (left(entry), slot))
         });
@@ -484,7 +513,7 @@ impl EngineSeats {
 /// Whether who is in a slot leaves it: it is not to run any more, has no work while VMIDs are `wanted`, or has had its turn.
 fn should_unload(entry: &SlotEntry, wanted: bool) -> bool {
     !entry.is_runnable()
-        || entry.cleared
+        || entry.state.is_cleared()
         || wanted && !entry.has_work()
         || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
 }
