@@ -6,7 +6,7 @@ use crate::gpu::Gpu;
 use crate::ip::vmid::Vmid;
 use crate::kern::params::{self, SchedulerMode};
 use crate::mem::account::MemoryRegion;
-use crate::queue::compute::{self, SchedulerPlace};
+use crate::queue::compute::{self, ComputePlace};
 use crate::queue::slots::QueueView;
 use hw::seat::Seat;
 use kernel::fmt;
@@ -87,13 +87,7 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         } = queue;
         let mode = if scheduled { "scheduled" } else { "direct" };
         write!(f, "{} {} {mode} {engine} ", owner.pid, owner.queue)?;
-        match seat {
-            Seat::Out => write!(f, "-")?,
-            Seat::In(slot) => write!(f, "{slot}")?,
-            Seat::Loading(slot, ()) => write!(f, "{slot}+")?,
-            Seat::Leaving(slot, ()) => write!(f, "{slot}-")?,
-            Seat::Stuck(slot) => write!(f, "{slot}!")?,
-        }
+        seat_of_queue(&seat, f, |slot, f| write!(f, "{slot}"))?;
         let (rptr, wptr) = pointers;
         vmid_of_queue(vmid, f)?;
         write!(f, " {rptr} {wptr} {} {} ", hardware.0, hardware.1)?;
@@ -113,13 +107,10 @@ fn compute_queue(queue: &compute::QueuePlacement<'_>, f: &mut fmt::Formatter<'_>
     let owner = queue.owner();
     let format = if queue.is_aql() { "aql" } else { "pm4" };
     write!(f, "{} {} {format} cp ", owner.pid, owner.queue)?;
-    match queue.place {
-        SchedulerPlace::Out => write!(f, "-")?,
-        SchedulerPlace::Listed => write!(f, "hws")?,
-        SchedulerPlace::In(hqd) => write!(f, "{}.{}", hqd.pipe(), hqd.queue())?,
-        SchedulerPlace::Leaving(hqd) => write!(f, "{}.{}-", hqd.pipe(), hqd.queue())?,
-        SchedulerPlace::Stuck(hqd) => write!(f, "{}.{}!", hqd.pipe(), hqd.queue())?,
-    }
+    seat_of_queue(&queue.seat, f, |place, f| match place {
+        ComputePlace::Runlist => write!(f, "hws"),
+        ComputePlace::Hqd(hqd) => write!(f, "{}.{}", hqd.pipe(), hqd.queue()),
+    })?;
     let (rptr, wptr) = queue.pointers();
     vmid_of_queue(queue.vmid, f)?;
     write!(f, " {rptr} {wptr} - - -")?;
@@ -130,6 +121,23 @@ fn compute_queue(queue: &compute::QueuePlacement<'_>, f: &mut fmt::Formatter<'_>
     match queue.turns {
         Some(turns) => writeln!(f, " {turns}"),
         None => writeln!(f, " -"),
+    }
+}
+
+/// Where a queue is, `-` for nowhere, with a mark for one that comes (`+`), goes (`-`) or is stuck (`!`).
+fn seat_of_queue<P>(
+    seat: &Seat<P>,
+    f: &mut fmt::Formatter<'_>,
+    show: impl FnOnce(&P, &mut fmt::Formatter<'_>) -> fmt::Result,
+) -> fmt::Result {
+    if let Some(place) = seat.place() {
+        show(place, f)?;
+    }
+    match seat {
+        Seat::In(_) => Ok(()),
+        Seat::Loading(..) => write!(f, "+"),
+        Seat::Out | Seat::Leaving(..) => write!(f, "-"),
+        Seat::Stuck(_) => write!(f, "!"),
     }
 }
 
@@ -178,7 +186,7 @@ fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         };
         let (mut pid, mut count) = (0, 0);
         gpu.queues.compute.states(&mut |queue| {
-            if queue.owner().pasid == pasid && queue.place == SchedulerPlace::Listed {
+            if queue.owner().pasid == pasid && queue.seat == Seat::In(ComputePlace::Runlist) {
                 pid = queue.owner().pid;
                 count += 1;
             }

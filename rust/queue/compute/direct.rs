@@ -14,13 +14,14 @@ use super::super::QueueOwner;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputeScheduler, QueuePlacement};
-use super::table::{HqdEntry, HqdSeat, HqdTable, LoadedQueue, PreemptStep, QUANTUM_MS};
+use super::table::{HqdEntry, HqdSlots, HqdTable, LoadedQueue, PreemptStep, QUANTUM_MS};
 use crate::ip::gfx::Gfx;
 use crate::ip::vmid::VmidTurn;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
 use core::fmt;
 use hw::queue::{MEC_PIPES, USER_HQDS};
+use hw::seat::Seat;
 use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
@@ -104,8 +105,9 @@ fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
 impl DirectShared {
     /// Does what can be done now; in how many milliseconds there may be more.
     fn step(&self, table: &mut HqdTable) -> Option<i64> {
-        for entry in table.entries.iter_mut() {
-            follow(entry);
+        let HqdTable { entries, hqds, .. } = &mut *table;
+        for entry in entries.iter_mut() {
+            follow(entry, hqds);
             entry.poll();
             if !entry.is_wanted() || entry.yields_vmid() {
                 entry.preempt();
@@ -117,8 +119,8 @@ impl DirectShared {
         let mut next = self.fill(table);
         for entry in &table.entries {
             match entry.seat {
-                HqdSeat::Leaving(..) => next = sooner(next, LEAVE_POLL_MS),
-                HqdSeat::Out if entry.is_wanted() => next = sooner(next, WORK_POLL_MS),
+                Seat::Leaving(..) => next = sooner(next, LEAVE_POLL_MS),
+                Seat::Out if entry.is_wanted() => next = sooner(next, WORK_POLL_MS),
                 _ => {}
             }
         }
@@ -188,7 +190,7 @@ impl DirectShared {
         });
         entry.since = Instant::now();
         match loaded {
-            Ok(loaded) => entry.seat = HqdSeat::In(loaded),
+            Ok(loaded) => table.enter(index, loaded),
             Err(error) => {
                 let owner = queue.owner;
                 dev_err_ratelimited!(
@@ -206,7 +208,7 @@ impl DirectShared {
     /// Resets `pipe` if a queue needs that, once all others have left it.
     fn reset_pipe(&self, table: &mut HqdTable, pipe: u8) {
         let is_here = |entry: &HqdEntry| entry.hqd().is_some_and(|hqd| hqd.pipe() == pipe);
-        let hangs = |entry: &HqdEntry| matches!(entry.seat, HqdSeat::Leaving(_, PreemptStep::Pipe));
+        let hangs = |entry: &HqdEntry| matches!(entry.seat, Seat::Leaving(_, PreemptStep::Pipe));
         if !table
             .entries
             .iter()
@@ -216,7 +218,7 @@ impl DirectShared {
         }
         let mut others = false;
         for entry in table.entries.iter_mut().filter(|entry| is_here(entry)) {
-            if !hangs(entry) && !matches!(entry.seat, HqdSeat::Stuck(_)) {
+            if !hangs(entry) && !entry.seat.is_stuck() {
                 entry.preempt();
                 others = true;
             }
@@ -227,7 +229,7 @@ impl DirectShared {
         self.gfx.reset_pipe(pipe);
         for entry in table.entries.iter_mut() {
             if is_here(entry) && hangs(entry) {
-                entry.reseat(|loaded| HqdSeat::Leaving(loaded, PreemptStep::PipeReset));
+                entry.reseat(|loaded| Seat::Leaving(loaded, PreemptStep::PipeReset));
             }
         }
     }
@@ -245,9 +247,11 @@ impl DirectShared {
         self.wake();
         loop {
             match table.find(queue).map(|entry| &entry.seat) {
-                None | Some(HqdSeat::Out) => return Ok(()),
-                Some(HqdSeat::Stuck(_)) => return Err(ETIMEDOUT),
-                Some(HqdSeat::In(_) | HqdSeat::Leaving(..)) => self.changed.wait(table),
+                None | Some(Seat::Out) => return Ok(()),
+                Some(Seat::Stuck(_)) => return Err(ETIMEDOUT),
+                Some(Seat::Loading(..) | Seat::In(_) | Seat::Leaving(..)) => {
+                    self.changed.wait(table)
+                }
             }
         }
     }
@@ -286,12 +290,12 @@ fn make_room(table: &mut HqdTable) -> Option<i64> {
 }
 
 /// Looks how far a queue is that was asked to leave, and asks more urgently if it takes too long.
-fn follow(entry: &mut HqdEntry) {
-    let HqdSeat::Leaving(loaded, step) = &entry.seat else {
+fn follow(entry: &mut HqdEntry, hqds: &mut HqdSlots) {
+    let Seat::Leaving(loaded, step) = &entry.seat else {
         return;
     };
     if !loaded.hqd.is_active() {
-        entry.left();
+        entry.left(hqds);
         return;
     }
     let (step, held) = (*step, entry.held_ms());
@@ -307,11 +311,11 @@ fn follow(entry: &mut HqdEntry) {
             entry.queue.hangs();
             entry.reseat(|loaded| {
                 loaded.hqd.reset();
-                HqdSeat::Leaving(loaded, PreemptStep::Reset)
+                Seat::Leaving(loaded, PreemptStep::Reset)
             });
         }
         PreemptStep::Reset if held >= RESET_MS => {
-            entry.reseat(|loaded| HqdSeat::Leaving(loaded, PreemptStep::Pipe));
+            entry.reseat(|loaded| Seat::Leaving(loaded, PreemptStep::Pipe));
         }
         PreemptStep::PipeReset if held >= RESET_MS => {
             let owner = entry.queue.owner;
@@ -321,7 +325,7 @@ fn follow(entry: &mut HqdEntry) {
                 owner.queue,
                 owner.pid
             );
-            entry.reseat(HqdSeat::Stuck);
+            entry.reseat(Seat::Stuck);
         }
         _ => {}
     }

@@ -9,6 +9,7 @@ use super::queue::ComputeQueue;
 use crate::mem::GpuMemory;
 use core::fmt;
 use hw::doorbell::DoorbellSlot;
+use hw::seat::Seat;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -74,26 +75,22 @@ pub(crate) trait ComputeScheduler: Send + Sync {
     fn close(&self);
 }
 
-/// Where a queue is.
+/// The place of a queue on the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SchedulerPlace {
-    /// Not on the hardware.
-    Out,
-    /// On the list of the hardware's scheduler, which knows where.
-    Listed,
-    /// In this HQD.
-    In(hw::queue::Hqd),
-    /// It was asked to leave this HQD.
-    Leaving(hw::queue::Hqd),
-    /// It does not leave this HQD.
-    Stuck(hw::queue::Hqd),
+pub(crate) enum ComputePlace {
+    /// The runlist. The hardware's scheduler knows which HQD the queue has, if any. The list is as
+    /// long as it needs to be, and is preempted as a whole: the driver has no slots to give away
+    /// there, and its entries have no movers.
+    Runlist,
+    /// An HQD.
+    Hqd(hw::queue::Hqd),
 }
 
 /// A queue and where it is.
 pub(crate) struct QueuePlacement<'a> {
     pub(super) queue: &'a ComputeQueue,
     /// Where it is.
-    pub(crate) place: SchedulerPlace,
+    pub(crate) seat: Seat<ComputePlace>,
     /// Its address space's VMID, while it has one.
     pub(crate) vmid: Option<u8>,
     /// How often it has come to the hardware with work, if the driver knows.
@@ -118,7 +115,7 @@ impl QueuePlacement<'_> {
 
     /// Bytes of its saved waves; None while the hardware has it, or the device is gone.
     pub(crate) fn saved_waves(&self) -> Option<u32> {
-        if self.place != SchedulerPlace::Out {
+        if !self.seat.is_out() {
             return None;
         }
         let image = self.queue.descriptor.image().ok()?;

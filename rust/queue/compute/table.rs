@@ -2,10 +2,12 @@
 //! Which queues there are, where they are, and who comes and goes next.
 
 use super::queue::ComputeQueue;
-use super::scheduler::{QueuePlacement, SchedulerPlace};
+use super::scheduler::{ComputePlace, QueuePlacement};
 use crate::ip::gfx::HqdGuard;
 use crate::mem::vm::VmidUse;
+use core::convert::Infallible;
 use hw::queue::{Hqd, USER_HQDS};
+use hw::seat::{Seat, SlotTable};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
@@ -41,20 +43,18 @@ pub(super) enum PreemptStep {
     PipeReset,
 }
 
-/// Where a queue is.
-pub(super) enum HqdSeat {
-    Out,
-    In(LoadedQueue),
-    /// Leaving, and how far that is.
-    Leaving(LoadedQueue, PreemptStep),
-    /// The hardware does not let go of it: the HQD, the VMID and all of the queue are kept.
-    Stuck(LoadedQueue),
-}
+/// The HQDs, with the queues that have them.
+pub(super) type HqdSlots = SlotTable<QueueRank, { USER_HQDS as usize }>;
+
+/// The place of a queue among those that take turns: the PASID of its process, then its number.
+pub(super) type QueueRank = (u16, u32);
 
 /// A queue and its turn.
 pub(super) struct HqdEntry {
     pub(super) queue: Arc<ComputeQueue>,
-    pub(super) seat: HqdSeat,
+    /// Where it is. It is loaded in one piece, under the lock of the table. Of a queue that is stuck
+    /// the HQD, the VMID and all of the queue are kept.
+    pub(super) seat: Seat<LoadedQueue, Infallible, PreemptStep>,
     /// When the seat became what it is, its turn began, or the last step of leaving was made.
     pub(super) since: Instant<Monotonic>,
     /// How many callers want it off the hardware.
@@ -73,7 +73,7 @@ impl HqdEntry {
     pub(super) fn new(queue: Arc<ComputeQueue>) -> Self {
         Self {
             queue,
-            seat: HqdSeat::Out,
+            seat: Seat::Out,
             since: Instant::now(),
             off: 0,
             turns: 0,
@@ -94,22 +94,24 @@ impl HqdEntry {
         self.has_work = self.queue.memory.has_work() || self.midway;
     }
 
-    /// It has left the hardware.
-    pub(super) fn left(&mut self) {
+    /// It has left the hardware, and its HQD is free.
+    pub(super) fn left(&mut self, hqds: &mut HqdSlots) {
         let image = self.queue.descriptor.image().ok();
         if let Some(image) = &image {
             self.queue.trace_save(image);
         }
         self.midway = image.is_some_and(|image| image.is_midway());
-        let is_saved = matches!(self.seat, HqdSeat::Leaving(_, PreemptStep::Save));
+        let is_saved = matches!(self.seat, Seat::Leaving(_, PreemptStep::Save));
+        if let Some(hqd) = self.hqd() {
+            let _ = hqds.release(hqd.index());
+        }
         self.reseat(|loaded| {
             loaded.hqd.left(image.filter(|_| is_saved));
-            HqdSeat::Out
+            Seat::Out
         });
     }
 
-    /// Its place among those that take turns: by process, then by number.
-    fn rank(&self) -> (u16, u32) {
+    fn rank(&self) -> QueueRank {
         (self.queue.owner.pasid, self.queue.owner.queue)
     }
 
@@ -143,12 +145,7 @@ impl HqdEntry {
     }
 
     fn loaded(&self) -> Option<&LoadedQueue> {
-        match &self.seat {
-            HqdSeat::Out => None,
-            HqdSeat::In(loaded) | HqdSeat::Leaving(loaded, _) | HqdSeat::Stuck(loaded) => {
-                Some(loaded)
-            }
-        }
+        self.seat.place()
     }
 
     /// The HQD that it has.
@@ -158,16 +155,16 @@ impl HqdEntry {
 
     /// Whether the hardware has nothing to do with it.
     pub(super) fn is_out(&self) -> bool {
-        matches!(self.seat, HqdSeat::Out)
+        self.seat.is_out()
     }
 
     /// Whether it has an HQD that nobody has asked it to leave.
     pub(super) fn is_in(&self) -> bool {
-        matches!(self.seat, HqdSeat::In(_))
+        self.seat.is_in()
     }
 
     fn is_leaving(&self) -> bool {
-        matches!(self.seat, HqdSeat::Leaving(..))
+        self.seat.is_leaving()
     }
 
     /// For how many milliseconds the seat has been what it is.
@@ -176,13 +173,12 @@ impl HqdEntry {
     }
 
     /// Changes the seat to what `to` makes of what the hardware has of the queue, if it has anything.
-    pub(super) fn reseat(&mut self, to: impl FnOnce(LoadedQueue) -> HqdSeat) {
-        self.seat = match core::mem::replace(&mut self.seat, HqdSeat::Out) {
-            HqdSeat::Out => HqdSeat::Out,
-            HqdSeat::In(loaded) | HqdSeat::Leaving(loaded, _) | HqdSeat::Stuck(loaded) => {
-                to(loaded)
-            }
-        };
+    pub(super) fn reseat(
+        &mut self,
+        to: impl FnOnce(LoadedQueue) -> Seat<LoadedQueue, Infallible, PreemptStep>,
+    ) {
+        let loaded = core::mem::replace(&mut self.seat, Seat::Out).into_place();
+        self.seat = loaded.map_or(Seat::Out, to);
         self.since = Instant::now();
     }
 
@@ -191,7 +187,7 @@ impl HqdEntry {
         if self.is_in() {
             self.reseat(|loaded| {
                 loaded.hqd.save();
-                HqdSeat::Leaving(loaded, PreemptStep::Save)
+                Seat::Leaving(loaded, PreemptStep::Save)
             });
         }
     }
@@ -200,12 +196,7 @@ impl HqdEntry {
     pub(super) fn state(&self) -> QueuePlacement<'_> {
         QueuePlacement {
             queue: &self.queue,
-            place: match &self.seat {
-                HqdSeat::Out => SchedulerPlace::Out,
-                HqdSeat::In(loaded) => SchedulerPlace::In(loaded.hqd.hqd()),
-                HqdSeat::Leaving(loaded, _) => SchedulerPlace::Leaving(loaded.hqd.hqd()),
-                HqdSeat::Stuck(loaded) => SchedulerPlace::Stuck(loaded.hqd.hqd()),
-            },
+            seat: self.seat.view(|loaded| ComputePlace::Hqd(loaded.hqd.hqd())),
             vmid: self.loaded().map(|loaded| loaded.vmid.vmid().get()),
             turns: Some(self.turns),
         }
@@ -215,9 +206,10 @@ impl HqdEntry {
 /// The queues of a GPU.
 pub(super) struct HqdTable {
     pub(super) entries: KVec<HqdEntry>,
+    pub(super) hqds: HqdSlots,
     pub(super) closed: bool,
     /// The rank of the queue that has come in last for a turn.
-    last: (u16, u32),
+    last: QueueRank,
     /// How long a turn usually is, microseconds.
     usual: i64,
     /// Somebody waits for an HQD.
@@ -228,6 +220,7 @@ impl HqdTable {
     pub(super) const fn new() -> Self {
         Self {
             entries: KVec::new(),
+            hqds: HqdSlots::new(),
             closed: false,
             last: (0, 0),
             usual: QUANTUM_MS * 1000,
@@ -248,17 +241,22 @@ impl HqdTable {
 
     /// A free HQD; none on a pipe that is about to be reset.
     pub(super) fn free_hqd(&self) -> Option<Hqd> {
-        let mut taken = 0u32;
+        let mut blocked = 0;
         for entry in &self.entries {
-            let Some(hqd) = entry.hqd() else { continue };
-            taken |= 1 << hqd.index();
-            if let HqdSeat::Leaving(_, PreemptStep::Pipe | PreemptStep::PipeReset) = entry.seat {
-                taken |= pipe_mask(hqd.pipe());
+            if let Seat::Leaving(loaded, PreemptStep::Pipe | PreemptStep::PipeReset) = &entry.seat {
+                blocked |= pipe_mask(loaded.hqd.hqd().pipe());
             }
         }
-        (0..USER_HQDS)
-            .filter_map(Hqd::new)
-            .find(|hqd| taken >> hqd.index() & 1 == 0)
+        self.hqds.first_free(blocked).and_then(Hqd::new)
+    }
+
+    /// Entry `index`, which was out, is loaded into an HQD that was free.
+    pub(super) fn enter(&mut self, index: usize, loaded: LoadedQueue) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            let hqd = loaded.hqd.hqd();
+            let _ = self.hqds.claim(hqd.index(), entry.rank());
+            entry.seat = Seat::In(loaded);
+        }
     }
 
     /// The queue that comes in next of those that may, with work or without. They come round and round in the order of
