@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A GPU's objects, counted and listed, as text. Tables have a header line. What they show is not of one moment: no lock is held while a
-//! line is written, but for that of the list of compute queues.
+//! A GPU's objects, counted and listed, as text. Tables have a header line. They do not show one
+//! moment: no lock is held while a line is written, but for that of the list of compute queues.
 
 use crate::gpu::Gpu;
 use crate::ip::vmid::Vmid;
@@ -11,10 +11,10 @@ use crate::queue::slots::QueueView;
 use hw::seat::Seat;
 use kernel::fmt;
 
-/// What writes a table of a GPU.
+/// A function that writes a table of a GPU.
 pub(super) type Table = fn(&Gpu, &mut fmt::Formatter<'_>) -> fmt::Result;
 
-/// How many there are of each kind.
+/// The number of objects of each kind.
 pub(super) fn objects(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let counts = gpu.hw.ledger.snapshot();
     counts
@@ -49,7 +49,8 @@ pub(super) fn processes(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// The memory of each address space that a process has acquired, in bytes. Its queues are quiesced while it is away.
+/// The memory of each address space that a process has acquired, in bytes. The queues of a process
+/// that is away are quiesced.
 pub(super) fn clients(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "pid vram evicted pinned gtt userptr state")?;
     gpu.memory.evictor.states(|member| {
@@ -101,8 +102,8 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         .states(&mut |queue| compute_queue(queue, f))
 }
 
-/// Like [`queues`]; the slot is pipe and queue of MEC1, and what the hardware's pointers are only the hardware knows. Bytes of
-/// saved waves are those of a queue that is out.
+/// A line like those of [`queues`]. The slot is pipe and queue of MEC1, and only the hardware knows
+/// its own pointers. Bytes of saved waves are those of a queue that is out.
 fn compute_queue(queue: &compute::QueuePlacement<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let owner = queue.owner();
     let format = if queue.is_aql() { "aql" } else { "pm4" };
@@ -124,7 +125,8 @@ fn compute_queue(queue: &compute::QueuePlacement<'_>, f: &mut fmt::Formatter<'_>
     }
 }
 
-/// Where a queue is, `-` for nowhere, with a mark for one that comes (`+`), goes (`-`) or is stuck (`!`).
+/// Writes where a queue is: `-` if it is out, or the place, with a mark if the queue comes (`+`),
+/// goes (`-`) or is stuck (`!`).
 fn seat_of_queue<P>(
     seat: &Seat<P>,
     f: &mut fmt::Formatter<'_>,
@@ -197,7 +199,7 @@ fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Who has which slice of doorbells.
+/// The slices of doorbells, with their processes.
 pub(super) fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "slice byte pid pasid\n0 0 kernel -\n1 8192 scheduled -")?;
     gpu.queues.slices.states(|slice, pid, pasid| {
@@ -238,7 +240,8 @@ pub(super) fn rings(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     })
 }
 
-/// The runlists of the hardware's scheduler: how many there were, and for how long none ran as one was put in another's place.
+/// The runlists of the hardware's scheduler: how many there were, and how long none ran as one
+/// replaced another.
 pub(super) fn runlists(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(lists) = gpu.queues.compute.lists() else {
         return Ok(());
@@ -247,7 +250,8 @@ pub(super) fn runlists(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "lists {}\nbetween_us {between}", lists.count)
 }
 
-/// The interrupt ring. What an overflow has lost, the watchdogs of rings and queues find.
+/// The interrupt ring. The watchdogs of rings and queues find the entries that an overflow has
+/// lost.
 pub(super) fn ih(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "overflows {}", gpu.hw.ih.overflows())
 }

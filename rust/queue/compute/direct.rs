@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Scheduling by the driver: it loads queues into the HQDs of MEC1 itself and gives their processes VMIDs.
+//! Scheduling by the driver: it loads queues into the HQDs of MEC1 itself and gives their processes
+//! VMIDs.
 //!
-//! When there are more queues with work than HQDs, or more of their processes than VMIDs, they take turns of equal length:
-//! they come round and round in one order, and the one that has been on the hardware longest goes. A queue without work
-//! goes at once, and does not push anybody out. Doorbells of a queue that is not on the hardware find nobody, so the
-//! write pointers of such queues are looked at.
+//! When there are more queues with work than HQDs, or more of their processes than VMIDs, they take
+//! turns of equal length in one order, and the queue that has been on the hardware longest leaves.
+//! A queue without work leaves at once, and does not push another one out. Doorbells of a queue
+//! that is not on the hardware have no effect, so the driver looks at the write pointers of such
+//! queues.
 //!
-//! One work item does everything to the hardware; who wants something says so in the table, and waits for a change of
-//! it.
+//! One work item does everything to the hardware. A thread that wants a change puts that into the
+//! table, and waits for a change of the table.
 
 use super::super::queue_group::QuiesceTimeout;
 use super::super::QueueOwner;
@@ -29,20 +31,22 @@ use kernel::time::delay::fsleep;
 use kernel::time::{msecs_to_jiffies, Delta, Instant};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
-/// How often a queue that was asked to leave is looked at, milliseconds.
+/// Time between two looks at a queue that was asked to leave, milliseconds.
 const LEAVE_POLL_MS: i64 = 1;
-/// How long to wait before queues that were asked just now are looked at: most are gone at once.
+/// Time before the first look at queues that were asked to leave just now: most are gone at once.
 const PROMPT_PAUSE: Delta = Delta::from_micros(200);
-/// How many times in a row one run of the work item does that when nobody comes in for those that leave.
+/// The most such looks in a row of one run of the work item, if no queue comes in for those that
+/// leave.
 const PROMPT: u32 = 20;
-/// How many queues with work are on their way out at a time: the others have the hardware meanwhile, so nobody's turn is
-/// to be one among few.
+/// The most queues with work that leave at a time. The others have the hardware meanwhile, so that
+/// no turn is one among few.
 const LEAVE_AT_ONCE: usize = USER_HQDS as usize / 8;
-/// How often the write pointers of queues that are out are looked at, milliseconds.
+/// Time between two looks at the write pointers of queues that are out, milliseconds.
 const WORK_POLL_MS: i64 = 5;
-/// How long a queue's waves may take to be saved, milliseconds.
+/// Time that the saving of a queue's waves may take, milliseconds.
 const SAVE_MS: i64 = 2000;
-/// How long it may take after its waves were reset, and after its pipe was, milliseconds.
+/// Time that a queue may take to leave after its waves were reset, and after its pipe was,
+/// milliseconds.
 const RESET_MS: i64 = 500;
 /// The most queues that a GPU takes.
 const MOST: usize = 4096;
@@ -50,7 +54,7 @@ const MOST: usize = 4096;
 /// The scheduler.
 pub(super) struct DirectScheduler(Arc<DirectShared>);
 
-/// What the scheduler and its work item share.
+/// The state that the scheduler and its work item share.
 #[pin_data]
 struct DirectShared {
     gfx: Arc<Gfx>,
@@ -103,7 +107,7 @@ fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
 }
 
 impl DirectShared {
-    /// Does what can be done now; in how many milliseconds there may be more.
+    /// Does all that can be done now. Returns the milliseconds until there may be more.
     fn step(&self, table: &mut HqdTable) -> Option<i64> {
         let HqdTable { entries, hqds, .. } = &mut *table;
         for entry in entries.iter_mut() {
@@ -127,8 +131,8 @@ impl DirectShared {
         next
     }
 
-    /// Loads who waits, as far as there is room, and asks others to leave for them. In how many milliseconds one who
-    /// has not had its turn will have had it.
+    /// Loads queues that wait, as far as there is room, and asks others to leave for them. Returns
+    /// the milliseconds until a queue that has not had its turn will have had it.
     fn fill(&self, table: &mut HqdTable) -> Option<i64> {
         match self.load_all(table) {
             Ok(()) => {
@@ -143,13 +147,13 @@ impl DirectShared {
         }
     }
 
-    /// Loads who waits with work, and who does without if there is still room.
+    /// Loads queues that wait with work, and those without if there is still room.
     fn load_all(&self, table: &mut HqdTable) -> Result<(), LoadFailure> {
         while let Some(index) = table.next_to_load(true) {
             self.load(table, index)?;
             table.start_quantum(index);
         }
-        // Doorbells of those that have no work yet find them, where that is free.
+        // Doorbells of queues that have no work yet have an effect, where an HQD is free.
         while let Some(index) = table.next_to_load(false) {
             if self.load(table, index).is_err() {
                 break;
@@ -158,7 +162,8 @@ impl DirectShared {
         Ok(())
     }
 
-    /// Loads entry `index`, which is out. One that cannot be loaded for another reason than room has failed.
+    /// Loads entry `index`, which is out. A queue that cannot be loaded for another reason than
+    /// room has failed.
     fn load(&self, table: &mut HqdTable, index: usize) -> Result<(), LoadFailure> {
         let hqd = table.free_hqd().ok_or(LoadFailure::Hqds)?;
         let Some(entry) = table.entries.get_mut(index) else {
@@ -238,7 +243,11 @@ impl DirectShared {
         workqueue::run_in(workqueue::highpri(), self.clone(), 0);
     }
 
-    /// Waits until `queue`, which may not be on the hardware any more, is off it. ETIMEDOUT when it cannot be got off.
+    /// Waits until `queue`, which must not be on the hardware any more, is off it.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` when it does not leave.
     fn wait_off(
         self: &Arc<Self>,
         table: &mut MutexGuard<'_, HqdTable>,
@@ -256,8 +265,11 @@ impl DirectShared {
         }
     }
 
-    /// Has `queue` be off the hardware and stay off, until its `off` is counted down. ETIMEDOUT when it cannot be got
-    /// off.
+    /// Has `queue` be off the hardware and stay off, until its `off` is counted down.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` when it does not leave.
     fn unload(self: &Arc<Self>, queue: &ComputeQueue) -> Result {
         let mut table = self.table.lock();
         if let Some(entry) = table.find(queue) {
@@ -267,16 +279,16 @@ impl DirectShared {
     }
 }
 
-/// Why a queue is not loaded.
+/// The reason why a queue is not loaded.
 enum LoadFailure {
     /// There is no free HQD.
     Hqds,
-    /// It is not its process's turn to have a VMID. It may be in so many milliseconds.
+    /// It is not the turn of its process to have a VMID. It may be in so many milliseconds.
     Vmids(i64),
 }
 
-/// Asks as many queues to leave as there are others that wait, some at a time. In how many milliseconds the next will
-/// have had its turn.
+/// Asks as many queues to leave as there are others that wait, some at a time. Returns the
+/// milliseconds until the next one will have had its turn.
 fn make_room(table: &mut HqdTable) -> Option<i64> {
     let waiting = table.waiting().min(LEAVE_AT_ONCE);
     while table.leaving() < waiting {
@@ -289,7 +301,7 @@ fn make_room(table: &mut HqdTable) -> Option<i64> {
     None
 }
 
-/// Looks how far a queue is that was asked to leave, and asks more urgently if it takes too long.
+/// Looks at a queue that was asked to leave, and asks more urgently if it takes too long.
 fn follow(entry: &mut HqdEntry, hqds: &mut HqdSlots) {
     let Seat::Leaving(loaded, step) = &entry.seat else {
         return;
@@ -332,7 +344,11 @@ fn follow(entry: &mut HqdEntry, hqds: &mut HqdSlots) {
 }
 
 impl DirectScheduler {
-    /// No queues. ENOMEM.
+    /// A scheduler without queues.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(gfx: &Arc<Gfx>) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
             pin_init!(DirectShared {
@@ -406,7 +422,7 @@ impl ComputeScheduler for DirectScheduler {
         result
     }
 
-    /// Queues are waited for one by one, and nobody else's: whatever the patience is.
+    /// Waits for this queue alone, whatever the patience is.
     fn quiesce(&self, queue: &ComputeQueue, _patience: &QuiesceTimeout) {
         // One that is stuck has failed.
         let _ = self.0.wait_off(&mut self.0.table.lock(), queue);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which queues there are, where they are, and who comes and goes next.
+//! The compute queues of the direct scheduler, where they are, and which comes and goes next.
 
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputePlace, QueuePlacement};
@@ -12,16 +12,17 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
-/// How long a queue with work stays while another waits, milliseconds; longer where loads, which come one by one, take
-/// that long.
+/// Time that a queue with work stays while another waits, milliseconds; longer where loads, which
+/// come one by one, take that long.
 pub(super) const QUANTUM_MS: i64 = 20;
-/// How many of the last turns, about, say how long a turn usually is.
+/// The number of past turns, about, over which the usual length of a turn is an average.
 const USUAL_TURNS: i64 = 64;
-/// The most that a queue is to make up for, or is owed, because its turns were not as long as usual, milliseconds.
+/// The most that a queue owes, or is owed, because its turns were not as long as usual,
+/// milliseconds.
 const MOST_AHEAD_MS: i64 = 2 * QUANTUM_MS;
 /// The most of that in one turn.
 const MOST_REPAID_MS: i64 = QUANTUM_MS * 3 / 4;
-/// How long a queue that does not hang takes to leave, milliseconds.
+/// Time that a queue that does not hang takes to leave, milliseconds.
 const LEAVE_MS: i64 = 100;
 
 /// A queue on the hardware. It leaves its HQD before its VMID.
@@ -33,11 +34,11 @@ pub(super) struct LoadedQueue {
 /// How far the hardware was asked to let go of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PreemptStep {
-    /// Its waves are to be saved.
+    /// Its waves are being saved.
     Save,
     /// Its waves were reset.
     Reset,
-    /// Its pipe is to be reset, when nobody else is on it.
+    /// Its pipe must be reset, once no other queue is on it.
     Pipe,
     /// Its pipe was reset.
     PipeReset,
@@ -46,7 +47,7 @@ pub(super) enum PreemptStep {
 /// The HQDs, with the queues that have them.
 pub(super) type HqdSlots = SlotTable<QueueRank, { USER_HQDS as usize }>;
 
-/// The place of a queue among those that take turns: the PASID of its process, then its number.
+/// The order of queues that take turns: by the PASID of the process, then by number.
 pub(super) type QueueRank = (u16, u32);
 
 /// A queue and its turn.
@@ -55,13 +56,14 @@ pub(super) struct HqdEntry {
     /// Where it is. It is loaded in one piece, under the lock of the table. Of a queue that is stuck
     /// the HQD, the VMID and all of the queue are kept.
     pub(super) seat: Seat<LoadedQueue, Infallible, PreemptStep>,
-    /// When the seat became what it is, its turn began, or the last step of leaving was made.
+    /// The time when the seat became what it is, its turn began, or the last step of leaving was
+    /// made.
     pub(super) since: Instant<Monotonic>,
-    /// How many callers want it off the hardware.
+    /// The number of callers that want it off the hardware.
     pub(super) off: u32,
-    /// How many turns it has had.
+    /// The number of turns that it has had.
     turns: u64,
-    /// By how many milliseconds its turns were longer than usual: that is taken off those to come.
+    /// Milliseconds by which its turns were longer than usual, which are taken off those to come.
     ahead: i64,
     /// Whether it had work at the beginning of this turn.
     has_work: bool,
@@ -88,9 +90,9 @@ impl HqdEntry {
         self.off == 0 && self.queue.is_runnable()
     }
 
-    /// Looks whether it has work.
+    /// Looks for work.
     pub(super) fn poll(&mut self) {
-        // Of one that came in midway nothing tells when it is through: it has its turn.
+        // Of a queue that came in midway nothing tells when it is through: it has its turn.
         self.has_work = self.queue.memory.has_work() || self.midway;
     }
 
@@ -115,7 +117,7 @@ impl HqdEntry {
         (self.queue.owner.pasid, self.queue.owner.queue)
     }
 
-    /// Its turn is over. `usual` is how long turns usually are, microseconds.
+    /// Accounts for a turn that is over. `usual` is how long turns usually are, microseconds.
     fn account(&mut self, usual: &mut i64) {
         let held = self.held_ms();
         *usual += (held * 1000 - *usual) / USUAL_TURNS;
@@ -123,7 +125,7 @@ impl HqdEntry {
         self.ahead = ahead.clamp(-MOST_AHEAD_MS, MOST_AHEAD_MS);
     }
 
-    /// How long its turn is to be, milliseconds.
+    /// How long its turn may be, milliseconds.
     fn quantum(&self) -> i64 {
         QUANTUM_MS - self.ahead.clamp(-MOST_REPAID_MS, MOST_REPAID_MS)
     }
@@ -133,7 +135,8 @@ impl HqdEntry {
         self.has_work
     }
 
-    /// Whether it is on the hardware and others are to have its VMID: its process has had its turn, or it has no work.
+    /// Whether it is on the hardware and others must get its VMID: its process has had its turn, or
+    /// it has no work.
     pub(super) fn yields_vmid(&self) -> bool {
         self.loaded().is_some_and(|loaded| {
             loaded.vmid.is_recalled() || !self.has_work && self.queue.gpu.hw.vmids.is_wanted()
@@ -158,7 +161,7 @@ impl HqdEntry {
         self.seat.is_out()
     }
 
-    /// Whether it has an HQD that nobody has asked it to leave.
+    /// Whether it has an HQD that it was not asked to leave.
     pub(super) fn is_in(&self) -> bool {
         self.seat.is_in()
     }
@@ -167,12 +170,12 @@ impl HqdEntry {
         self.seat.is_leaving()
     }
 
-    /// For how many milliseconds the seat has been what it is.
+    /// Milliseconds for which the seat has been what it is.
     pub(super) fn held_ms(&self) -> i64 {
         self.since.elapsed().as_millis()
     }
 
-    /// Changes the seat to what `to` makes of what the hardware has of the queue, if it has anything.
+    /// Changes the seat of a queue that has an HQD to the result of `to`.
     pub(super) fn reseat(
         &mut self,
         to: impl FnOnce(LoadedQueue) -> Seat<LoadedQueue, Infallible, PreemptStep>,
@@ -192,7 +195,7 @@ impl HqdEntry {
         }
     }
 
-    /// For debugfs, and for who chooses.
+    /// For debugfs, and for a caller that selects queues.
     pub(super) fn state(&self) -> QueuePlacement<'_> {
         QueuePlacement {
             queue: &self.queue,
@@ -208,11 +211,11 @@ pub(super) struct HqdTable {
     pub(super) entries: KVec<HqdEntry>,
     pub(super) hqds: HqdSlots,
     pub(super) closed: bool,
-    /// The rank of the queue that has come in last for a turn.
+    /// The rank of the queue that was last to come in for a turn.
     last: QueueRank,
     /// How long a turn usually is, microseconds.
     usual: i64,
-    /// Somebody waits for an HQD.
+    /// A queue waits for an HQD.
     crowded: bool,
 }
 
@@ -259,9 +262,10 @@ impl HqdTable {
         }
     }
 
-    /// The queue that comes in next of those that may, with work or without. They come round and round in the order of
-    /// their processes, then of their numbers: none has a second turn before each that wants one has had its first, and
-    /// those of a process come and go together, so that few VMIDs change hands.
+    /// The queue that comes in next of those that may, with work or without. Queues take turns in
+    /// the order of their processes, then of their numbers: none has a second turn before each that
+    /// wants one has had its first, and those of a process come and go together, so that few VMIDs
+    /// change hands.
     pub(super) fn next_to_load(&self, work: bool) -> Option<usize> {
         let waiting = self.entries.iter().enumerate();
         waiting
@@ -270,12 +274,13 @@ impl HqdTable {
             .map(|(index, _)| index)
     }
 
-    /// Who has come in last for a turn.
+    /// The queue that was last to come in for a turn.
     pub(super) fn last(&self) -> impl PartialEq {
         self.last
     }
 
-    /// Entry `index` has come in for a turn. Those that would have come before it, and are still in, begin another.
+    /// Begins a turn of entry `index`. Queues that would have come before it, and are still in,
+    /// begin another.
     pub(super) fn start_quantum(&mut self, index: usize) {
         let Some(rank) = self.entries.get(index).map(HqdEntry::rank) else {
             return;
@@ -307,13 +312,13 @@ impl HqdTable {
             .count()
     }
 
-    /// How many are on their way out, and were asked so lately that they are about to be.
+    /// The number of queues that were asked to leave so lately that they are about to be out.
     pub(super) fn leaving(&self) -> usize {
         let soon = |entry: &&HqdEntry| entry.is_leaving() && entry.held_ms() < LEAVE_MS;
         self.entries.iter().filter(soon).count()
     }
 
-    /// Says whether somebody waits for an HQD. The turns of those that are in begin with that.
+    /// Notes whether a queue waits for an HQD. The turns of the queues that are in begin with that.
     pub(super) fn set_crowded(&mut self, crowded: bool) {
         if crowded && !self.crowded {
             let inside = self.entries.iter_mut().filter(|entry| entry.is_in());
@@ -332,8 +337,8 @@ impl HqdTable {
         }
     }
 
-    /// The queue that is to give up its HQD next, and after how many milliseconds it has had its turn: one without
-    /// work, or else the one whose turn has been over for longest.
+    /// The queue that must give up its HQD next, and the milliseconds after which it has had its
+    /// turn: one without work, or else the one whose turn has been over for longest.
     pub(super) fn next_to_preempt(&self) -> Option<(usize, i64)> {
         let turn = |(index, entry): (usize, &HqdEntry)| {
             let idle = !entry.has_work;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The slots of one engine. One work item loads and unloads; who quiesces a queue unloads it, too, and who makes a direct one may load it.
+//! The slots of one engine. One work item loads and unloads. A thread that evicts a queue unloads
+//! it, too, and a thread that makes a direct one may load it. [`hw::sdma::seat`] has the
+//! transitions.
 //!
-//! A queue that does not leave has the engine to itself, and for all that is known for hours: a packet can be as long as
-//! its process likes. Whoever finds that out resets the engine (`EngineSlots::reset`): the queue has failed, with all of
-//! its process's, and the others go on from where they were. It is found out when somebody wants the slot or the
-//! VMID, and also when two queues have something to do, or the kernel's ring has: then the latter is to get a turn within a second
-//! (`KernelRings::pulse`), and if it does not, every queue is asked to leave for a moment (`EngineSlots::clear`).
+//! A queue that does not leave has the engine to itself, maybe for hours: a packet can be as long
+//! as its process likes. The thread that finds that out resets the engine ([`EngineSlots::reset`]):
+//! the queue has failed, with all of its process's, and the others go on from where they were. It
+//! is found out when another queue needs the slot or the VMID, and also when two queues have
+//! something to do, or the kernel's ring has. Then the kernel's ring must get a turn within a
+//! second (`KernelRings::pulse`). If it does not, every queue is asked to leave for a moment
+//! ([`EngineSlots::clear`]).
 
 mod choice;
 mod entry;
@@ -35,14 +39,14 @@ pub(super) use entry::QueueKey;
 
 /// Slots of an engine.
 pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
-// The kernel's ring may wait behind it, and must not be taken for dead before the queue is.
+// The kernel's ring may wait behind a queue, and must not be taken for dead before the queue is.
 const _: () = assert!(
     ring::STARVED_MS * 1_000_000 + (FAULT_WAITS as i64 + 1) * STOP_TIMEOUT.as_nanos()
         < ring::TIMEOUT_MS as i64 * 1_000_000
 );
-/// How often the engine is to show that queues that have something to do get turns, milliseconds.
+/// Time after which the engine must show that queues with something to do get turns, milliseconds.
 const PULSE_MS: u32 = 500;
-/// The work items: the one that loads and unloads, and the one that has the engine show that.
+/// The work items: `TURN` loads and unloads, `PULSE` has the engine show that.
 const TURN: u64 = 0;
 const PULSE: u64 = 1;
 
@@ -62,12 +66,14 @@ pub(super) struct EngineSlots {
     /// A seat changed.
     #[pin]
     changed: CondVar,
-    /// Held while registers of more than one ring are written, or while a reset must not come between: by who loads a queue
-    /// or resets the engine. Nothing is allocated under it.
+    /// Held while registers of more than one ring are written, or while a reset must not come
+    /// between: by a thread that loads a queue or resets the engine. Nothing is allocated under it.
     #[pin]
     hardware: Mutex<()>,
-    /// Held by the interrupt thread while it looks at queues without the lock of `state`. Who has taken a queue out waits for it
-    /// before letting go of that, so that nobody's last reference is dropped there. Innermost but for what looking takes.
+    /// Held by the interrupt thread while it looks at queues without the lock of `state`. A thread
+    /// that has taken a queue out waits for it before it lets go of the queue, so that the
+    /// interrupt thread never drops the last reference. Innermost but for the locks that a look
+    /// takes.
     #[pin]
     looking: Mutex<()>,
     #[pin]
@@ -87,7 +93,7 @@ impl WorkItem<PULSE> for EngineSlots {
     fn run(this: Arc<Self>) {
         let state = this.state.lock();
         let busy = state.inside().filter(|entry| entry.has_work()).count();
-        // Direct queues get work without the driver's knowing.
+        // The driver does not notice when direct queues get work.
         let is_direct = |entry: &SlotEntry| entry.rlc.is_direct();
         let again = busy > 1 || state.inside().count() > 1 && state.inside().any(is_direct);
         let gpu = state.inside().next().map(|entry| entry.rlc.gpu.clone());
@@ -147,12 +153,12 @@ impl EngineSlots {
         )
     }
 
-    /// Has the work item look. Any context.
+    /// Queues the work item. Any context.
     pub(super) fn wake(self: &Arc<Self>) {
         workqueue::run_in::<_, TURN>(workqueue::highpri(), self.clone(), 0);
     }
 
-    /// Has the engine show before long that queues get turns. Any context.
+    /// Has the engine show soon that queues get turns. Any context.
     fn expect_pulse(self: &Arc<Self>) {
         let delay = msecs_to_jiffies(PULSE_MS);
         let _ = workqueue::highpri().enqueue_delayed::<_, PULSE>(self.clone(), delay);
@@ -164,7 +170,7 @@ impl EngineSlots {
         for slot in 0..SDMA_QUEUES {
             let seated = state.seated_at(slot);
             if let Some((key, _)) = seated.filter(|(_, entry)| entry.has_work()) {
-                // The work item is woken once for all.
+                // The work item is woken once, for all.
                 let _ = state.apply(&key, SeatEvent::Clear);
             }
         }
@@ -177,7 +183,7 @@ impl EngineSlots {
         let mut vmid = match rlc.vm().use_vmid(rlc.owner.pasid) {
             Ok(vmid) => Some(vmid),
             Err(error) => {
-                // Unless others were faster than `turn` said, there is none.
+                // Other processes were faster than `VmidPool::turn` said, or there is an error.
                 if error != ENOSPC {
                     rlc.fail(error);
                 }
@@ -349,8 +355,8 @@ impl EngineSlots {
         }
     }
 
-    /// Takes the queue out of its slot and has it stay out, and waits for that: bounded by what the
-    /// hardware may take, and by `patience`. `forget` removes it altogether.
+    /// Takes the queue out of its slot and has it stay out, and waits for that: bounded by the time
+    /// that the hardware may take, and by `patience`. `forget` removes it altogether.
     ///
     /// # Errors
     ///
@@ -376,7 +382,7 @@ impl EngineSlots {
                     self.unload(rlc, permit, patience)?;
                     state = self.state.lock();
                 }
-                // Kept, with all that the engine may still reach.
+                // It is kept, with all that the engine may still reach.
                 SeatAction::Keep => return Err(ETIMEDOUT),
                 SeatAction::Wait { .. } if patience.is_endless() => self.changed.wait(&mut state),
                 SeatAction::Wait { poll_us } => {
@@ -399,7 +405,7 @@ impl EngineSlots {
         Ok(())
     }
 
-    /// The queue may be loaded again after [`EngineSlots::evict`].
+    /// Allows the queue to be loaded again after [`EngineSlots::evict`].
     pub(super) fn admit(self: &Arc<Self>, rlc: &SdmaHwQueue) {
         let mut state = self.state.lock();
         let change = state.apply(&QueueKey::of(rlc), SeatEvent::Admit);
@@ -409,8 +415,13 @@ impl EngineSlots {
         }
     }
 
-    /// Adds a queue; a direct one with its slot, in which it is at the return if that is free. ENOSPC for a direct one whose
-    /// process has one in every slot; ENODEV, ENOMEM. Sleeps.
+    /// Adds a queue. A direct one gets a slot of its own, in which it is at the return if that is
+    /// free. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` for a direct queue of a process that has one in every slot; `ENODEV` when the
+    /// device goes, `EIO` when the engine is lost; `ENOMEM`.
     pub(super) fn add(self: &Arc<Self>, rlc: Arc<SdmaHwQueue>) -> Result<Option<u8>> {
         let room = EntryMemory::new()?;
         let mut state = self.state.lock();
@@ -434,7 +445,7 @@ impl EngineSlots {
         drop(state);
         let wakes = if let SlotAction::Load(rlc, permit) = first {
             let gpu = rlc.gpu.clone();
-            // As a change of queues by the work item would cost more than the load.
+            // A change of queues by the work item would cost more than the load.
             self.load(rlc, permit);
             // It may have failed meanwhile, or its VMID been recalled, when the work item found it
             // neither in nor out.
@@ -448,15 +459,15 @@ impl EngineSlots {
         Ok(own)
     }
 
-    /// Whether one more direct queue of process `pasid` finds no slot here, or none finds any, and how many queues there
-    /// are.
+    /// Whether this engine has no slot for one more direct queue of process `pasid`, or none at
+    /// all, and the number of its queues.
     pub(super) fn load_of(&self, pasid: u16) -> (bool, usize) {
         let state = self.state.lock();
         let full = state.table.is_lost() || state.own_slot(pasid).is_none();
         (full, state.len())
     }
 
-    /// The first queue whose key is `from` or behind that.
+    /// The first queue with a key of at least `from`.
     pub(super) fn next_from(&self, from: &QueueKey) -> Option<(QueueKey, SlotView)> {
         let state = self.state.lock();
         let (key, entry) = state.next_from(from)?;
@@ -468,15 +479,15 @@ impl EngineSlots {
         Some((key, view))
     }
 
-    /// Looks at who is in a slot, coming or going.
+    /// Looks at the queues that are in a slot, come or go.
     pub(super) fn poll_seated(&self, look: impl Fn(&SdmaHwQueue)) {
         let _looking = self.looking.lock();
         let seated = self.state.lock().table.slots().clone();
         seated.queues().for_each(|rlc| look(rlc));
     }
 
-    /// Looks at the first queues of process `pasid` that are meant, at most as many as there are slots; the owner of one, if
-    /// there are any.
+    /// Looks at the first queues of process `pasid` for which `which` holds, at most as many as
+    /// there are slots. Returns the owner of one, if there are any.
     pub(super) fn poll_some_of(
         &self,
         pasid: u16,
@@ -497,12 +508,13 @@ impl EngineSlots {
         found.iter().flatten().next().map(|rlc| rlc.owner)
     }
 
-    /// Who looks at queues by now has done so. Sleeps.
+    /// Waits until threads that look at queues now are through. May sleep.
     fn wait_polls(&self) {
         drop(self.looking.lock());
     }
 
-    /// Nothing is loaded any more. Gives one of the queues that are left, and how many there are. Sleeps.
+    /// Ends all loading. Returns one of the queues that are left, and how many there are. May
+    /// sleep.
     pub(super) fn close(self: &Arc<Self>) -> Option<(Arc<SdmaHwQueue>, usize)> {
         let left = self.state.lock().close();
         workqueue::cancel::<_, TURN>(self);
