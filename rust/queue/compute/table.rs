@@ -53,8 +53,8 @@ pub(super) type QueueRank = (u16, u32);
 /// A queue and its turn.
 pub(super) struct HqdEntry {
     pub(super) queue: Arc<ComputeQueue>,
-    /// Where it is. It is loaded in one piece, under the lock of the table. Of a queue that is stuck
-    /// the HQD, the VMID and all of the queue are kept.
+    /// Where it is. It is loaded in one piece, under the lock of the table. Of a queue that is
+    /// stuck the HQD, the VMID and all of the queue are kept.
     pub(super) seat: Seat<LoadedQueue, Infallible, PreemptStep>,
     /// The time when the seat became what it is, its turn began, or the last step of leaving was
     /// made.

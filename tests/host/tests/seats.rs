@@ -10,7 +10,7 @@ use hw::sdma::seat::{
     EngineTable, LateReason, LoadPermit, Mover, SeatAction, SeatEvent, SeatState, SeatStep,
     TurnWake, UnloadPermit,
 };
-use hw::seat::Seat;
+use hw::seat::{Seat, SlotTable};
 use rkfd_host_tests::explore::{explore, Explored, Model};
 
 const SLOTS: usize = 2;
@@ -1001,6 +1001,21 @@ fn a_queue_is_made() {
         accidents: false,
         ..MADE
     });
+}
+
+#[test]
+fn a_place_has_one_queue() {
+    let mut slots = SlotTable::<char, 3>::new();
+    assert_eq!(slots.first_free(0b001), Some(1));
+    assert_eq!(slots.claim(1, 'a'), Ok(()));
+    assert_eq!(slots.claim(1, 'b'), Err('b'));
+    assert_eq!(slots.claim(3, 'b'), Err('b'));
+    assert_eq!((slots.taken(), slots.get(1)), (0b010, Some(&'a')));
+    assert_eq!(slots.first_free(0b001), Some(2));
+    assert_eq!(slots.first_free(0b101), None);
+    assert_eq!(slots.release(1), Some('a'));
+    assert_eq!(slots.release(1), None);
+    assert_eq!(slots, SlotTable::default());
 }
 
 /// Each broken rule is found.

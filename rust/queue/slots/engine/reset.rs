@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The reset of an engine that a packet keeps busy. The queue that hangs has failed, with all others
-//! of its process; the other queues go on from where the hardware has left them.
+//! The reset of an engine that a packet keeps busy. The queue that hangs has failed, with all
+//! others of its process; the other queues go on from where the hardware has left them.
 
 use super::super::super::rlc::SdmaHwQueue;
 use super::entry::QueueKey;
@@ -52,8 +52,8 @@ impl EngineSlots {
     ///
     /// # Errors
     ///
-    /// `EIO` when the engine does not come to rest. Then nothing runs on it any more, and the GPU is
-    /// wedged, perhaps by `suspect`.
+    /// `EIO` when the engine does not come to rest. Then nothing runs on it any more, and the GPU
+    /// is wedged, perhaps by `suspect`.
     pub(in super::super) fn reset(
         self: &Arc<Self>,
         hw: &Hardware,
