@@ -27,6 +27,7 @@ pub mod pte;
 pub mod pump;
 pub mod queue;
 pub mod sdma;
+pub mod seat;
 pub mod share;
 pub mod smu;
 pub mod svm;

@@ -20,7 +20,7 @@ use crate::regs::sdma::{
 use crate::regs::{Register, RegisterWindow};
 
 /// How long a ring may take to end what it is doing.
-pub(crate) const STOP_TIMEOUT: Delta = Delta::from_millis(2000);
+pub(crate) const STOP_TIMEOUT: Delta = Delta::from_millis(hw::sdma::seat::UNLOAD_MS);
 /// Between two looks at it.
 const STOP_POLL: Delta = Delta::from_micros(500);
 /// How long a ring may take to come to rest once its engine is reset.
