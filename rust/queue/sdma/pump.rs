@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The pump: sees the doorbells of a process's scheduled queues and makes jobs of the packets that they
-//! announce.
+//! The pump: sees the doorbells of a process's scheduled queues and makes jobs of the packets that
+//! they announce.
 //!
-//! [`hw::pump`] decides when the pump looks, when it takes the page of doorbells away from the process,
-//! and when the next pass is due. It also proves that no doorbell is lost. This file carries its actions
-//! out.
+//! [`hw::pump`] decides when the pump looks, when it takes the page of doorbells away from the
+//! process, and when the next pass is due. It also proves that no doorbell is lost. This file
+//! carries its actions out.
 //!
-//! A look takes no more packets than a [`FeedBudget`] says, as other threads wait for its end: calls for
-//! the process's queues, and in a fault every thread that waits for the process's `mmap_lock`. Another
-//! pass takes the rest, after [`REFILL_DELAY`] at the latest. It begins with the first queue that this
-//! look left out.
+//! A look takes no more packets than a [`FeedBudget`] says, as other threads wait for its end:
+//! calls for the process's queues, and in a fault every thread that waits for the process's
+//! `mmap_lock`. Another pass takes the rest, after [`REFILL_DELAY`] at the latest. It begins with
+//! the first queue that this look left out.
 
 use super::feed::{FeedBudget, RingFeed, JOB_PACKETS};
 use crate::kern::workqueue;
 use crate::queue::doorbell::DoorbellSlice;
 use hw::doorbell::DoorbellSlot;
 use hw::pump::{
-    PassAction, PassFlags, PumpEvent, PumpFindings, PumpFlag, PumpSignal, PumpState, SignalAction,
-    WatchedFence,
+    PassAction, PassFlags, PumpEvent, PumpFindings, PumpFlag, PumpLimits, PumpSignal, PumpState,
+    SignalAction, WatchedFence,
 };
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
@@ -33,6 +33,11 @@ const REFILL: u64 = 1;
 
 /// Longest time that the page may stay mapped without a look, jiffies.
 const GRACE: Jiffies = 1;
+/// Moments that a pass waits for a store, and doublings of the watchdog's time.
+const LIMITS: PumpLimits = PumpLimits {
+    patience: 8,
+    doublings: 4,
+};
 /// Time that a pass waits at once for a store that is still to come.
 const MOMENT: Delta = Delta::from_micros(25);
 /// Time that a job of a stream is alone before the pump looks for packets for the next one.
@@ -49,8 +54,9 @@ pub(super) trait PumpedQueue: Send + Sync {
     /// Returns its rings.
     fn feed(&self) -> &RingFeed;
 
-    /// Makes a job of the new packets in the process's ring, as far as `budget` goes; `doorbell` is the
-    /// value of its doorbell. Returns whether there were any. Called with the pump's queues locked.
+    /// Makes a job of the new packets in the process's ring, as far as `budget` goes; `doorbell` is
+    /// the value of its doorbell. Returns whether there were any. Called with the pump's queues
+    /// locked.
     ///
     /// # Errors
     ///
@@ -111,7 +117,8 @@ impl WorkItem<REFILL> for Pump {
 }
 
 impl PumpQueues {
-    /// Looks at every queue once, and takes at most `packets` packets. `doorbells` are the process's.
+    /// Looks at every queue once, and takes at most `packets` packets. `doorbells` are the
+    /// process's.
     fn look(&mut self, doorbells: &DoorbellSlice, packets: u32) -> PumpFindings {
         let mut found = PumpFindings::default();
         let mut budget = FeedBudget::new(packets);
@@ -163,7 +170,7 @@ impl Pump {
         let queues = PumpQueues {
             list: KVec::new(),
             first: 0,
-            state: PumpState::new(),
+            state: PumpState::new(LIMITS),
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -183,8 +190,8 @@ impl Pump {
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if all doorbells are used; `ENOMEM`; `ENODEV` if the doorbells are closed; errors of
-    /// `make`.
+    /// `ENOSPC` if all doorbells are used; `ENOMEM`; `ENODEV` if the doorbells are closed; errors
+    /// of `make`.
     pub(super) fn add(
         &self,
         make: impl FnOnce(DoorbellSlot) -> Result<Arc<dyn PumpedQueue>>,
@@ -231,8 +238,8 @@ impl Pump {
         self.signal(PumpSignal::Kick);
     }
 
-    /// Reacts to a fault that has just mapped the page, whose store follows. In the fault: user memory
-    /// may not be touched.
+    /// Reacts to a fault that has just mapped the page, whose store follows. In the fault: user
+    /// memory may not be touched.
     pub(in crate::queue) fn touched(self: &Arc<Self>) {
         let mut found = PumpFindings::default();
         if let Some(mut queues) = self.queues.try_lock() {
