@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks for it.
+//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks
+//! for it.
 
 use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryClient, MemoryRegion, SystemShare};
@@ -41,8 +42,8 @@ impl MqdMemory {
     }
 }
 
-/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the hardware
-/// has let go of the queue: the process's next queue can have its memory then.
+/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the
+/// hardware has let go of the queue: the process's next queue can have its memory then.
 pub(super) struct ComputeDescriptor {
     room: Arc<MqdMemory>,
     spare: Arc<SpareMemory<MqdMemory>>,
@@ -50,8 +51,8 @@ pub(super) struct ComputeDescriptor {
 
 impl ComputeDescriptor {
     /// Returns the descriptor of `queue`, whose address is filled in here, with a control stack of
-    /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated and
-    /// counts as `client`'s.
+    /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated
+    /// and counts as `client`'s.
     ///
     /// # Errors
     ///

@@ -56,8 +56,8 @@ pub(super) enum PacketSource {
 }
 
 impl SdmaHwQueue {
-    /// A queue that no engine knows yet, allowed to run if `active`, of the process that has `counted` it as one of SDMA.
-    /// ENOMEM.
+    /// A queue that no engine knows yet, allowed to run if `active`, of the process that has
+    /// `counted` it as one of SDMA. ENOMEM.
     pub(super) fn new(
         gpu: &Arc<GpuQueues>,
         owner: QueueOwner,
@@ -118,13 +118,14 @@ impl SdmaHwQueue {
         self.failed.load(Acquire)
     }
 
-    /// Says whether the process wants it to run, and gives what it said before; the engine is told by the caller.
+    /// Says whether the process wants it to run, and gives what it said before; the engine is told
+    /// by the caller.
     pub(super) fn set_active(&self, on: bool) -> bool {
         self.active.xchg(on, Full)
     }
 
-    /// Whether there is something for an engine to do. `out` says that no engine has the queue: then it is known how far it
-    /// is, and else the process's memory tells.
+    /// Whether there is something for an engine to do. `out` says that no engine has the queue:
+    /// then it is known how far it is, and else the process's memory tells.
     pub(super) fn has_work(&self, out: bool) -> bool {
         match &self.source {
             PacketSource::Direct(direct) => direct.has_work(out),
@@ -150,7 +151,8 @@ impl SdmaHwQueue {
         Ok(slice.doorbell(slot))
     }
 
-    /// What RLC slot `queue` is loaded with, for the VM's VMID, and the read and write pointer to go on from.
+    /// What RLC slot `queue` is loaded with, for the VM's VMID, and the read and write pointer to
+    /// go on from.
     pub(super) fn image(&self, queue: u8, vmid: Vmid) -> Result<(RlcQueueImage, u64, u64)> {
         let (ring_base, ring_size, read_pointer, (rptr, wptr)) = match &self.source {
             PacketSource::Direct(direct) => (

@@ -55,7 +55,8 @@ impl RingMemory {
     }
 }
 
-/// The memory of a queue, while the queue exists. Dropped once the hardware has let go of the queue.
+/// The memory of a queue, while the queue exists. Dropped once the hardware has let go of the
+/// queue.
 pub(super) struct RingLease {
     memory: Arc<RingMemory>,
     spare: Arc<SpareMemory<RingMemory>>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Scheduled queues. Each has a `drm_gpu_scheduler` and an entity of its own, from its first job on.
+//! Scheduled queues. Each has a `drm_gpu_scheduler` and an entity of its own, from its first job
+//! on.
 
 use super::feed::{FeedBatch, FeedBudget, RingFeed};
 use super::hw_queue::SdmaHwQueue;

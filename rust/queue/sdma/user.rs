@@ -26,17 +26,20 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-/// How often, and how long in between, the end of others' use of a destroyed queue is waited for: a second in all.
+/// How often, and how long in between, the end of others' use of a destroyed queue is waited for: a
+/// second in all.
 const GONE_TRIES: u32 = 1000;
 const GONE_PAUSE: Delta = Delta::from_millis(1);
 
-/// A user queue of SDMA. Gone from the hardware once [`UserSdmaQueue::destroy`] returns, or when dropped.
+/// A user queue of SDMA. Gone from the hardware once [`UserSdmaQueue::destroy`] returns, or when
+/// dropped.
 #[pin_data(PinnedDrop)]
 pub(crate) struct UserSdmaQueue {
     owner: QueueOwner,
     ring: (u64, RingSize),
     doorbell: DoorbellSlot,
-    /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait for it.
+    /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait
+    /// for it.
     #[pin]
     inner: Mutex<Option<SdmaQueueInner>>,
 }
@@ -53,8 +56,8 @@ impl UserSdmaQueue {
     ///
     /// # Errors
     ///
-    /// `EFAULT` or `EINVAL` for its memory, see [`CreateQueue`]; `EINVAL` for an engine that does not
-    /// exist; `ENOSPC` without a doorbell, or with too many queues; `ENOMEM`.
+    /// `EFAULT` or `EINVAL` for its memory, see [`CreateQueue`]; `EINVAL` for an engine that does
+    /// not exist; `ENOSPC` without a doorbell, or with too many queues; `ENOMEM`.
     pub(crate) fn create(
         gpu: &Arc<GpuQueues>,
         vm: &Arc<Vm>,
@@ -101,7 +104,8 @@ impl UserQueue for UserSdmaQueue {
         self.doorbell
     }
 
-    /// Whether it runs can change, its ring cannot: EOPNOTSUPP. SDMA queues take turns whatever their priority is.
+    /// Whether it runs can change, its ring cannot: EOPNOTSUPP. SDMA queues take turns whatever
+    /// their priority is.
     fn update(&self, update: &UpdateQueue) -> Result {
         if update.ring.is_some_and(|ring| ring != self.ring) {
             return Err(not_supported());
@@ -121,8 +125,9 @@ impl UserQueue for UserSdmaQueue {
         Ok(())
     }
 
-    /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing happens the second
-    /// time. ETIME when the engine hangs: then the queue's memory is kept until the device goes. Bounded; sleeps.
+    /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing
+    /// happens the second time. ETIME when the engine hangs: then the queue's memory is kept until
+    /// the device goes. Bounded; sleeps.
     fn destroy(&self) -> Result {
         let mut held = self.inner.lock();
         let Some(inner) = held.take() else {
@@ -131,7 +136,8 @@ impl UserQueue for UserSdmaQueue {
         trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
         let gone = inner.rlc.drop_notice();
         drop(inner);
-        // An interrupt or a work item may be looking at the queue. The process unmaps its ring next, so wait.
+        // An interrupt or a work item may be looking at the queue. The process unmaps its ring
+        // next, so wait.
         for _ in 0..GONE_TRIES {
             if gone.load(Acquire) {
                 return Ok(());
@@ -183,8 +189,8 @@ impl SdmaQueueInner {
 
 impl Drop for SdmaQueueInner {
     fn drop(&mut self) {
-        // No new jobs; those that wait and those under way fail; then the hardware lets go, and after that the
-        // scheduler and the memory go.
+        // No new jobs; those that wait and those under way fail; then the hardware lets go, and
+        // after that the scheduler and the memory go.
         if let Some((pump, queue)) = &self.scheduled {
             pump.remove(queue);
         }
