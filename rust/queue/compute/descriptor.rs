@@ -18,7 +18,7 @@ use kernel::sync::Arc;
 const IMAGE: u64 = HQD.start as u64 * 4;
 
 /// Memory for a descriptor and a control stack, where the hardware finds it.
-pub(in crate::queue) struct MqdMemory {
+pub(crate) struct MqdMemory {
     memory: GartBuffer,
     _share: SystemShare,
     control_stack: u32,

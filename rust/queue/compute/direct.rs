@@ -9,7 +9,6 @@
 //! One work item does everything to the hardware; who wants something says so in the table, and waits for a change of
 //! it.
 
-use super::super::queue_group::QuiesceTimeout;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputeScheduler, QueuePlacement};
@@ -18,6 +17,7 @@ use crate::ip::gfx::Gfx;
 use crate::ip::vmid::VmidTurn;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::queue::request::QueueOwner;
 use core::fmt;
 use hw::queue::{MEC_PIPES, USER_HQDS};

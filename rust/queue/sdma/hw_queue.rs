@@ -7,11 +7,10 @@ use crate::ip::vmid::Vmid;
 use crate::ledger::LedgerHold;
 use crate::mem::vm::Vm;
 use crate::queue::doorbell::SCHEDULED_SLICE;
-use crate::queue::queue_group::{GroupMember, QuiesceTimeout};
+use crate::queue::gpu::QueueGpu;
 use crate::queue::quota::CountedQueue;
 use crate::queue::request::QueueOwner;
 use crate::queue::resources::QueueResources;
-use crate::queue::GpuQueues;
 use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
 use hw::mqd::sdma::{RlcQueueImage, SdmaMqd, SdmaMqdConfig};
 use kernel::prelude::*;
@@ -31,7 +30,7 @@ pub(super) struct SdmaHwQueue {
     failed: Atomic<bool>,
     resources: Arc<QueueResources>,
     vm: Arc<Vm>,
-    pub(super) gpu: Arc<GpuQueues>,
+    pub(super) gpu: Arc<QueueGpu>,
     _hold: LedgerHold,
     _counted: CountedQueue,
     // Last: everything above is released by then.
@@ -59,7 +58,7 @@ impl SdmaHwQueue {
     /// A queue that no engine knows yet, allowed to run if `active`, of the process that has
     /// `counted` it as one of SDMA. ENOMEM.
     pub(super) fn new(
-        gpu: &Arc<GpuQueues>,
+        gpu: &Arc<QueueGpu>,
         owner: QueueOwner,
         engine: u8,
         source: PacketSource,
@@ -239,29 +238,14 @@ impl SdmaHwQueue {
             feed.fail(error);
         }
     }
-}
 
-impl GroupMember for SdmaHwQueue {
-    fn begin_quiesce(&self) {
-        self.quiesced.store(true, Release);
-        // Engines do not wait for each other's packets to end.
-        self.gpu.slots.poll(self);
+    /// Sets whether its group is quiesced. The caller notifies the engine.
+    pub(super) fn set_quiesced(&self, quiesced: bool) {
+        self.quiesced.store(quiesced, Release);
     }
 
-    fn quiesce(&self, patience: &QuiesceTimeout) {
-        // Before the engine is told: from then on nobody loads it.
-        self.quiesced.store(true, Release);
-        // A queue that hangs has failed by this, or will have.
-        let _ = self.gpu.slots.suspend(self, patience);
-    }
-
-    fn resume(&self) {
-        self.quiesced.store(false, Release);
-        self.gpu.slots.admit(self);
-        self.kick();
-    }
-
-    fn wants_to_run(&self) -> bool {
+    /// Returns whether it has something to do, as far as memory tells, and its process wants it to run.
+    pub(super) fn wants_to_run(&self) -> bool {
         let more = || match &self.source {
             PacketSource::Direct(direct) => direct.has_work(false),
             PacketSource::Feed(feed) => feed.wants_to_run(),

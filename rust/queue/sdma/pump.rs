@@ -74,7 +74,7 @@ struct PumpQueues {
 
 /// The pump of a process's scheduled queues on a GPU.
 #[pin_data]
-pub(in crate::queue) struct Pump {
+pub(crate) struct Pump {
     doorbells: Arc<DoorbellSlice>,
     #[pin]
     queues: Mutex<PumpQueues>,
@@ -166,7 +166,7 @@ impl Pump {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(in crate::queue) fn new(doorbells: &Arc<DoorbellSlice>) -> Result<Arc<Self>> {
+    pub(crate) fn new(doorbells: &Arc<DoorbellSlice>) -> Result<Arc<Self>> {
         let queues = PumpQueues {
             list: KVec::new(),
             first: 0,
@@ -221,26 +221,26 @@ impl Pump {
     }
 
     /// Closes the doorbells: no pass does anything from now on. [`Pump::cancel`] must follow.
-    pub(in crate::queue) fn close(&self) {
+    pub(crate) fn close(&self) {
         let _queues = self.queues.lock();
         self.doorbells.close();
     }
 
     /// Cancels the work items of a closed pump, and waits for their ends. May sleep.
-    pub(in crate::queue) fn cancel(self: &Arc<Self>) {
+    pub(crate) fn cancel(self: &Arc<Self>) {
         // The first queues the second.
         workqueue::cancel::<_, REFILL>(self);
         workqueue::cancel::<_, PASS>(self);
     }
 
     /// Has a pass look for packets at once. Any context.
-    pub(in crate::queue) fn kick(self: &Arc<Self>) {
+    pub(crate) fn kick(self: &Arc<Self>) {
         self.signal(PumpSignal::Kick);
     }
 
     /// Reacts to a fault that has just mapped the page, whose store follows. In the fault: user
     /// memory may not be touched.
-    pub(in crate::queue) fn touched(self: &Arc<Self>) {
+    pub(crate) fn touched(self: &Arc<Self>) {
         let mut found = PumpFindings::default();
         if let Some(mut queues) = self.queues.try_lock() {
             if !self.doorbells.is_closed() {
