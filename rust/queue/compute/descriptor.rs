@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks for it.
+//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks
+//! for it.
 
 use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryClient, MemoryRegion, SystemShare};
@@ -17,7 +18,7 @@ use kernel::sync::Arc;
 const IMAGE: u64 = HQD.start as u64 * 4;
 
 /// Memory for a descriptor and a control stack, where the hardware finds it.
-pub(in crate::queue) struct MqdMemory {
+pub(crate) struct MqdMemory {
     memory: GartBuffer,
     _share: SystemShare,
     control_stack: u32,
@@ -41,8 +42,8 @@ impl MqdMemory {
     }
 }
 
-/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the hardware
-/// has let go of the queue: the process's next queue can have its memory then.
+/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the
+/// hardware has let go of the queue: the process's next queue can have its memory then.
 pub(super) struct ComputeDescriptor {
     room: Arc<MqdMemory>,
     info: &'static MqdInfo,
@@ -51,8 +52,8 @@ pub(super) struct ComputeDescriptor {
 
 impl ComputeDescriptor {
     /// Returns the descriptor of `queue`, whose address is filled in here, with a control stack of
-    /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated and
-    /// counts as `client`'s.
+    /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated
+    /// and counts as `client`'s.
     ///
     /// # Errors
     ///

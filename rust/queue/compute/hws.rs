@@ -10,10 +10,9 @@
 //! [`RunlistPace`]: pace::Pace
 
 mod firmware;
-mod pace;
+pub(super) mod pace;
 mod runlist;
 
-use super::super::queue_group::QuiesceTimeout;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputeScheduler, QueuePlacement};
@@ -22,6 +21,7 @@ use crate::ip::gfx::Gfx;
 use crate::ip::gmc::Gmc;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::mem::GpuMemory;
 use crate::queue::request::QueueOwner;
 use core::fmt;
@@ -35,7 +35,7 @@ use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, Wo
 use kernel::{dev_err, dev_warn};
 use runlist::{RunlistDue, RunlistEntry, RunlistTable};
 
-pub(crate) use pace::ListCosts;
+use pace::ListCosts;
 
 /// Between two looks whether a queue is off that is not waited for at any cost, and whether a list is due at once.
 const OFF_POLL: Delta = Delta::from_micros(200);
