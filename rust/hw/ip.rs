@@ -68,7 +68,8 @@ pub struct SegmentBases {
 }
 
 impl SegmentBases {
-    /// The bases `bases`, of which the first [`MAX_SEGMENTS`] count: no register is in any other.
+    /// The bases `bases`, of which the first [`MAX_SEGMENTS`] count: no register is in any later
+    /// one.
     #[inline]
     pub const fn new(bases: &[u32]) -> Self {
         let mut own = [0; MAX_SEGMENTS];
@@ -118,21 +119,22 @@ impl IpInstance {
     }
 }
 
-/// The blocks of a GPU that work. The list belongs to the GPU's owner, who has it from the chip's
-/// description or from a table that was read from the GPU's memory.
+/// The working blocks of a GPU. The list belongs to the GPU's owner, which takes it from the chip's
+/// description or from a table in the GPU's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct IpTable<'a> {
     instances: &'a [IpInstance],
 }
 
 impl<'a> IpTable<'a> {
-    /// The table with `instances`; those of a block in ascending order of their numbers.
+    /// The table with `instances`; the instances of a block are in ascending order of their
+    /// numbers.
     #[inline]
     pub const fn new(instances: &'a [IpInstance]) -> Self {
         Self { instances }
     }
 
-    /// All of it.
+    /// All instances.
     #[inline]
     pub const fn instances(&self) -> &'a [IpInstance] {
         self.instances
@@ -144,7 +146,7 @@ impl<'a> IpTable<'a> {
         self.instances.iter().filter(move |ip| ip.block == block)
     }
 
-    /// The `n`-th instance of `block` that works.
+    /// The `n`-th working instance of `block`.
     #[inline]
     pub fn find(&self, block: IpBlock, n: usize) -> Option<&'a IpInstance> {
         self.of(block).nth(n)

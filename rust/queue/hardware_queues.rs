@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whoever has queues hears when VMIDs change hands.
+//! The schedulers of queues as one observer of changes of VMIDs.
 
 use super::compute::ComputeScheduler;
 use super::sdma::slots::SdmaSlots;
@@ -8,14 +8,18 @@ use crate::queue::GpuQueues;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// All that puts queues of processes on the hardware.
+/// All schedulers that put queues of processes on the hardware.
 pub(crate) struct HardwareQueues {
     slots: Arc<SdmaSlots>,
     compute: Arc<dyn ComputeScheduler>,
 }
 
 impl HardwareQueues {
-    /// What `gpu` has, which it does not hold. ENOMEM.
+    /// The schedulers of `gpu`, which this does not keep alive.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(gpu: &GpuQueues) -> Result<Arc<Self>> {
         let turns = Self {
             slots: gpu.slots.clone(),

@@ -19,7 +19,7 @@ use hw::mqd::hqd::WaveState;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-/// The number by which traces tell the CP from SDMA engines.
+/// The engine number of the CP in traces, where SDMA queues have the number of their engine.
 const CP: u32 = u32::MAX;
 
 /// A compute queue of a process. Off the hardware once destroyed or dropped.
@@ -27,7 +27,8 @@ const CP: u32 = u32::MAX;
 pub(crate) struct UserComputeQueue {
     owner: QueueOwner,
     doorbell: DoorbellSlot,
-    /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait for it.
+    /// `None` once destroyed. Held while the hardware is waited for; only calls for this queue wait
+    /// for the lock.
     #[pin]
     queue: Mutex<Option<Arc<ComputeQueue>>>,
 }
@@ -68,8 +69,8 @@ impl UserComputeQueue {
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        // First the group, so that the scheduler already knows whether it is quiesced. Both let go of it when `created` is
-        // dropped.
+        // The group comes first, so that the scheduler already knows whether it is quiesced. Both
+        // release the queue when `created` is dropped.
         vm.group().join(queue.clone())?;
         gpu.compute.add(queue)?;
         let (ring, size) = (create.ring, create.size.bytes());
@@ -77,13 +78,18 @@ impl UserComputeQueue {
         Ok(created)
     }
 
-    /// Runs `f` on the queue. EINVAL when it is destroyed.
+    /// Runs `f` on the queue.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is destroyed.
     fn with<T>(&self, f: impl FnOnce(&Arc<ComputeQueue>) -> Result<T>) -> Result<T> {
         f(self.queue.lock().as_ref().ok_or(EINVAL)?)
     }
 }
 
-/// Makes `change` of `queue`, unless that is so already: others would be off the hardware meanwhile.
+/// Makes `change` of `queue`, unless the queue has these values already: the change would take
+/// other queues off the hardware for nothing.
 fn change_of(queue: &ComputeQueue, change: QueueChange) -> Result {
     match change.is_applied(queue)? {
         true => Ok(()),
@@ -140,9 +146,10 @@ impl UserQueue for UserComputeQueue {
             return Ok(());
         };
         trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
-        // One that cannot be got off stays with the scheduler.
+        // A queue that cannot be taken off the hardware stays with the scheduler.
         let removed = queue.gpu.compute.remove(&queue);
-        // Not before: who quiesces the group relies on that all is off the hardware.
+        // Not earlier: a caller that quiesces the group relies on all its queues being off the
+        // hardware.
         queue.vm().group().remove(&queue);
         removed.map_err(|_| timer_expired())
     }
@@ -151,7 +158,7 @@ impl UserQueue for UserComputeQueue {
 #[pinned_drop]
 impl PinnedDrop for UserComputeQueue {
     fn drop(self: Pin<&mut Self>) {
-        // One that cannot be got off was reported.
+        // A queue that cannot be taken off the hardware was reported.
         let _ = self.destroy();
     }
 }
