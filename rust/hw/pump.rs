@@ -78,7 +78,7 @@ pub const WATCHDOG_MS: u32 = 100;
 /// Number of times that [`WATCHDOG_MS`] doubles. Later the time is no longer than the job has taken by
 /// then.
 pub const DOUBLINGS: u8 = 4;
-/// Number of moments that a pass waits for a store that is still to come.
+/// Number of moments that a pass waits for a store that has not arrived yet.
 pub const PATIENCE: u8 = 8;
 
 /// A flag that is set without the pump's lock.
@@ -86,14 +86,14 @@ pub const PATIENCE: u8 = 8;
 pub enum PumpFlag {
     /// The page of doorbells may be mapped, so that stores to it go unseen.
     Open,
-    /// The page was touched since the last pass, and nothing was taken in the fault.
+    /// A fault mapped the page since the last pass, and took no packets itself.
     Faulted,
-    /// The pass was asked for, rather than due.
+    /// The pass was requested, rather than due by a timer.
     Kicked,
 }
 
-/// The flags at the beginning of a pass, which takes [`PumpFlag::Faulted`] and [`PumpFlag::Kicked`]
-/// away.
+/// The flags at the beginning of a pass, which clears [`PumpFlag::Faulted`] and
+/// [`PumpFlag::Kicked`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PassFlags {
     /// [`PumpFlag::Open`].
@@ -118,7 +118,7 @@ pub struct PumpFindings {
     pub single: bool,
     /// More packets are there than one look may take.
     pub more: bool,
-    /// A doorbell is behind the packets that were taken: its store is still to come.
+    /// A doorbell is behind the packets that were taken: its store has not arrived yet.
     pub behind: bool,
 }
 
@@ -219,7 +219,7 @@ impl PumpSignal {
                 false => &[Set(Faulted), Set(Open), Set(Kicked), PassNow],
                 true => &[Refill, Set(Faulted), Set(Open), Set(Kicked), PassNow],
             },
-            // There is no hurry: a pass now would only keep the store from being made.
+            // There is no hurry: a pass now would only delay the store.
             Self::Touched { taken: true, more } => match more {
                 false => &[Clear(Faulted), Set(Open), PassInGrace, PassNowIfKicked],
                 true => &[
