@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Kernel rings: the ring of each SDMA engine that the driver itself uses, behind `drm_gpu_scheduler`.
+//! Kernel rings: the ring of each SDMA engine that the driver itself uses, behind
+//! `drm_gpu_scheduler`.
 
 mod batch;
 pub(crate) mod flight;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Hardware blocks, their versions, and where their registers begin.
 //!
-//! A register's place in BAR5 is the base of one of its block's segments plus the offset that the register
-//! headers give, in dwords (SOC15 addressing).
+//! A register's place in BAR5 is the base of one of its block's segments plus the offset that the
+//! register headers give, in dwords (SOC15 addressing).
 
 use core::fmt;
 

@@ -2,62 +2,65 @@
 //! The pump of a process's scheduled queues, as a state machine.
 //!
 //! The pump sees the doorbells of the queues and makes jobs of the packets that they announce. This
-//! file decides when it looks, when it takes the page of doorbells away from the process, and when it
-//! looks next; `queue/sdma/pump.rs` carries that out. The tests on the host explore all interleavings
-//! of the steps below.
+//! file decides when it looks, when it takes the page of doorbells away from the process, and when
+//! it looks next; `queue/sdma/pump.rs` carries that out. The tests on the host explore all
+//! interleavings of the steps below.
 //!
 //! # Why no doorbell is lost
 //!
-//! A store to the page of doorbells either faults or goes unseen. It goes unseen only while the page is
-//! mapped, and for the page as a whole this holds at all times:
+//! A store to the page of doorbells either faults or goes unseen. It goes unseen only while the
+//! page is mapped, and for the page as a whole this holds at all times:
 //!
 //! > mapped, or about to be ⇒ [`PumpFlag::Open`] is set, and a pass is queued, running, or due by a
 //! > timer. (1)
 //!
-//! - *The page becomes mapped* by a fault alone. [`PumpSignal::Touched`] follows the insertion: it sets
-//!   the flag, then queues a pass, at once or by the timer. A pass that was running before does not
-//!   count: queueing a running item makes it run again.
-//! - *A pass ends* in one of two ways. It leaves the page mapped, and then queues itself in the grace
-//!   time, so (1) holds. Or it arms the page: it clears the flag, takes the page away
-//!   ([`PassAction::Zap`]), and reads all doorbells once more. A store before the end of the zap went to
-//!   the page and is seen by that last reading, since the zap returns only after no CPU can use its old
-//!   translation. A store after it faults. A fault that came in between has set the flag after its
-//!   insertion and queued a pass of its own. Whether this zap met the page or not, (1) holds.
-//! - *The fault itself comes before the store* that caused it: a pass may find nothing because the store
-//!   is still to come. If the pass leaves the page mapped, a later pass sees the store by (1). If it arms
-//!   the page, the store faults again. To let the store happen rather than fault again and again, a pass
-//!   waits a moment for it before it arms the page: when it follows a fault and found nothing, or when a
-//!   doorbell is behind the position that the process's write pointer already announced.
+//! - *The page becomes mapped* by a fault alone. [`PumpSignal::Touched`] follows the insertion: it
+//!   sets the flag, then queues a pass, at once or by the timer. A pass that was running before
+//!   does not count: queueing a running item makes it run again.
+//! - *A pass ends* in one of two ways. It leaves the page mapped, and then queues itself in the
+//!   grace time, so (1) holds. Or it arms the page: it clears the flag, takes the page away
+//!   ([`PassAction::Zap`]), and reads all doorbells once more. A store before the end of the zap
+//!   went to the page and is seen by that last reading, since the zap returns only after no CPU can
+//!   use its old translation. A store after it faults. A fault that came in between has set the
+//!   flag after its insertion and queued a pass of its own. Whether this zap met the page or not,
+//!   (1) holds.
+//! - *The fault itself comes before the store* that caused it: a pass may find nothing because the
+//!   store is still to come. If the pass leaves the page mapped, a later pass sees the store by
+//!   (1). If it arms the page, the store faults again. To let the store happen rather than fault
+//!   again and again, a pass waits a moment for it before it arms the page: when it follows a fault
+//!   and found nothing, or when a doorbell is behind the position that the process's write pointer
+//!   already announced.
 //!
-//! So each store is read by a pass that begins its last reading after the store. The packets that it
-//! announces are taken unless the queue already has all the jobs that it may have, or memory is short.
-//! In the first case the end of a job, which also queues a pass, makes room. In the second a pass is due
-//! by the timer.
+//! So each store is read by a pass that begins its last reading after the store. The packets that
+//! it announces are taken unless the queue already has all the jobs that it may have, or memory is
+//! short. In the first case the end of a job, which also queues a pass, makes room. In the second a
+//! pass is due by the timer.
 //!
 //! # Jobs whose end goes unnoticed
 //!
-//! The end of a job may go unnoticed too, when its interrupt is lost. While jobs are under way a pass is
-//! due at the latest in [`WATCHDOG_MS`], and looks at the fences. While the page is not mapped it looks
-//! at nothing else: thousands of queues may be there beside few that have jobs. As long as it finds no
-//! job ended, it lets twice as much time pass before the next one: hundreds of processes may have jobs
-//! that wait for ever, and passes run at a higher priority than programs.
+//! The end of a job may go unnoticed too, when its interrupt is lost. While jobs are under way a
+//! pass is due at the latest in [`WATCHDOG_MS`], and looks at the fences. While the page is not
+//! mapped it looks at nothing else: thousands of queues may be there beside few that have jobs. As
+//! long as it finds no job ended, it lets twice as much time pass before the next one: hundreds of
+//! processes may have jobs that wait for ever, and passes run at a higher priority than programs.
 //!
-//! While jobs are under way the page stays mapped, since their ends make the pump look anyway. Only when
-//! the grace time goes by without any progress is it armed beside them, lest a queue that waits in
-//! POLL_REGMEM hides the doorbells of the others.
+//! While jobs are under way the page stays mapped, since their ends make the pump look anyway. Only
+//! when the grace time goes by without any progress is it armed beside them, lest a queue that
+//! waits in POLL_REGMEM hides the doorbells of the others.
 //!
 //! # Locks and memory order
 //!
-//! A pass runs under the pump's lock, a mutex: [`PumpState`] belongs to it, and [`PumpState::step`] is
-//! called under it. A fault cannot wait for the lock, and neither can an interrupt: they tell of
+//! A pass runs under the pump's lock, a mutex: [`PumpState`] belongs to it, and [`PumpState::step`]
+//! is called under it. A fault cannot wait for the lock, and neither can an interrupt: they tell of
 //! themselves by [`PumpFlag`]s and by queueing a pass ([`PumpSignal::actions`]). The order of these
 //! actions matters, and so does that of memory:
 //!
-//! - A flag is set with Release and read with Acquire: a pass that sees a flag sees everything before it.
-//! - A pass takes the flags of its beginning by a full exchange. Whatever it reads after that, it reads
-//!   after all that had happened before the flag was set.
-//! - Queueing a work item is a full barrier. If the item was pending before, it begins later and sees
-//!   the flag; if it was running, it runs again.
+//! - A flag is set with Release and read with Acquire: a pass that sees a flag sees everything
+//!   before it.
+//! - A pass takes the flags of its beginning by a full exchange. Whatever it reads after that, it
+//!   reads after all that had happened before the flag was set.
+//! - Queueing a work item is a full barrier. If the item was pending before, it begins later and
+//!   sees the flag; if it was running, it runs again.
 //!
 //! | state | event | next state | actions |
 //! |---|---|---|---|
@@ -70,13 +73,14 @@
 //! | looking | open, and no jobs or no progress | arming | clear the flag, zap, look |
 //! | looking, arming | any other: the pass ends | resting | refill; pass by grace or watchdog |
 //!
-//! A pass ends with a refill if an engine would run dry or packets were left; with a pass by the grace
-//! time if the page is open or memory was short; else, while jobs are under way, with one by the watchdog.
+//! A pass ends with a refill if an engine would run dry or packets were left; with a pass by the
+//! grace time if the page is open or memory was short; else, while jobs are under way, with one by
+//! the watchdog.
 
 /// Longest time that the end of a job may go unnoticed at first, milliseconds.
 pub const WATCHDOG_MS: u32 = 100;
-/// Number of times that [`WATCHDOG_MS`] doubles. Later the time is no longer than the job has taken by
-/// then.
+/// Number of times that [`WATCHDOG_MS`] doubles. Later the time is no longer than the job has taken
+/// by then.
 pub const DOUBLINGS: u8 = 4;
 /// Number of moments that a pass waits for a store that has not arrived yet.
 pub const PATIENCE: u8 = 8;
@@ -113,8 +117,8 @@ pub struct PumpFindings {
     pub busy: bool,
     /// A job could not be made for want of memory.
     pub retry: bool,
-    /// A job was made that is its queue's only one: unless another follows, the engine runs dry at its
-    /// end.
+    /// A job was made that is its queue's only one: unless another follows, the engine runs dry at
+    /// its end.
     pub single: bool,
     /// More packets are there than one look may take.
     pub more: bool,
@@ -152,9 +156,9 @@ pub enum PumpEvent {
 /// An event without the pump's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PumpSignal {
-    /// A fault has inserted the page of doorbells. If the lock was free, the fault has looked at the
-    /// queues itself: a process writes its write pointer before the doorbell, so that most packets can
-    /// be taken there, a change of threads earlier.
+    /// A fault has inserted the page of doorbells. If the lock was free, the fault has looked at
+    /// the queues itself: a process writes its write pointer before the doorbell, so that most
+    /// packets can be taken there, a change of threads earlier.
     Touched {
         /// The look made progress.
         taken: bool,
@@ -165,8 +169,8 @@ pub enum PumpSignal {
     Kick,
 }
 
-/// An action of a pass. Actions are carried out in the order that they are given in, and only the last
-/// one leads to an event.
+/// An action of a pass. Actions are carried out in the order that they are given in, and only the
+/// last one leads to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PassAction {
     /// Look at the fences of jobs under way, and at nothing else. [`PumpEvent::Watched`] follows.
@@ -177,15 +181,16 @@ pub enum PassAction {
     Wait,
     /// Clear [`PumpFlag::Open`].
     ClearOpen,
-    /// Take the page of doorbells away from the process. Stores before the end are visible then, and
-    /// later ones fault.
+    /// Take the page of doorbells away from the process. Stores before the end are visible then,
+    /// and later ones fault.
     Zap,
     /// Have a pass run in the grace time, unless one is queued already, which is sooner.
     PassByGrace,
-    /// Have a pass run in [`PumpState::watchdog_ms`], unless one is queued already, which is sooner.
+    /// Have a pass run in [`PumpState::watchdog_ms`], unless one is queued already, which is
+    /// sooner.
     PassByWatchdog,
-    /// Have the other work item kick the pump in a moment, unless it is queued already. A delayed pass
-    /// would be too late: a jiffy is longer than many a job.
+    /// Have the other work item kick the pump in a moment, unless it is queued already. A delayed
+    /// pass would be too late: a jiffy is longer than many a job.
     Refill,
 }
 
@@ -200,9 +205,9 @@ pub enum SignalAction {
     PassNow,
     /// Have a pass run in the grace time, whenever it was due.
     PassInGrace,
-    /// Have a pass run at once if [`PumpFlag::Kicked`] is set. A kick sets its flag before it queues the
-    /// pass. So either it queues the pass after [`SignalAction::PassInGrace`] and shortens the time, or
-    /// this action sees its flag.
+    /// Have a pass run at once if [`PumpFlag::Kicked`] is set. A kick sets its flag before it
+    /// queues the pass. So either it queues the pass after [`SignalAction::PassInGrace`] and
+    /// shortens the time, or this action sees its flag.
     PassNowIfKicked,
     /// As [`PassAction::Refill`].
     Refill,

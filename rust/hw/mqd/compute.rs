@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The v9 compute queue descriptor. Dwords 128 to 183 are the image of the `CP_MQD_*` and `CP_HQD_*` registers
-//! in their order.
+//! The v9 compute queue descriptor. Dwords 128 to 183 are the image of the `CP_MQD_*` and
+//! `CP_HQD_*` registers in their order.
 
 use super::hqd::{self, HqdImage};
 use crate::bits::{hi, lo, Field};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks for it.
+//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks
+//! for it.
 
 use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryClient, MemoryRegion, SystemShare};
@@ -51,8 +52,8 @@ pub(super) struct ComputeDescriptor {
 
 impl ComputeDescriptor {
     /// Returns the descriptor of `queue`, whose address is filled in here, with a control stack of
-    /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated and
-    /// counts as `client`'s.
+    /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated
+    /// and counts as `client`'s.
     ///
     /// # Errors
     ///

@@ -163,7 +163,8 @@ impl ComputeQueue {
         self.is_active() && self.may_stay()
     }
 
-    /// Whether it may stay on the hardware for a moment, even if its process does not want it to run.
+    /// Whether it may stay on the hardware for a moment, even if its process does not want it to
+    /// run.
     pub(super) fn may_stay(&self) -> bool {
         !self.quiesced.load(Acquire) && !self.has_failed()
     }
