@@ -36,7 +36,7 @@ use crate::topology::{GpuFacts, Topology};
 use amdgpu_module::{AmdgpuModule, GpuLink};
 use chardev::KfdFile;
 
-/// The only instance, for callbacks that the kernel calls without an argument.
+/// The one instance, for callbacks that get no argument.
 static INSTANCE: ArcSlot<Kfd> = ArcSlot::new();
 
 /// The interface's state. The lock of `nodes` is inside the mmap lock.
@@ -117,11 +117,7 @@ impl Kfd {
         INSTANCE.get().ok_or(ENODEV)
     }
 
-    /// Lets processes use `node`'s GPU.
-    ///
-    /// # Errors
-    ///
-    /// `EEXIST` if there is a GPU of the same id; `ENOMEM`.
+    /// Lets processes use the GPU of `node`.
     fn add(&self, node: KfdNode) -> Result {
         let id = node.facts.id;
         {
@@ -203,7 +199,7 @@ pub(crate) fn notify_reset(gpu: &Arc<Gpu>) {
     }
 }
 
-/// The receiver that passes interrupts of GPUs on to processes.
+/// The receiver of interrupts of GPUs for processes.
 ///
 /// # Errors
 ///
@@ -212,14 +208,14 @@ pub(crate) fn process_sink() -> Result<Arc<dyn ProcessSink>> {
     Ok(Kfd::instance()?.processes.sink())
 }
 
-/// A GPU that processes can use. They lose everything that they have on it when this is dropped.
+/// A GPU that processes can use. They lose all they have of it when this is dropped.
 pub(crate) struct PluggedGpu {
     kfd: Arc<Kfd>,
     gpu: Arc<Gpu>,
     _link: GpuLink,
 }
 
-/// Facts for processes about a GPU that [`Gpu`] does not know.
+/// Facts of a GPU that processes see and [`Gpu`] does not know.
 pub(crate) struct NodeInfo {
     /// Versions of the firmware of compute queues and of SDMA.
     pub(crate) firmware: (u32, u32),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The numbers of CREATE_QUEUE and UPDATE_QUEUE that can be judged without the kernel.
+//! The numbers of CREATE_QUEUE and UPDATE_QUEUE that can be checked without the kernel.
 
 /// What a queue is for: `queue_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,8 @@ impl QueueType {
     }
 }
 
-/// `queue_percentage`: how much of the hardware the queue may have, and the XCC that PM4 of it goes to.
+/// `queue_percentage`: how much of the hardware the queue may have, and the XCC that PM4 of it goes
+/// to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePercentage {
     /// 0 to 100; a queue of 0 is created inactive.
@@ -74,7 +75,7 @@ impl QueuePercentage {
 pub struct QueuePriority(u8);
 
 impl QueuePriority {
-    /// What a queue has whose creator has no wish.
+    /// The default priority of a queue.
     pub const NORMAL: Self = Self(7);
 
     /// Priority `value`, if it is in range.
