@@ -118,6 +118,10 @@ impl Kfd {
     }
 
     /// Lets processes use the GPU of `node`.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if there is a GPU of the same id; `ENOMEM`.
     fn add(&self, node: KfdNode) -> Result {
         let id = node.facts.id;
         {

@@ -129,19 +129,25 @@ impl fmt::Display for BootRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("it does not answer: in reset, or gone from the bus"),
-            Self::VirtualFunction => f.write_str("it is a virtual function, which this driver does not know"),
-            Self::Unposted => {
-                f.write_str("its own firmware has not set it up (not posted): power-cycle the machine")
+            Self::VirtualFunction => {
+                f.write_str("it is a virtual function, which this driver does not know")
             }
+            Self::Unposted => f.write_str(
+                "its own firmware has not set it up (not posted): power-cycle the machine",
+            ),
             Self::OnCpuLink => {
                 f.write_str("it is joined to the CPU by XGMI, which this driver does not know")
             }
             Self::Hive(others) => {
-                write!(f, "it is joined to {others} others by XGMI: this driver cannot use a hive")
+                write!(
+                    f,
+                    "it is joined to {others} others by XGMI: this driver cannot use a hive"
+                )
             }
             Self::StuckBootloader(answer) => write!(
                 f,
-                "the PSP's bootloader does not wait for commands (C2PMSG_35 = {answer:#010x}): power-cycle the machine"
+                "the PSP's bootloader does not wait for commands \
+                 (C2PMSG_35 = {answer:#010x}): power-cycle the machine"
             ),
         }
     }
