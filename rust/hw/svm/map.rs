@@ -194,11 +194,11 @@ impl<R: RangeStore> AttributeMap<R> {
         let mut last = self.ranges.ending_after(before);
         while let Some((one, attributes)) = last {
             last = self.ranges.ending_after(one.end());
-            let Some((other, its)) = last else { break };
+            let Some((other, next)) = last else { break };
             if other.start() > range.end() {
                 break;
             }
-            if other.start() != one.end() || its != attributes {
+            if other.start() != one.end() || next != attributes {
                 continue;
             }
             let Some(both) = VaRange::between(one.start(), other.end()) else {

@@ -40,8 +40,8 @@ impl PingPong {
     /// Whether `range`, which is not in VRAM at `now_ms` and wanted there, should stay where it is,
     /// because a part of it has come back from there too often.
     pub fn is_on(&self, range: VaRange, now_ms: u64) -> bool {
-        let mut its = self.0.iter().flatten();
-        its.any(|piece| piece.moves >= MOST && piece.continues_with(range, now_ms))
+        let mut pieces = self.0.iter().flatten();
+        pieces.any(|piece| piece.moves >= MOST && piece.continues_with(range, now_ms))
     }
 
     /// Records that `range`, or a part of it, has moved to VRAM between `began_ms` and `now_ms`.

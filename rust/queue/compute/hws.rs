@@ -46,7 +46,7 @@ const OFF_POLL: Delta = Delta::from_micros(200);
 /// The scheduler.
 pub(super) struct HwsScheduler(Arc<HwsShared>);
 
-/// What the scheduler and its work item share.
+/// State that the scheduler and its work item share.
 #[pin_data]
 struct HwsShared {
     /// The firmware that the work item talks to; `None` before start and after stop. Held while the
@@ -310,8 +310,8 @@ impl ComputeScheduler for HwsScheduler {
 
     fn remove(&self, queue: &ComputeQueue) -> Result {
         self.0.unload(queue);
-        let gone = self.0.table.lock().remove(queue);
-        drop(gone);
+        let removed = self.0.table.lock().remove(queue);
+        drop(removed);
         Ok(())
     }
 

@@ -350,12 +350,7 @@ proptest! {
 
     #[test]
     fn memory_banks_read_back(size: u64, width: u32, clock: u32, heap in 0usize..3) {
-        let heaps = [
-            HeapType::System,
-            HeapType::FramebufferPublic,
-            HeapType::FramebufferPrivate,
-        ];
-        let heap = heaps[heap];
+        let heap = [HeapType::System, HeapType::FramebufferPublic, HeapType::FramebufferPrivate][heap];
         let bank = MemoryBank { heap, size_in_bytes: size, flags: 0, width, mem_clk_max: clock };
         let p = properties(&bank);
         prop_assert_eq!(p["heap_type"], heap as u64);

@@ -268,8 +268,8 @@ impl RunlistTable {
 
     /// Keeps the queues of process `pasid` off all lists until they are removed.
     pub(super) fn dismiss(&mut self, pasid: u16) {
-        let its = self.entries.iter_mut();
-        its.filter(|entry| entry.pasid() == pasid)
+        let entries = self.entries.iter_mut();
+        entries.filter(|entry| entry.pasid() == pasid)
             .for_each(|entry| entry.off += 1);
     }
 
