@@ -44,9 +44,9 @@
 //! long as it finds no job ended, it lets twice as much time pass before the next one: hundreds of
 //! processes may have jobs that wait for ever, and passes run at a higher priority than programs.
 //!
-//! While jobs are under way the page stays mapped, since their ends make the pump look anyway. Only
-//! when the grace time goes by without any progress is it armed beside them, lest a queue that
-//! waits in POLL_REGMEM hides the doorbells of the others.
+//! While jobs are under way the page stays mapped, since their ends make the pump look anyway. The
+//! page is armed beside them only after a grace time without any progress. Otherwise a queue that
+//! waits in POLL_REGMEM would hide the doorbells of the others.
 //!
 //! # Locks and memory order
 //!

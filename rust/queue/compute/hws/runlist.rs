@@ -269,7 +269,8 @@ impl RunlistTable {
     /// Keeps the queues of process `pasid` off all lists until they are removed.
     pub(super) fn dismiss(&mut self, pasid: u16) {
         let entries = self.entries.iter_mut();
-        entries.filter(|entry| entry.pasid() == pasid)
+        entries
+            .filter(|entry| entry.pasid() == pasid)
             .for_each(|entry| entry.off += 1);
     }
 
