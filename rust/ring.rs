@@ -36,8 +36,8 @@ pub(crate) struct KernelRings {
     pub(crate) hw: Arc<Hardware>,
 }
 
-/// The rings as the memory code sees them: none before [`KernelRings::start`] and after
-/// [`KernelRings::stop`], so that memory and rings do not keep each other alive.
+/// The rings as memory knows them: none before [`KernelRings::start`] and after
+/// [`KernelRings::stop`], so that neither keeps the other alive.
 #[pin_data]
 struct RunningSet {
     #[pin]
@@ -45,15 +45,14 @@ struct RunningSet {
     next: Atomic<u32>,
 }
 
-/// The code that knows which other queues run on the engines of the kernel rings.
+/// The owner of the other queues on the engines of the kernel rings.
 pub(crate) trait RingEngines: Send + Sync {
-    /// Makes every other queue of `engine` leave for a moment, because the kernel ring gets no
-    /// turns there. The queue that does not leave is the culprit. Does not wait and does not
-    /// allocate.
+    /// The kernel ring of `engine` gets no turns: every other queue is asked to leave for a moment,
+    /// so that a queue which does not leave shows. Waits for nothing, allocates nothing.
     fn clear(&self, engine: u8);
 
-    /// Resets `engine`, whose kernel ring has failed and does not stop. The engine goes on without
-    /// that ring. May sleep.
+    /// The kernel ring of `engine`, which has failed, does not stop: the engine is reset, and goes
+    /// on without it. Context: may sleep.
     fn reset(&self, hw: &Hardware, engine: u8);
 }
 
@@ -88,7 +87,7 @@ pub(crate) struct RingState {
 }
 
 impl KernelRings {
-    /// Creates the set without rings. Once there are rings, they clear and copy `memory`.
+    /// No rings yet; once there are rings, `memory` is cleared and copied by them.
     ///
     /// # Errors
     ///
@@ -110,13 +109,13 @@ impl KernelRings {
         Ok(Arc::new(rings, GFP_KERNEL)?)
     }
 
-    /// Starts the ring of every engine. The engines and the GART are up. `engines` is called for
-    /// those that hang. May sleep.
+    /// Starts the ring of every engine; they and the GART are up. `engines` is notified of rings
+    /// that hang. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENOSPC` if the GART has no room; `ETIMEDOUT` if an engine does nothing, which is
-    /// logged.
+    /// `ENOMEM`; `ENOSPC` without room in the GART; `ETIMEDOUT` for an engine that does nothing,
+    /// which the log says.
     pub(crate) fn start(&self, engines: &Arc<dyn RingEngines>) -> Result {
         let gpu = &self.memory;
         let count = gpu.hw.asic.sdma.engines();
@@ -139,7 +138,7 @@ impl KernelRings {
         Ok(())
     }
 
-    /// Stops the rings. Jobs under way fail with `ENODEV`. Bounded; may sleep.
+    /// Stops the rings; jobs under way fail with `ENODEV`. Bounded. Context: may sleep.
     pub(crate) fn stop(&self) {
         let set = self.running.set.lock().take();
         if let Some(set) = set {
@@ -157,8 +156,8 @@ impl KernelRings {
         }
     }
 
-    /// Tests whether `engine` gives its kernel ring turns. If it does not, [`RingEngines::clear`]
-    /// is called. Does not allocate and does not wait.
+    /// Has `engine` show that it gives its kernel ring turns; if it does not,
+    /// [`RingEngines::clear`] is called. Allocates nothing, waits for nothing.
     pub(crate) fn pulse(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -167,8 +166,8 @@ impl KernelRings {
         }
     }
 
-    /// Continues the kernel ring of `engine`, which was reset and is about to run, where it was.
-    /// Does not allocate.
+    /// `engine` was reset, and is about to run: its kernel ring goes on where it was. Allocates
+    /// nothing.
     pub(crate) fn resume(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -177,8 +176,8 @@ impl KernelRings {
         }
     }
 
-    /// Makes the kernel ring of `engine`, which does not run any more, take no more jobs. The jobs
-    /// that it has are kept, as the engine may still use them.
+    /// `engine` runs no more: its kernel ring takes no more jobs. Its memory is kept, as the engine
+    /// may still use it.
     pub(crate) fn set_dead(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -187,8 +186,8 @@ impl KernelRings {
         }
     }
 
-    /// Makes jobs of `engine` fail, now and later: it refused a packet of its ring, or is lost and
-    /// will be reset with the whole GPU. Bounded; may sleep.
+    /// `engine` refused a packet of its ring, or is lost and will be reset with the whole GPU: jobs
+    /// there fail, now and later. Bounded. Context: may sleep.
     pub(crate) fn fail(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -209,7 +208,7 @@ impl KernelRings {
 }
 
 impl RunningSet {
-    /// The engines that do the jobs of `lane`.
+    /// The engines that do the work of `lane`.
     fn turns(&self, lane: CopyLane) -> EngineTurn<'_> {
         match lane {
             CopyLane::All => EngineTurn::All(&self.next),
@@ -223,7 +222,7 @@ impl RunningSet {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if they are stopped.
+    /// `ENODEV` when they are stopped.
     fn set(&self) -> Result<Arc<RingSet>> {
         self.set.lock().clone().ok_or(ENODEV)
     }
@@ -254,7 +253,7 @@ impl RingSet {
     ///
     /// # Errors
     ///
-    /// `EIO` if no ring works.
+    /// `EIO` when no ring works.
     fn submit(
         &self,
         turns: EngineTurn<'_>,

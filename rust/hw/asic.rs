@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Chips as values. [`Asic`] is the only access to facts of a chip, and each chip has a file below
 //! `asic/` with all of its facts. Code elsewhere asks the `Asic` of its GPU and never which chip it
-//! is. Different behaviour of a chip is chosen by the version of the block, in the driver's HALs.
+//! is. Behaviour that differs is chosen by the version of the block, in the driver's HALs.
 //!
 //! Figures that differ from card to card (compute units, VRAM, clocks) come from registers, the SMU
-//! or the VBIOS; the figures here are the maximum of a chip of that kind.
+//! or the VBIOS; the figures here are the most that a chip of that kind has.
 
 pub mod gfx90a;
 
@@ -116,7 +116,7 @@ pub struct SdmaInfo {
     pub xgmi_engines: u8,
     /// RLC queues of an engine.
     pub queues_per_engine: u8,
-    /// Register contents that AMD specifies for an engine.
+    /// Golden settings of an engine.
     pub golden: SdmaGolden,
 }
 
@@ -206,7 +206,7 @@ impl GfxGolden {
     }
 }
 
-/// How the VMIDs are divided. VMID 0 belongs to the driver.
+/// The use of VMIDs. VMID 0 is the driver's own.
 #[derive(Clone, Copy, Debug)]
 pub struct VmidSplit {
     /// The first VMID of compute. VMIDs between 0 and this one belong to graphics.
@@ -270,7 +270,7 @@ pub struct Asic {
     pub hdp_page: u32,
     /// Attributes of page-table entries.
     pub pte: PteFormat,
-    /// How the VMIDs are divided.
+    /// The use of VMIDs.
     pub vmids: VmidSplit,
     /// Memory.
     pub vram: VramInfo,
@@ -369,8 +369,8 @@ impl ContextSaveSizes {
         }
     }
 
-    /// Bytes that a process allocates for a queue that `xccs` XCCs run: an area of `area` bytes for
-    /// each XCC, then the memory that the debugger needs for each.
+    /// Bytes that a process allocates for a queue which `xccs` XCCs run: an area of `area` bytes
+    /// for each XCC, then the debugger's part of each.
     #[inline]
     pub const fn total(&self, area: u32, xccs: u32) -> u64 {
         (area as u64 + self.debug as u64) * xccs as u64

@@ -150,7 +150,7 @@ pub enum HubKind {
 /// An entry of the IH ring, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IvEntry {
-    /// The client that raised the interrupt.
+    /// The block that raised it.
     pub client: IhClient,
     /// The client's number in the entry.
     pub client_id: u8,

@@ -119,8 +119,8 @@ impl IpInstance {
     }
 }
 
-/// The working blocks of a GPU. The list belongs to the GPU's owner, which takes it from the chip's
-/// description or from a table in the GPU's memory.
+/// The blocks of a GPU that work. The list belongs to the GPU's owner, and comes from the chip's
+/// description or from a table that was read from the GPU's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct IpTable<'a> {
     instances: &'a [IpInstance],
@@ -132,12 +132,6 @@ impl<'a> IpTable<'a> {
     #[inline]
     pub const fn new(instances: &'a [IpInstance]) -> Self {
         Self { instances }
-    }
-
-    /// All instances.
-    #[inline]
-    pub const fn instances(&self) -> &'a [IpInstance] {
-        self.instances
     }
 
     /// The instances of `block`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Definitions of the hardware as pure data: no kernel, no I/O, no `unsafe`. kbuild and cargo both
+//! The hardware's definitions as pure data: no kernel, no I/O, no `unsafe`. kbuild and cargo both
 //! build it.
 //!
 //! Addresses are `u64` bytes unless a name says otherwise; "dword" is 32 bits. Nothing here
@@ -27,6 +27,7 @@ pub mod pte;
 pub mod pump;
 pub mod queue;
 pub mod sdma;
+pub mod seat;
 pub mod share;
 pub mod smu;
 pub mod svm;

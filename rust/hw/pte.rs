@@ -261,12 +261,12 @@ impl PteFragment {
 pub struct Pte(u64);
 
 impl Pte {
-    /// An entry that maps nothing. EXECUTABLE without VALID is what makes gfx9 report the access as
-    /// an invalid page rather than as a permission fault.
+    /// An entry that maps nothing. gfx9 reports the access as an invalid page rather than as a
+    /// permission fault because EXECUTABLE is set without VALID.
     pub const INVALID: Self = Self(EXECUTABLE.in_place());
 
-    /// An entry that ends an access which is being retried: it faults, and is not tried again
-    /// (amdgpu: AMDGPU_VM_NORETRY_FLAGS_TF). In a PTB alone, and in translate-further form.
+    /// An entry that ends a retried access: the access faults, and is not tried again (amdgpu:
+    /// AMDGPU_VM_NORETRY_FLAGS_TF). Only for a PTB, and only in translate-further form.
     pub const NO_RETRY: Self = Self(VALID.in_place() | SYSTEM.in_place() | PRT.in_place());
 
     /// The entry that maps the page at `address`: a VRAM offset, or a DMA address with
@@ -338,11 +338,11 @@ impl Pde {
     /// An entry of PDB2 or PDB1 that maps nothing: a leaf that is not valid.
     pub const EMPTY: Self = Self(P.in_place());
 
-    /// An entry of PDB0 that maps nothing. TF being clear it is a leaf; address bit 12 is what makes the fault an
-    /// invalid page.
+    /// An entry of PDB0 that maps nothing. It is a leaf because TF is clear; the fault is an
+    /// invalid page because address bit 12 is set.
     pub const EMPTY_LEAF: Self = Self(PAGE.put(1));
 
-    /// What a new table of `level` is filled with (PTBs too, as raw entries).
+    /// The entry with which a new table of `level` is filled (PTBs too, as raw entries).
     #[inline]
     pub const fn invalid(level: TableLevel) -> u64 {
         match level {
@@ -448,8 +448,8 @@ const fn advance(entry: u64, pages: u64, page_size: u64) -> u64 {
     entry & !PAGE.in_place() | address & PAGE.in_place()
 }
 
-/// Value of `VM_CONTEXTn_PAGE_TABLE_BASE_ADDR_LO/HI32` (and of MAP_PROCESS's page table base): the root
-/// directory's VRAM offset with VALID.
+/// Value of `VM_CONTEXTn_PAGE_TABLE_BASE_ADDR_LO/HI32` (and of MAP_PROCESS's page table base): the
+/// root directory's VRAM offset with VALID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextBase(u64);
 

@@ -38,8 +38,7 @@ impl QueueType {
     }
 }
 
-/// `queue_percentage`: how much of the hardware the queue may have, and the XCC that PM4 of it goes
-/// to.
+/// `queue_percentage`: the queue's share of the hardware, and the XCC that runs its PM4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePercentage {
     /// 0 to 100; a queue of 0 is created inactive.
@@ -75,7 +74,7 @@ impl QueuePercentage {
 pub struct QueuePriority(u8);
 
 impl QueuePriority {
-    /// The default priority of a queue.
+    /// The priority of a queue without any particular one.
     pub const NORMAL: Self = Self(7);
 
     /// Priority `value`, if it is in range.
@@ -105,7 +104,7 @@ impl QueuePriority {
     }
 }
 
-/// Where an HQD is, of whichever micro engine.
+/// The place of an HQD, of any micro engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HqdLocation {
     /// Number of the micro engine, from 1 on.

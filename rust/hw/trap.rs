@@ -2,16 +2,16 @@
 //! The trap handler of a process's shaders: the page with its code and, behind that, the memory
 //! that it reads (TMA).
 //!
-//! The handler is the driver's. It saves waves that have to leave the hardware, restores them, and
-//! passes everything else on to the *second level*, the handler that the process has set.
+//! The handler is the driver's own. It saves waves that have to leave the hardware, restores them,
+//! and passes everything else to the *second level*, the handler that the process has set.
 
 pub mod gfx9_4_2;
 
 use crate::bits::{hi, lo};
 use crate::va::VA_END;
 
-/// Address of the page in a process's address space, before sign extension: amdkfd's address for
-/// it, far above all user addresses and away from the driver's other mappings.
+/// The place of the page in a process's address space, before sign extension: the one that amdkfd
+/// uses, far above all user addresses and away from the driver's other mappings.
 pub const PAGE: u64 = VA_END - (4 << 20) - (64 << 10);
 /// Bytes of the page. The GPU may read and execute it.
 pub const BYTES: usize = 4096;
@@ -53,7 +53,7 @@ impl TrapHandler {
     }
 }
 
-/// The handler that a process has set: any addresses of its own. Without code there is no handler:
+/// The handler that a process has set: any addresses of its own. No code means that there is none:
 /// s_trap does nothing then, and a wave that cannot go on halts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SecondLevelTrap {

@@ -20,8 +20,7 @@ use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::{Delta, Instant, Monotonic};
 
-/// Bytes of the ring. The submitter waits for a fence at least once per ring, see
-/// [`Pm4Ring::submit`].
+/// Bytes of the ring. A submitter waits for a fence at least once a ring, see [`Pm4Ring::submit`].
 const RING_BYTES: u64 = PAGE_SIZE;
 /// Where the descriptor is, behind the ring.
 const MQD: u64 = RING_BYTES;
@@ -36,8 +35,8 @@ const FENCE: u64 = RPTR + 128;
 /// Bytes of the whole memory.
 const BYTES: u64 = RPTR + PAGE_SIZE;
 
-/// How long a fence is polled without a pause, microseconds: the CP answers most packets within
-/// this time, and a sleep takes longer.
+/// How long a fence is looked at without a pause, microseconds: the CP answers most packets within
+/// this, and a sleep takes longer.
 const POLL_US: i64 = 20;
 /// The pauses between polls after that, microseconds: the first and the longest.
 const PAUSE_US: (i64, i64) = (20, 1000);
@@ -58,11 +57,11 @@ pub(crate) struct Pm4Ring {
 }
 
 impl Pm4Ring {
-    /// Creates an empty ring, which nothing reads yet.
+    /// An empty ring, which nothing reads yet.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENOSPC` if the GART has no room.
+    /// `ENOMEM`; `ENOSPC` without room in the GART.
     pub(crate) fn new(gpu: &GpuMemory, which: KernelQueue) -> Result<Self> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
         let asic = gpu.hw.asic;
@@ -99,7 +98,7 @@ impl Pm4Ring {
         })
     }
 
-    /// The values that its HQD is loaded with.
+    /// The image that its HQD is loaded with.
     pub(crate) fn image(&self) -> Result<HqdImage> {
         let mut dwords = [0; hw::mqd::hqd::DWORDS];
         let byte = MQD + hw::mqd::compute::HQD.start as u64 * 4;
@@ -113,11 +112,11 @@ impl Pm4Ring {
         self.memory.write32s(self.abandoned, &[0])
     }
 
-    /// Whether the firmware has given up waiting for a queue that a packet of this ring asked to
-    /// leave. In that case it writes the fence as if the queue had left.
+    /// Whether the firmware has given up waiting for a queue that a packet of this ring had leave:
+    /// it writes the fence as if the queue had left.
     pub(crate) fn has_abandoned(&self) -> bool {
         let mut doorbell = [0];
-        // Memory that is lost names no queue.
+        // Memory of a device that is gone names no queue.
         self.memory.read32s(self.abandoned, &mut doorbell).is_ok() && doorbell != [0]
     }
 
@@ -147,12 +146,12 @@ impl Pm4Ring {
         (self.memory.mc_addr() + FENCE, self.fence)
     }
 
-    /// Puts `packets` into the ring and rings the doorbell. The caller waits for a fence at least
-    /// once per half ring, so there is always room.
+    /// Puts `packets` into the ring and rings the doorbell. The caller puts no more than half a
+    /// ring in between two fences that it waits for, so there is always room.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device is gone.
+    /// `ENODEV` when the device is gone.
     pub(crate) fn submit(&mut self, packets: &[&[u32]]) -> Result {
         let mut at = self.written;
         for packet in packets {
@@ -172,13 +171,13 @@ impl Pm4Ring {
 
     /// Whether the last fence has been written.
     fn is_done(&self) -> bool {
-        // Memory that is lost has no reader: the fence counts as written.
+        // Memory of a device that is gone has no reader.
         self.memory
             .read64(FENCE)
             .map_or(true, |value| value == self.fence)
     }
 
-    /// Waits for the last fence. May sleep.
+    /// Waits for the last fence. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -192,8 +191,8 @@ impl Pm4Ring {
         let start = Instant::<Monotonic>::now();
         let mut pause = PAUSE_US.0;
         loop {
-            // The fence is read after the clock, so that a late waiter still finds a fence that was
-            // in time.
+            // Looked at after the clock: a late waiter still finds a fence that was written in
+            // time.
             let waited = start.elapsed();
             if self.is_done() && more() {
                 return Ok(());

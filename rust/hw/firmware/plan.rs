@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The files of a GPU's firmware, and the parts that are passed to the PSP in order (amdgpu:
+//! Which files hold a GPU's firmware, and in which order the PSP gets its parts (amdgpu:
 //! psp_hw_start, psp_load_non_psp_fw).
 
 use core::ffi::CStr;
@@ -18,8 +18,8 @@ pub struct FirmwarePlan {
     pub bootloader: &'static [Step],
     /// Parts for LOAD_IP_FW before the PSP has memory of its own. They answer from then on.
     pub before_tmr: &'static [Step],
-    /// Bytes of that memory, the trusted memory region (TMR): a power of two, which is also its
-    /// alignment.
+    /// Bytes of that memory, the trusted memory region (TMR): a power of two, to which the region
+    /// is also aligned.
     pub tmr_bytes: u64,
     /// Parts for LOAD_IP_FW after that.
     pub after_tmr: &'static [Step],

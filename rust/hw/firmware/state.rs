@@ -5,12 +5,12 @@ use core::fmt;
 
 use crate::sdma::engines::SdmaMask;
 
-/// Value of every register of a device that does not answer.
+/// The value that every register of a device reads as when the device does not answer.
 const GONE: u32 = u32::MAX;
 /// C2PMSG_35 when the PSP's bootloader waits for a command: exactly this value.
 const BOOTLOADER_READY: u32 = 1 << 31;
 
-/// Values of registers before anything is written to any.
+/// The state that registers show, before the first write to any of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObservedState {
     /// RCC_CONFIG_MEMSIZE, MiB.
@@ -37,7 +37,7 @@ pub struct ObservedState {
     pub running: RunningEngines,
 }
 
-/// Engines that run although there is no driver.
+/// Engines that run although no driver is bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunningEngines {
     /// CP_MEC_CNTL: whether a micro engine runs.
@@ -92,9 +92,10 @@ impl fmt::Display for RunningEngines {
 pub enum BootState {
     /// Nothing is loaded: the PSP's bootloader waits.
     Cold,
-    /// The secure OS runs, and all engines are stopped.
+    /// The secure OS runs, and all engines are halted.
     Warm,
-    /// The secure OS runs, and the previous driver did not stop everything that it had started.
+    /// The secure OS runs, and a previous driver left without stopping the engines that it had
+    /// started.
     Dirty,
 }
 
@@ -129,11 +130,13 @@ impl fmt::Display for BootRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("it does not answer: in reset, or gone from the bus"),
-            Self::VirtualFunction => {
-                f.write_str("it is a virtual function, which this driver does not know")
-            }
+            Self::VirtualFunction => f.write_str(
+                "it is a virtual function, \
+                 which this driver does not know",
+            ),
             Self::Unposted => f.write_str(
-                "its own firmware has not set it up (not posted): power-cycle the machine",
+                "its own firmware has not set it up (not posted): \
+                     power-cycle the machine",
             ),
             Self::OnCpuLink => {
                 f.write_str("it is joined to the CPU by XGMI, which this driver does not know")
@@ -146,8 +149,8 @@ impl fmt::Display for BootRefusal {
             }
             Self::StuckBootloader(answer) => write!(
                 f,
-                "the PSP's bootloader does not wait for commands \
-                 (C2PMSG_35 = {answer:#010x}): power-cycle the machine"
+                "the PSP's bootloader does not wait for commands (C2PMSG_35 = {answer:#010x}): \
+                 power-cycle the machine"
             ),
         }
     }
@@ -164,8 +167,12 @@ impl ObservedState {
         self.bootloader == BOOTLOADER_READY
     }
 
-    /// Returns the state of the GPU. Registers are checked in order: those of a later check may
-    /// have any value if an earlier check refuses the GPU.
+    /// The state that the registers show. Registers that only a later question needs may have any
+    /// value where an earlier one refuses.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the GPU is left alone.
     pub fn state(&self) -> Result<BootState, BootRefusal> {
         if !self.is_present() {
             return Err(BootRefusal::Gone);

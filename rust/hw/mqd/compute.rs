@@ -14,7 +14,7 @@ pub const DWORDS: usize = 512;
 /// The descriptor dwords that a direct load copies to the registers.
 pub const HQD: core::ops::Range<usize> = 128..184;
 
-/// The facts that differ from chip to chip in a descriptor and in the memory around it.
+/// The parts of a descriptor that differ from chip to chip, and of the memory that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MqdInfo {
     /// The dwords with the CU masks of an XCC's shader engines, from engine 0 on.
@@ -129,8 +129,8 @@ pub struct ContextSaveArea {
     pub size: u32,
     /// Bytes of the control stack at its start.
     pub control_stack: u32,
-    /// Whether there is a trap handler that saves waves. Without one, waves are only ever drained
-    /// or reset: the hardware must not switch queues by asking waves to save themselves.
+    /// There is a trap handler that saves waves. Without one, waves are only ever drained or reset:
+    /// the hardware must not switch queues by asking waves to save themselves.
     pub trap_handler: bool,
 }
 

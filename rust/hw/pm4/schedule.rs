@@ -105,8 +105,9 @@ pub struct MapProcess {
     pub queues: u32,
 }
 
-/// MAP_PROCESS in gfx90a's form. There is no debugger, but readers of saved waves need to identify
-/// them: dword 14, SPI_GDBG_PER_VMID_CNTL.
+/// MAP_PROCESS in the form of gfx 9.4.2 and 9.4.3, of 21 dwords. Dword 14 is
+/// SPI_GDBG_PER_VMID_CNTL: there is no debugger, but a reader of saved waves finds the packet,
+/// group and place of each in its TTMPs.
 #[inline]
 pub const fn map_process(process: MapProcess) -> [u32; MAP_PROCESS_DWORDS] {
     let mut packet = [0; MAP_PROCESS_DWORDS];
@@ -189,7 +190,7 @@ pub const fn map_queue(queue: MapQueue) -> [u32; MAP_QUEUES_DWORDS] {
 /// The queues to unmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmapQueues {
-    /// All queues that runlists have mapped: their waves are saved where there is a trap handler
+    /// All that runlists have mapped. Their waves are saved where there is a trap handler
     /// (QSWITCH_MODE), and end otherwise.
     All,
     /// The queue with this doorbell, with its waves killed.
@@ -216,8 +217,8 @@ pub const fn unmap_queues(which: UnmapQueues) -> [u32; 6] {
     ]
 }
 
-/// QUERY_STATUS: writes the 64-bit `value` to `address`, a multiple of 8, when all earlier work is
-/// done.
+/// QUERY_STATUS: writes the 64-bit `value` to `address`, a multiple of 8, once all earlier packets
+/// are done.
 #[inline]
 pub const fn query_status(address: u64, value: u64) -> [u32; 7] {
     [
@@ -242,8 +243,8 @@ pub struct RunlistIb {
     pub processes: u32,
 }
 
-/// RUN_LIST: runs `list`. With `again`, at the list's own end, it is run over and over, so that
-/// processes and queues that do not fit the hardware at the same time take turns.
+/// RUN_LIST: runs `list`. With `again`, at the list's own end, the list is run over and over: thus
+/// processes and queues for which there is no room at the same time take turns.
 #[inline]
 pub const fn run_list(list: RunlistIb, again: bool) -> [u32; RUN_LIST_DWORDS] {
     [

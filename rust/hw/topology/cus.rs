@@ -16,9 +16,9 @@ pub struct ComputeUnits {
 }
 
 impl ComputeUnits {
-    /// Returns the units of a GPU. `inactive` returns, for each XCC, engine and array, the units
-    /// that are switched off, a bit each (CC_GC_SHADER_ARRAY_CONFIG and
-    /// GC_USER_SHADER_ARRAY_CONFIG, INACTIVE_CUS). `None` if no unit remains, or there are more
+    /// The compute units of a GPU of which `inactive` tells, for each XCC, engine and array of it,
+    /// the ones that are switched off, a bit each (CC_GC_SHADER_ARRAY_CONFIG and
+    /// GC_USER_SHADER_ARRAY_CONFIG, INACTIVE_CUS). `None` when none is left, or there are more
     /// arrays than [`MAX_ARRAYS`].
     pub fn new(
         asic: &'static Asic,
@@ -39,7 +39,7 @@ impl ComputeUnits {
         any.then_some(Self { asic, masks })
     }
 
-    /// The kind of the GPU.
+    /// The chip.
     #[inline]
     pub const fn asic(&self) -> &'static Asic {
         self.asic
@@ -143,8 +143,8 @@ impl ComputeUnits {
         })
     }
 
-    /// The map of all units, for a cache that all of them share: from CU `first` on, the first
-    /// working one.
+    /// The map of all of them, as a cache that all share has it: from CU `first` on, the first that
+    /// works.
     fn map_from(&self, first: u32) -> [u32; SIBLINGS] {
         let mut map = [0; SIBLINGS];
         for array in 0..self.asic.gfx.arrays() {

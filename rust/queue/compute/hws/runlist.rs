@@ -4,7 +4,7 @@
 use super::super::super::quota::MOST_COMPUTE;
 use super::super::change::QueueChange;
 use super::super::queue::ComputeQueue;
-use super::super::scheduler::{QueuePlacement, SchedulerPlace};
+use super::super::scheduler::{ComputePlace, QueuePlacement};
 use super::pace::RunlistPace;
 use crate::ip::gfx;
 use crate::ip::vmid::Vmid;
@@ -17,6 +17,7 @@ use hw::pm4::schedule::{
     self, map_process, map_queue, MapProcess, MAP_PROCESS_DWORDS, MAP_QUEUES_DWORDS,
     RUN_LIST_DWORDS,
 };
+use hw::seat::Seat;
 use hw::va::SH_MEM_BASES;
 use kernel::alloc::kvec::InsertError;
 use kernel::prelude::*;
@@ -114,10 +115,10 @@ impl RunlistEntry {
     fn state(&self) -> QueuePlacement<'_> {
         QueuePlacement {
             queue: &self.queue,
-            place: if self.listed {
-                SchedulerPlace::Listed
+            seat: if self.listed {
+                Seat::In(ComputePlace::Runlist)
             } else {
-                SchedulerPlace::Out
+                Seat::Out
             },
             vmid: None,
             turns: None,
