@@ -36,7 +36,7 @@ use crate::topology::{GpuFacts, Topology};
 use amdgpu_module::{AmdgpuModule, GpuLink};
 use chardev::KfdFile;
 
-/// The one instance, for who is called without an argument.
+/// The one instance, for callbacks that get no argument.
 static INSTANCE: ArcSlot<Kfd> = ArcSlot::new();
 
 /// The interface's state. The lock of `nodes` is inside the mmap lock.
@@ -57,7 +57,7 @@ struct KfdNode {
     drm: ARef<DrmDevice>,
 }
 
-/// Waits, when dropped, for what still runs of ended processes.
+/// Waits, when dropped, for the remaining work of ended processes.
 struct SynchronizeOnDrop(Arc<ProcessTable>);
 
 impl Drop for SynchronizeOnDrop {
@@ -67,8 +67,8 @@ impl Drop for SynchronizeOnDrop {
     }
 }
 
-/// /dev/kfd and what belongs to it, as long as the module is loaded. Dropped in this order: no new callers, then
-/// nothing of the old ones, then the state.
+/// /dev/kfd and all that belongs to it, as long as the module is loaded. Drop order: first no new
+/// callers, then no rest of the old ones, then the state.
 pub(crate) struct KfdRegistration {
     _filled: FilledSlot<Kfd>,
     _device: CharDevice<KfdFile>,
@@ -77,7 +77,11 @@ pub(crate) struct KfdRegistration {
 }
 
 impl KfdRegistration {
-    /// Registers the interface without a GPU. EBUSY if amdgpu is loaded.
+    /// Registers the interface without a GPU.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if amdgpu is loaded.
     pub(crate) fn new(module: &'static ThisModule) -> Result<Self> {
         let amdgpu = AmdgpuModule::new(module)?;
         let class = DeviceClass::new(c"kfd")?;
@@ -104,12 +108,20 @@ impl KfdRegistration {
 }
 
 impl Kfd {
-    /// The instance; ENODEV while the module is being loaded or unloaded.
+    /// The instance.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` while the module is being loaded or unloaded.
     fn instance() -> Result<Arc<Self>> {
         INSTANCE.get().ok_or(ENODEV)
     }
 
-    /// Lets processes use `node`'s GPU. EEXIST if there is a GPU of the same id, ENOMEM.
+    /// Lets processes use the GPU of `node`.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if there is a GPU of the same id; `ENOMEM`.
     fn add(&self, node: KfdNode) -> Result {
         let id = node.facts.id;
         {
@@ -128,10 +140,10 @@ impl Kfd {
         })
     }
 
-    /// Takes `gpu` away from all processes, with all that they have of it. When it returns nothing of theirs uses
-    /// the device.
+    /// Takes `gpu` away from all processes, with everything that they have on it. When it returns,
+    /// nothing of the processes uses the device.
     fn remove(&self, gpu: &Arc<Gpu>) {
-        // Contexts are made under this lock, so after it none comes.
+        // Contexts are created under this lock, so no new one appears after it.
         self.nodes
             .lock()
             .retain(|node| !Arc::ptr_eq(&node.gpu, gpu));
@@ -142,19 +154,31 @@ impl Kfd {
         }
     }
 
-    /// Runs `f` on the GPU `id`, which stays meanwhile. ENODEV if there is none.
+    /// Runs `f` on the GPU `id`, which stays in place meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is no such GPU.
     fn with_node<T>(&self, id: GpuId, f: impl FnOnce(&KfdNode) -> Result<T>) -> Result<T> {
         let nodes = self.nodes.lock();
         let node = nodes.iter().find(|node| node.facts.id == id);
         f(node.ok_or(ENODEV)?)
     }
 
-    /// The part of the GPU `id` that `process` has. ENODEV for an unknown GPU, ENOMEM.
+    /// The context of `process` on the GPU `id`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for an unknown GPU; `ENOMEM`.
     fn context(&self, process: &Process, id: GpuId) -> Result<Arc<GpuContext>> {
         self.with_node(id, |node| process.context_on(&node.gpu))
     }
 
-    /// The facts of all GPUs, in the order of their nodes. ENOMEM.
+    /// The facts of all GPUs, in the order of their nodes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     fn all_facts(&self) -> Result<KVec<GpuFacts>> {
         let mut all = KVec::new();
         let nodes = self.nodes.lock();
@@ -172,14 +196,18 @@ impl Kfd {
     }
 }
 
-/// Tells the processes of `gpu` that it is reset. Sleeps.
+/// Notifies the processes of `gpu` that it is reset. May sleep.
 pub(crate) fn notify_reset(gpu: &Arc<Gpu>) {
     if let Ok(kfd) = Kfd::instance() {
         kfd.processes.notify_reset(gpu);
     }
 }
 
-/// Who takes the interrupts of GPUs to processes. ENODEV without an interface.
+/// The receiver of interrupts of GPUs for processes.
+///
+/// # Errors
+///
+/// `ENODEV` without an interface.
 pub(crate) fn process_sink() -> Result<Arc<dyn ProcessSink>> {
     Ok(Kfd::instance()?.processes.sink())
 }
@@ -191,19 +219,23 @@ pub(crate) struct PluggedGpu {
     _link: GpuLink,
 }
 
-/// What processes are told of a GPU that [`Gpu`] does not know.
+/// Facts of a GPU that processes see and [`Gpu`] does not know.
 pub(crate) struct NodeInfo {
-    /// Versions of the firmware that compute queues and SDMA run.
+    /// Versions of the firmware of compute queues and of SDMA.
     pub(crate) firmware: (u32, u32),
-    /// The board's number, 0 if it is not known.
+    /// The board's serial number, 0 if it is not known.
     pub(crate) serial: u64,
-    /// Whether its atomic operations reach memory.
+    /// Whether atomic operations of the GPU reach system memory.
     pub(crate) atomics: bool,
 }
 
 impl PluggedGpu {
-    /// Lets processes use `gpu`, whose render node is `drm`. ENODEV without an interface or a render node, EEXIST if there is a GPU of the
-    /// same id, ENOMEM.
+    /// Lets processes use `gpu`, whose render node is `drm`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` without an interface or a render node; `EEXIST` if there is a GPU of the same id;
+    /// `ENOMEM`.
     pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, told: NodeInfo) -> Result<Self> {
         let kfd = Kfd::instance()?;
         let facts = GpuFacts {

@@ -27,7 +27,7 @@ pub(crate) use pm4::Pm4Ring;
 use sdma::SdmaRing;
 pub(crate) use sdma::STARVED_MS;
 
-/// The rings of a GPU, one an engine, and the memory that they are in and work on.
+/// Kernel rings of a GPU, one for each engine, and the memory that they are in and work on.
 pub(crate) struct KernelRings {
     running: Arc<RunningSet>,
     /// The memory.
@@ -63,12 +63,12 @@ struct RingSet {
     vram: u64,
 }
 
-/// Whose turn it is.
+/// How the engine for a job is chosen.
 #[derive(Clone, Copy)]
 enum EngineTurn<'a> {
-    /// Each engine's, one after the other: the number of the next one.
+    /// Each engine in turn; this is the number of the next one.
     All(&'a Atomic<u32>),
-    /// Always the first one's.
+    /// Always the first engine.
     First,
 }
 
@@ -76,13 +76,13 @@ enum EngineTurn<'a> {
 pub(crate) struct RingState {
     /// The engine.
     pub(crate) engine: u8,
-    /// How far the engine has come.
+    /// Read pointer: how far the engine has come.
     pub(crate) rptr: u64,
-    /// How far the ring is written.
+    /// Write pointer: how far the ring is written.
     pub(crate) wptr: u64,
-    /// The last sequence number given to a job, and the last that is done.
+    /// The sequence number last given to a job, and the last one that is done.
     pub(crate) sequence: (u32, u32),
-    /// It has failed and takes no more jobs.
+    /// Whether the ring has failed and takes no more jobs.
     pub(crate) dead: bool,
 }
 
@@ -146,7 +146,8 @@ impl KernelRings {
         }
     }
 
-    /// A TRAP of `engine`'s ring arrived, or one may have been lost: jobs that are done end.
+    /// Ends the jobs that are done. Called when a TRAP of `engine`'s ring arrived, or may have been
+    /// lost.
     pub(crate) fn check(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -211,7 +212,8 @@ impl RunningSet {
     fn turns(&self, lane: CopyLane) -> EngineTurn<'_> {
         match lane {
             CopyLane::All => EngineTurn::All(&self.next),
-            // Nobody's queue is put there who waits for pages: `queue::request::engines`.
+            // No queue of a process that waits for pages is put on that engine, see
+            // `queue::request::engines`.
             CopyLane::Pages => EngineTurn::First,
         }
     }

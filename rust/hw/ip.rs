@@ -68,7 +68,8 @@ pub struct SegmentBases {
 }
 
 impl SegmentBases {
-    /// The bases `bases`, of which the first [`MAX_SEGMENTS`] count: no register is in any other.
+    /// The bases `bases`, of which the first [`MAX_SEGMENTS`] count: no register is in any later
+    /// one.
     #[inline]
     pub const fn new(bases: &[u32]) -> Self {
         let mut own = [0; MAX_SEGMENTS];
@@ -126,7 +127,8 @@ pub struct IpTable<'a> {
 }
 
 impl<'a> IpTable<'a> {
-    /// The table with `instances`; those of a block in ascending order of their numbers.
+    /// The table with `instances`; the instances of a block are in ascending order of their
+    /// numbers.
     #[inline]
     pub const fn new(instances: &'a [IpInstance]) -> Self {
         Self { instances }
@@ -138,7 +140,7 @@ impl<'a> IpTable<'a> {
         self.instances.iter().filter(move |ip| ip.block == block)
     }
 
-    /// The `n`-th instance of `block` that works.
+    /// The `n`-th working instance of `block`.
     #[inline]
     pub fn find(&self, block: IpBlock, n: usize) -> Option<&'a IpInstance> {
         self.of(block).nth(n)

@@ -95,14 +95,14 @@ pub struct PumpLimits {
 pub enum PumpFlag {
     /// The page of doorbells may be mapped, so that stores to it go unseen.
     Open,
-    /// The page was touched since the last pass, and nothing was taken in the fault.
+    /// A fault mapped the page since the last pass, and took no packets itself.
     Faulted,
-    /// The pass was asked for, rather than due.
+    /// The pass was requested, rather than due by a timer.
     Kicked,
 }
 
-/// The flags at the beginning of a pass, which takes [`PumpFlag::Faulted`] and [`PumpFlag::Kicked`]
-/// away.
+/// The flags at the beginning of a pass, which clears [`PumpFlag::Faulted`] and
+/// [`PumpFlag::Kicked`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PassFlags {
     /// [`PumpFlag::Open`].
@@ -127,7 +127,7 @@ pub struct PumpFindings {
     pub single: bool,
     /// More packets are there than one look may take.
     pub more: bool,
-    /// A doorbell is behind the packets that were taken: its store is still to come.
+    /// A doorbell is behind the packets that were taken: its store has not arrived yet.
     pub behind: bool,
 }
 
@@ -229,7 +229,7 @@ impl PumpSignal {
                 false => &[Set(Faulted), Set(Open), Set(Kicked), PassNow],
                 true => &[Refill, Set(Faulted), Set(Open), Set(Kicked), PassNow],
             },
-            // There is no hurry: a pass now would only keep the store from being made.
+            // There is no hurry: a pass now would only delay the store.
             Self::Touched { taken: true, more } => match more {
                 false => &[Clear(Faulted), Set(Open), PassInGrace, PassNowIfKicked],
                 true => &[

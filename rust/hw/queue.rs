@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The numbers of CREATE_QUEUE and UPDATE_QUEUE that can be judged without the kernel.
+//! The numbers of CREATE_QUEUE and UPDATE_QUEUE that can be checked without the kernel.
 
 /// What a queue is for: `queue_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::va::VA_END;
 pub const PAGE: u64 = VA_END - (4 << 20) - (64 << 10);
 /// Bytes of the page. The GPU may read and execute it.
 pub const BYTES: usize = 4096;
-/// Where in the page the TMA block begins; the code is before it.
+/// Offset of the TMA block in the page; the code is before it.
 pub const MEMORY: usize = 0xf00;
 /// 64-bit words of the TMA block.
 pub const MEMORY_WORDS: usize = 4;
@@ -36,7 +36,7 @@ pub struct TrapHandler {
 }
 
 impl TrapHandler {
-    /// The one in a page at GPU address `page`.
+    /// The handler in a page at GPU address `page`.
     #[inline]
     pub const fn in_page(page: u64) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl TrapHandler {
 pub struct SecondLevelTrap {
     /// Its code, which the first level jumps to.
     pub code: u64,
-    /// Its memory, which it finds in TTMP14:15.
+    /// Its memory, whose address it finds in TTMP14:15.
     pub memory: u64,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A PM4 ring of the driver's own: KIQ's or HIQ's.
+//! A PM4 ring of the driver itself: that of KIQ or HIQ.
 
 use core::hint::spin_loop;
 
@@ -32,23 +32,23 @@ const RPTR: u64 = EOP + PAGE_SIZE;
 const WPTR: u64 = RPTR + 64;
 /// Where fences are written.
 const FENCE: u64 = RPTR + 128;
-/// Bytes of all.
+/// Bytes of the whole memory.
 const BYTES: u64 = RPTR + PAGE_SIZE;
 
 /// How long a fence is looked at without a pause, microseconds: the CP answers most packets within
 /// this, and a sleep takes longer.
 const POLL_US: i64 = 20;
-/// The pauses between looks after that, microseconds: the first, and the longest.
+/// The pauses between polls after that, microseconds: the first and the longest.
 const PAUSE_US: (i64, i64) = (20, 1000);
 
 /// The ring with its descriptor, pointers and fence.
 pub(crate) struct Pm4Ring {
     hqd: HqdLocation,
-    /// Where HIQ's descriptor says which queue has not left.
+    /// Where HIQ's descriptor names the queue that has not left.
     abandoned: u64,
     size: RingSize,
     doorbell: Doorbell,
-    /// How far it is written, bytes; never wraps.
+    /// How far the ring is written, bytes; never wraps.
     written: u64,
     /// The last number given to a fence.
     fence: u64,
@@ -106,7 +106,8 @@ impl Pm4Ring {
         Ok(HqdImage::new(dwords))
     }
 
-    /// Forgets what [`Pm4Ring::has_abandoned`] tells, before the next packet that has queues leave.
+    /// Clears the state of [`Pm4Ring::has_abandoned`] before the next packet that makes queues
+    /// leave.
     pub(crate) fn clear_abandoned(&self) -> Result {
         self.memory.write32s(self.abandoned, &[0])
     }
@@ -119,7 +120,7 @@ impl Pm4Ring {
         self.memory.read32s(self.abandoned, &mut doorbell).is_ok() && doorbell != [0]
     }
 
-    /// How KIQ is told to map it.
+    /// The parameters with which KIQ maps it.
     pub(crate) fn map(&self) -> schedule::MapQueue {
         let base = self.memory.mc_addr();
         schedule::MapQueue {
@@ -185,7 +186,7 @@ impl Pm4Ring {
         self.wait_and(ms, &mut || true)
     }
 
-    /// The same, and until `more` is true as well.
+    /// As [`Pm4Ring::wait`], but also until `more` is true.
     pub(crate) fn wait_and(&self, ms: i64, more: &mut dyn FnMut() -> bool) -> Result {
         let start = Instant::<Monotonic>::now();
         let mut pause = PAUSE_US.0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The state in which a driver finds a GPU, and those that it cannot do anything with.
+//! The state in which a driver finds a GPU, and the states that it cannot work with.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use crate::sdma::engines::SdmaMask;
 
 /// The value that every register of a device reads as when the device does not answer.
 const GONE: u32 = u32::MAX;
-/// C2PMSG_35 when the PSP's bootloader waits for a command: this and nothing else.
+/// C2PMSG_35 when the PSP's bootloader waits for a command: exactly this value.
 const BOOTLOADER_READY: u32 = 1 << 31;
 
 /// The state that registers show, before the first write to any of them.
@@ -15,23 +15,23 @@ const BOOTLOADER_READY: u32 = 1 << 31;
 pub struct ObservedState {
     /// RCC_CONFIG_MEMSIZE, MiB.
     pub memory: u32,
-    /// RCC_IOV_FUNC_IDENTIFIER: it is a virtual function.
+    /// RCC_IOV_FUNC_IDENTIFIER: whether it is a virtual function.
     pub is_virtual: bool,
-    /// BIOS_SCRATCH_7: its own firmware has set the card up.
+    /// BIOS_SCRATCH_7: whether its own firmware has set the card up.
     pub is_posted: bool,
-    /// C2PMSG_33: the firmware in its flash chip has run.
+    /// C2PMSG_33: whether the firmware in its flash chip has run.
     pub is_flash_ready: bool,
     /// C2PMSG_35: the bootloader's answer.
     pub bootloader: u32,
-    /// C2PMSG_81: the secure OS lives, if it is not 0.
+    /// C2PMSG_81: the secure OS runs if this is not 0.
     pub secure_os: u32,
-    /// C2PMSG_58: version of the secure OS, if it lives.
+    /// C2PMSG_58: version of the secure OS, if it runs.
     pub secure_os_version: u32,
-    /// SMUIO_MCM_CONFIG: the die is joined to the CPU by XGMI.
+    /// SMUIO_MCM_CONFIG: whether XGMI connects the die to the CPU.
     pub is_on_cpu_link: bool,
-    /// SMUIO_MCM_CONFIG: which die of its package it is.
+    /// SMUIO_MCM_CONFIG: number of the die in its package.
     pub die: u32,
-    /// MC_VM_XGMI_LFB_CNTL: how many GPUs XGMI joins to it.
+    /// MC_VM_XGMI_LFB_CNTL: number of GPUs that XGMI connects to it.
     pub neighbours: u32,
     /// Engines that a previous driver has left running.
     pub running: RunningEngines,
@@ -40,18 +40,18 @@ pub struct ObservedState {
 /// Engines that run although no driver is bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunningEngines {
-    /// CP_MEC_CNTL: a micro engine.
+    /// CP_MEC_CNTL: whether a micro engine runs.
     pub mec: bool,
-    /// RLC_CNTL.
+    /// RLC_CNTL: whether the RLC runs.
     pub rlc: bool,
-    /// F32_CNTL: the SDMA engines that run.
+    /// F32_CNTL: the running SDMA engines.
     pub sdma: SdmaMask,
-    /// IH_RB_CNTL: an interrupt ring.
+    /// IH_RB_CNTL: whether an interrupt ring is on.
     pub ih: bool,
 }
 
 impl RunningEngines {
-    /// Whether anything does.
+    /// Whether any of them runs.
     pub fn any(&self) -> bool {
         self.mec || self.rlc || self.ih || !self.sdma.is_empty()
     }
@@ -87,7 +87,7 @@ impl fmt::Display for RunningEngines {
     }
 }
 
-/// A state that a driver can go on from.
+/// A state from which a driver can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootState {
     /// Nothing is loaded: the PSP's bootloader waits.
@@ -109,7 +109,7 @@ impl fmt::Display for BootState {
     }
 }
 
-/// Why a GPU is left alone.
+/// The reason to leave a GPU alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootRefusal {
     /// It does not answer.
@@ -118,11 +118,11 @@ pub enum BootRefusal {
     VirtualFunction,
     /// Its own firmware has not set it up.
     Unposted,
-    /// It is joined to the CPU by XGMI.
+    /// XGMI connects it to the CPU.
     OnCpuLink,
-    /// It is joined to others by XGMI: how many.
+    /// XGMI connects it to this many other GPUs.
     Hive(u32),
-    /// The PSP's bootloader does not wait for commands: its answer.
+    /// The PSP's bootloader does not wait for commands; this is its answer.
     StuckBootloader(u32),
 }
 

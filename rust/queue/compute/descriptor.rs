@@ -74,7 +74,8 @@ impl ComputeDescriptor {
             )?,
         };
         queue.mqd_address = room.memory.mc_addr();
-        // All of the descriptor. Of the control stack counts only what this queue will have saved.
+        // All of the descriptor counts. Of the control stack only the part that this queue will
+        // have saved counts.
         let info = &gpu.hw.asic.mqd;
         room.memory
             .write32s(0, ComputeMqd::new(info, &queue).dwords())?;
@@ -85,7 +86,7 @@ impl ComputeDescriptor {
         })
     }
 
-    /// Where it is, in VMID 0.
+    /// Its address in VMID 0.
     pub(super) fn address(&self) -> u64 {
         self.room.memory.mc_addr()
     }
@@ -97,7 +98,7 @@ impl ComputeDescriptor {
         Ok(HqdImage::new(dwords))
     }
 
-    /// Changes the HQD's image, of a queue that is not on the hardware, and gives it.
+    /// Changes the HQD's image of a queue that is not on the hardware, and returns it.
     pub(super) fn change(&self, change: impl FnOnce(&mut HqdImage)) -> Result<HqdImage> {
         let mut image = self.image()?;
         change(&mut image);
@@ -105,7 +106,7 @@ impl ComputeDescriptor {
         Ok(image)
     }
 
-    /// Sets the CU masks of the shader engines, of a queue that is not on the hardware.
+    /// Sets the CU masks of the shader engines. The queue is not on the hardware.
     pub(super) fn set_cu_masks(&self, masks: [u32; MAX_WORDS]) -> Result {
         for (&dword, mask) in self.info.cu_masks.iter().zip(masks) {
             self.room.memory.write32s(dword as u64 * 4, &[mask])?;
@@ -124,7 +125,11 @@ impl ComputeDescriptor {
         Ok(masks)
     }
 
-    /// Dword `index` of the control stack; EINVAL outside.
+    /// Dword `index` of the control stack.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` outside of it.
     pub(super) fn control_stack_dword(&self, index: u32) -> Result<u32> {
         let byte = u64::from(index) * 4;
         if byte >= self.room.control_stack.into() {

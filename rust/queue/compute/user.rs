@@ -21,7 +21,7 @@ use hw::mqd::hqd::WaveState;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-/// The number by which traces tell the CP from SDMA engines.
+/// The engine number of the CP in traces, where SDMA queues have the number of their engine.
 const CP: u32 = u32::MAX;
 
 /// A compute queue of a process. Off the hardware once destroyed or dropped.

@@ -88,7 +88,8 @@ proptest! {
 
     #[test]
     fn a_moved_queue_is_a_queue_made_there(vmid in 0u8..16, engine in 0u8..5, queue in 0u8..8) {
-        let doorbell = SliceIndex::new(7, BAR).unwrap().doorbell(MI210.doorbells.sdma(engine, queue).unwrap());
+        let slot = MI210.doorbells.sdma(engine, queue).unwrap();
+        let doorbell = SliceIndex::new(7, BAR).unwrap().doorbell(slot);
         let mut moved = SdmaMqd::new(&sdma_queue());
         moved.set_vmid(vmid);
         moved.set_slot(engine, queue, doorbell);
@@ -102,7 +103,8 @@ proptest! {
         let percent = value & 0xff;
         prop_assert_eq!(QueuePercentage::new(value).is_some(), percent <= 100);
         if let Some(p) = QueuePercentage::new(value) {
-            prop_assert_eq!((u32::from(p.percent), u32::from(p.pm4_xcc)), (percent, value >> 8 & 0xff));
+            let read = (u32::from(p.percent), u32::from(p.pm4_xcc));
+            prop_assert_eq!(read, (percent, value >> 8 & 0xff));
             prop_assert_eq!(p.is_active(), percent > 0);
         }
         prop_assert_eq!(QueuePriority::new(value).is_some(), value < 16);
