@@ -5,6 +5,8 @@
 //! scheduler can have wait. Who thinks that an interrupt was lost has the work item look, and nobody else handles
 //! entries: they are everybody's, and a waiter may be of any rank.
 
+pub(super) mod registers;
+
 use kernel::device::{Bound, Device};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
@@ -13,7 +15,6 @@ use kernel::time::Delta;
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 use hw::bits::{hi, lo};
-use hw::doorbell::{DoorbellSlot, SliceIndex};
 use hw::ih::{
     CpEop, CpError, FaultStatus, IhRing, IhWritePointer, IvEntry, IvEvent, ShaderMessage, VmFault,
     ENTRY_BYTES, ENTRY_DWORDS,
@@ -22,7 +23,7 @@ use hw::ip::{IpBlock, IpInfo};
 
 use super::gmc::Gmc;
 use super::page_faults::PageFault;
-use super::retries::{self, RetryFaults};
+use super::retries::RetryFaults;
 use super::vmid::Vmid;
 use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
@@ -34,6 +35,7 @@ use crate::regs::osssys::{
     ih_rb_wptr_addr_hi,
 };
 use crate::regs::RegisterWindow;
+use registers::{rptr_doorbell, turn_off};
 
 /// Log2 of the ring's dwords: 256 KiB.
 const ORDER: u32 = 16;
@@ -191,7 +193,8 @@ impl Ih {
         r.write(regs::IH_RB_RPTR, 0);
         r.write(
             regs::IH_DOORBELL_RPTR,
-            ih_doorbell_rptr::OFFSET.put(doorbell().dword()) | ih_doorbell_rptr::ENABLE.flag(true),
+            ih_doorbell_rptr::OFFSET.put(rptr_doorbell().dword())
+                | ih_doorbell_rptr::ENABLE.flag(true),
         );
         self.retries.start();
         r.write(
@@ -386,7 +389,7 @@ impl Ih {
 
     fn write_rptr(&self) {
         let rptr = RING.offset(self.handled.load(Relaxed));
-        self.doorbells.ring32(doorbell().byte() as u32, rptr);
+        self.doorbells.ring32(rptr_doorbell().byte() as u32, rptr);
     }
 
     /// The write pointer, bytes. What an overflow has lost is passed over. The caller holds `sink`.
@@ -415,24 +418,6 @@ impl Ih {
             self.ring.read(first + n)
         }))
     }
-}
-
-/// Turns the rings of the block of `regs` off, also those that only another driver uses, and the retry CAM.
-pub(super) fn turn_off(regs: &RegisterWindow) {
-    regs.update(
-        regs::IH_RB_CNTL,
-        &[(cntl::RB_ENABLE, 0), (cntl::ENABLE_INTR, 0)],
-    );
-    for ring in [regs::IH_RB_CNTL_RING1, regs::IH_RB_CNTL_RING2] {
-        regs.update(ring, &[(cntl::RB_ENABLE, 0)]);
-    }
-    regs.write(regs::IH_DOORBELL_RPTR, 0);
-    retries::turn_off(regs);
-}
-
-/// The doorbell of the read pointer.
-const fn doorbell() -> hw::doorbell::Doorbell {
-    SliceIndex::KERNEL.doorbell(DoorbellSlot::IH_RING0)
 }
 
 /// Byte offset in a value of WPTR; inside the ring and on an entry whatever the value.

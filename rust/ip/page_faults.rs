@@ -5,9 +5,9 @@
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
 use hw::ih::{CamEntry, HubKind, VmFault};
 
+use super::ih::registers::cam_doorbell;
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::host;
 
@@ -238,11 +238,6 @@ impl PageFaults {
     /// Lets the CAM have another one at `place`. Any context.
     pub(super) fn acknowledge(&self, place: CamEntry) {
         self.doorbells
-            .ring32(doorbell().byte() as u32, place.acknowledgement());
+            .ring32(cam_doorbell().byte() as u32, place.acknowledgement());
     }
-}
-
-/// The CAM's doorbell.
-pub(super) const fn doorbell() -> Doorbell {
-    SliceIndex::KERNEL.doorbell(DoorbellSlot::IH_RETRY_CAM)
 }

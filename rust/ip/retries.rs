@@ -18,11 +18,11 @@ use hw::ih::{CamEntry, FaultStatus, HubKind, VmFault};
 use hw::ip::{IpBlock, IpInfo};
 
 use super::gmc::Gmc;
+use super::ih::registers::start_cam;
 use super::ih::{FaultPolicy, InterruptSink};
-use super::page_faults::{doorbell, PageFaults};
+use super::page_faults::PageFaults;
 use super::vmid::{Vmid, VmidPool};
 use crate::kern::mmio::Mmio;
-use crate::regs::osssys::{self as regs, ih_doorbell_rptr, ih_retry_int_cam_cntl};
 use crate::regs::RegisterWindow;
 
 /// The CAM, and what is done about faults.
@@ -52,11 +52,7 @@ impl RetryFaults {
 
     /// Turns the CAM on.
     pub(super) fn start(&self) {
-        self.regs.write(
-            regs::IH_DOORBELL_RETRY_CAM,
-            ih_doorbell_rptr::OFFSET.put(doorbell().dword()) | ih_doorbell_rptr::ENABLE.flag(true),
-        );
-        enable(&self.regs, true);
+        start_cam(&self.regs);
     }
 
     /// Entries were lost, and nobody knows which places they had: whatever is still retried is raised again.
@@ -153,17 +149,4 @@ impl RetryFaults {
             let _ = self.gmc.bar(vmid, fault.pasid);
         }
     }
-}
-
-/// Turns the CAM of the block of `regs` off.
-pub(super) fn turn_off(regs: &RegisterWindow) {
-    enable(regs, false);
-    regs.write(regs::IH_DOORBELL_RETRY_CAM, 0);
-}
-
-fn enable(regs: &RegisterWindow, on: bool) {
-    regs.update(
-        regs::IH_RETRY_INT_CAM_CNTL,
-        &[(ih_retry_int_cam_cntl::ENABLE, on.into())],
-    );
 }

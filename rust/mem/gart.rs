@@ -2,10 +2,7 @@
 //! The GART: system memory in the kernel's own address space on the GPU (VMID 0), by a flat table in VRAM.
 
 use crate::{
-    ip::{
-        gmc::{Gmc, TlbFlush},
-        vmid::Vmid,
-    },
+    ip::{gmc::Gmc, hub::TlbFlush, vmid::Vmid},
     kern::{
         addresses::AddressAllocator,
         pages::{DmaRun, SystemPages},

@@ -3,7 +3,7 @@
 
 use super::Vm;
 use crate::{
-    ip::gmc::TlbFlush,
+    ip::hub::TlbFlush,
     kern::{
         addresses::AddressAllocator,
         pages::{DmaRun, SystemPages},

@@ -3,7 +3,7 @@
 //! by the firmware while what is on its runlist has its turn. A VM can have one of each at a time.
 
 use super::Vm;
-use crate::ip::gmc::TlbFlush;
+use crate::ip::hub::TlbFlush;
 use crate::ip::vmid::{Vmid, VmidLease};
 use hw::trap::TrapHandler;
 use kernel::{
