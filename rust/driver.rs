@@ -135,7 +135,8 @@ impl DeviceParts {
         let mastering = BusMastering::new(pdev);
         let running = RunningRings(gpu);
         let gpu = &running.0;
-        // Until it is stopped: what takes the entries keeps the ring, too.
+        // Both until it is stopped: what takes the entries keeps the ring, too.
+        gpu.hw.faults.set_owner(Some(kfd::fault_owner()?));
         gpu.hw.ih.listen(dispatch);
         gpu.start()?;
         let watch = Watchdog::new(gpu)?;

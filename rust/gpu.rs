@@ -91,6 +91,7 @@ impl Gpu {
         self.queues.slots.close();
         self.queues.compute.close();
         self.hw.vmids.watch(None);
+        self.hw.faults.set_owner(None);
     }
 
     /// Saves what VRAM holds in `image`, and stops what runs by itself; then takes the `firmware` from it. Registers are not used from then on, and it may lose all that it has. Nobody uses

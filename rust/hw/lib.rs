@@ -10,6 +10,7 @@
 
 pub mod bits;
 pub mod doorbell;
+pub mod faults;
 pub mod firmware;
 pub mod ih;
 pub mod ip;

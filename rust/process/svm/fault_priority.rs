@@ -33,7 +33,7 @@ impl Svm {
 
     /// Whether page faults on the GPU of `vm` that are retried are to be served before all else.
     pub(super) fn is_urgent(&self, vm: &Vm) -> bool {
-        self.retries() && vm.gpu().hw.page_faults.are_urgent(self.pasid)
+        self.retries() && vm.gpu().hw.faults.are_urgent(self.pasid)
     }
 
     /// Fails when page faults on the GPU of `vm` are urgent: [`errno::in_progress`]. For what has begun already: it is done again from the start, so that it

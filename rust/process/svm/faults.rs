@@ -4,13 +4,13 @@
 
 use super::chunks::usage;
 use super::{MoveProgress, Svm, SvmState, FAULTS};
-use crate::ip::ih::FaultPolicy;
-use crate::ip::page_faults::{FaultCursor, PageFault};
+use crate::ip::retries::PageFault;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::user_range::{self, LockWait, MemoryAround};
 use crate::kern::{errno, host, workqueue};
 use crate::mem::vm::{MappedAt, Vm};
 use crate::smi::{MigrateTrigger, SmiEvent, SmiProcess};
+use hw::faults::{FaultCursor, FaultHistory, FaultPolicy, StaleFault};
 use hw::ih::{HubKind, VmFault};
 use hw::svm::{FaultDestination, GpuIndex, SvmAttributes};
 use hw::topology::gpu_id::GpuId;
@@ -38,8 +38,11 @@ const URGENT_SIZE: u64 = 16 * PAGE_SIZE;
 enum FaultVerdict {
     /// The page is there, or the access that wanted it is long over. If not, the fault comes again.
     Done,
-    /// The page is on its way; somebody else has to do something for that if that is true.
-    Later(bool),
+    /// The page is on its way.
+    Later {
+        /// The driver cannot bring it by itself: a program has to, or queues have to leave.
+        awaits: bool,
+    },
     /// The process has no such page, or its GPU may not use it so.
     Bad {
         /// There is one.
@@ -53,11 +56,7 @@ enum FaultVerdict {
 pub(super) struct KnownFaults {
     /// Which it is.
     pub(super) gpu: GpuIndex,
-    /// Those in its interrupt ring before this may be of memory that was unmapped since.
-    doubt: u64,
-    /// The process's queues, as [`Svm`] counts them, when waves there came to something bad. Those waves are about to go, and all
-    /// that they come to until then is no news.
-    bad: Option<u64>,
+    history: FaultHistory,
 }
 
 impl KnownFaults {
@@ -65,19 +64,18 @@ impl KnownFaults {
     pub(super) const fn new(gpu: GpuIndex) -> Self {
         Self {
             gpu,
-            doubt: 0,
-            bad: None,
+            history: FaultHistory::new(),
         }
     }
 }
 
 impl Svm {
-    /// Who cares for page faults of the GPU `id` that are retried. Any context.
-    pub(in crate::process) fn care(&self, id: GpuId) -> FaultPolicy {
+    /// What becomes of retried page faults of the GPU `id`. Any context.
+    pub(in crate::process) fn fault_policy(&self, id: GpuId) -> FaultPolicy {
         match (self.retries(), self.is_closing(id)) {
-            (false, _) => FaultPolicy::Nobody,
-            (true, false) => FaultPolicy::Maps,
-            (true, true) => FaultPolicy::Ends,
+            (false, _) => FaultPolicy::Error,
+            (true, false) => FaultPolicy::Map,
+            (true, true) => FaultPolicy::End,
         }
     }
 
@@ -113,7 +111,7 @@ impl WorkItem<FAULTS> for Svm {
                 let Some((index, vm)) = state.vms.get(seen.0) else {
                     break None;
                 };
-                if let Some(fault) = vm.gpu().hw.page_faults.next_fault(this.pasid, &mut seen.1) {
+                if let Some(fault) = vm.gpu().hw.faults.serve(this.pasid, &mut seen.1) {
                     break Some((*index, vm.clone(), fault));
                 }
                 seen = (seen.0 + 1, FaultCursor::default());
@@ -139,8 +137,8 @@ impl WorkItem<FAULTS> for Svm {
 }
 
 impl SvmState {
-    /// Deals with `fault` of the GPU `on`, with the process's address space there; whether it has to wait, which it does at its place if that is
-    /// `keep`, and by coming again otherwise.
+    /// Deals with `fault` of the GPU `on`, with the process's address space there; whether it has to
+    /// wait, which it does at its place if that is `keep`, and by being raised again otherwise.
     fn deal(
         &mut self,
         svm: &Arc<Svm>,
@@ -148,62 +146,66 @@ impl SvmState {
         mut fault: PageFault,
         keep: bool,
     ) -> bool {
-        let ih = &on.1.gpu().hw.ih;
+        let faults = &on.1.gpu().hw.faults;
         let queues = svm.queues.load(Relaxed);
-        let verdict = match self.serve(svm, on, &fault) {
-            // It may have been unmapped just now, and nobody has said so yet.
-            FaultVerdict::Bad { .. } if user_range::is_changing(&svm.space) => {
-                FaultVerdict::Later(false)
-            }
-            verdict => verdict,
-        };
-        match verdict {
+        match self.serve(svm, on, &fault) {
             FaultVerdict::Done => {}
-            FaultVerdict::Later(awaits) => {
+            FaultVerdict::Later { awaits } => {
                 if keep {
                     fault.put_back(awaits);
                 }
                 return true;
             }
-            FaultVerdict::Gone => ih.end(fault),
-            // The queue that came there may be gone.
-            FaultVerdict::Bad { .. } if svm.queues.load(Relaxed) != queues => {}
-            FaultVerdict::Bad { .. } if self.is_doubtful(svm, on.0, &fault) => {}
-            // Told already.
-            FaultVerdict::Bad { .. } if self.has_failed(on.0, &fault, queues) => {}
-            FaultVerdict::Bad { present } => {
-                fault.fault.present |= present;
-                fault.fault.unwritable |= present && fault.fault.write;
-                ih.refuse(fault);
-            }
+            FaultVerdict::Gone => faults.end(fault),
+            FaultVerdict::Bad { present } => match self.staleness(svm, on.0, &fault, queues) {
+                Some(StaleFault::Changing) => {
+                    if keep {
+                        fault.put_back(false);
+                    }
+                    return true;
+                }
+                // If the access is not over, it is raised again.
+                Some(StaleFault::QueuesChanged | StaleFault::Unmapped | StaleFault::Reported) => {}
+                None => {
+                    fault.fault.present |= present;
+                    fault.fault.unwritable |= present && fault.fault.write;
+                    faults.refuse(fault);
+                }
+            },
         }
         false
     }
 
-    /// Whether `fault` may be of memory that the process had when the GPU came there, and has unmapped since: then the access may be over. If it
-    /// is not, the fault comes again.
-    fn is_doubtful(&mut self, svm: &Svm, index: GpuIndex, fault: &PageFault) -> bool {
+    /// Why `fault` of the GPU at `index`, at an address where the process has nothing for it, is no
+    /// error of the queues that there are; the process had `queues`, as [`Svm`] counts them, when the
+    /// address was looked at. `None` if it is one.
+    fn staleness(
+        &mut self,
+        svm: &Svm,
+        index: GpuIndex,
+        fault: &PageFault,
+        queues: u64,
+    ) -> Option<StaleFault> {
+        // The memory may have been unmapped just now, without the notifier's having been called yet.
+        if user_range::is_changing(&svm.space) {
+            return Some(StaleFault::Changing);
+        }
+        if svm.queues.load(Relaxed) != queues {
+            return Some(StaleFault::QueuesChanged);
+        }
         if let Some(listener) = &self.listener {
-            // Whoever unmaps something has said so.
+            // After this, every thread that unmaps something has set `changed`.
             let _ = listener.read_begin();
         }
         if svm.changed.xchg(false, Full) {
             for (index, vm) in &self.vms {
                 let its = self.faults.iter_mut().filter(|known| known.gpu == *index);
-                its.for_each(|known| known.doubt = vm.gpu().hw.ih.position());
+                its.for_each(|known| known.history.set_unmapped(vm.gpu().hw.ih.position()));
             }
         }
-        let mut its = self.faults.iter();
-        its.any(|known| known.gpu == index && fault.position < known.doubt)
-    }
-
-    /// Whether `fault`, of waves, which is bad, is one more of those that have failed since the process had these `queues`. If not, they have now.
-    fn has_failed(&mut self, index: GpuIndex, fault: &PageFault, queues: u64) -> bool {
-        let its = self.faults.iter_mut().find(|known| known.gpu == index);
-        let Some(known) = its.filter(|_| fault.fault.hub == HubKind::Gfx) else {
-            return false;
-        };
-        known.bad.replace(queues) == Some(queues)
+        let known = self.faults.iter_mut().find(|known| known.gpu == index)?;
+        let hub = fault.fault.hub;
+        known.history.check(hub, fault.position, queues)
     }
 
     /// Maps what the process has where the GPU at `index`, with address space `vm`, has come to.
@@ -225,23 +227,23 @@ impl SvmState {
             return FaultVerdict::Bad { present: false };
         }
         if self.remove_unmapped(svm).is_err() {
-            return FaultVerdict::Later(false);
+            return FaultVerdict::Later { awaits: false };
         }
         match vm.mapped_at(page, write) {
             MappedAt::Nothing | MappedAt::Chunk(_) => {}
             MappedAt::Buffer => return mapped(vm, page, fault),
-            MappedAt::Awaited => return FaultVerdict::Later(true),
+            MappedAt::Awaited => return FaultVerdict::Later { awaits: true },
             MappedAt::Refused => return FaultVerdict::Bad { present: true },
         }
         match self.map_page(svm, (index, vm), page, fault) {
             Ok(verdict) => verdict,
             Err(error) if error == ESRCH => FaultVerdict::Gone,
             Err(error) if error == EAGAIN || error == EBUSY || error == EEXIST => {
-                FaultVerdict::Later(false)
+                FaultVerdict::Later { awaits: false }
             }
-            Err(error) if error == errno::in_progress() => {
-                FaultVerdict::Later(self.request_page(vm, page, write))
-            }
+            Err(error) if error == errno::in_progress() => FaultVerdict::Later {
+                awaits: self.request_page(vm, page, write),
+            },
             Err(error) => {
                 dev_warn_ratelimited!(
                     vm.gpu().hw.dev,

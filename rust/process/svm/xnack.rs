@@ -79,7 +79,7 @@ impl Svm {
             opened.join(process)?;
             // Those of queues that have failed are not the new one's.
             for (_, vm) in &opened.state.vms {
-                vm.gpu().hw.page_faults.cancel(self.pasid);
+                vm.gpu().hw.faults.cancel(self.pasid);
             }
         }
         Ok(())
@@ -88,7 +88,7 @@ impl Svm {
     /// A queue is gone, which was on `gpu`: what it has come to is not mapped any more.
     pub(in crate::process) fn forget_queue(&self, gpu: &GpuMemory) {
         let _ = self.queues.fetch_add(1, Relaxed);
-        gpu.hw.page_faults.cancel(self.pasid);
+        gpu.hw.faults.cancel(self.pasid);
     }
 
     /// The process is about to lose these GPUs, and its queues there: nothing that those come to is mapped from now on, until that is over.
