@@ -3,6 +3,7 @@
 
 mod amdgpu_module;
 mod args;
+mod caller;
 mod chardev;
 mod dmabuf;
 mod events;

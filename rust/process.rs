@@ -6,7 +6,7 @@ mod by_pasid;
 pub(crate) mod context;
 pub(crate) mod events;
 mod handles;
-mod memory;
+pub(crate) mod memory;
 mod pasid;
 mod queues;
 mod registers;

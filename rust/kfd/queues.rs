@@ -6,7 +6,7 @@ use hw::mqd::cu_mask::MAX_BITS;
 use kernel::prelude::*;
 
 use super::args;
-use super::ioctl::Caller;
+use super::caller::Caller;
 use crate::kern::{uaccess_ext, uapi};
 
 /// CREATE_QUEUE.

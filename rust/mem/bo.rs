@@ -61,6 +61,7 @@ enum BoBacking {
 }
 
 /// Registers of the GPU that a process may have, as the GPU itself reaches them.
+#[derive(Clone)]
 pub(crate) struct RegisterRange {
     /// The BAR.
     pub(crate) bar: Arc<DmaResource>,

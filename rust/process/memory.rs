@@ -14,7 +14,7 @@ use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem;
 use crate::mem::account::MemoryClient;
-use crate::mem::bo::{Bo, BoHandle};
+use crate::mem::bo::{self, Bo, BoHandle, BoUsage, DrmDevice, RegisterRange};
 use crate::mem::vm::{MappedPart, Vm};
 use crate::render::file::{RenderFile, VmOwner};
 
@@ -37,6 +37,30 @@ struct ProcessBuffer {
     peers: KVec<Arc<Vm>>,
     /// The file that may map it for the CPU, if one may.
     file: Option<DrmFileRef<RenderFile>>,
+}
+
+/// The memory of a new buffer.
+pub(crate) enum BufferSource {
+    /// VRAM, in one run if it is to be contiguous and there is one.
+    Vram { contiguous: bool },
+    /// System memory.
+    Gtt,
+    /// The process's own memory from an address on.
+    User(u64),
+    /// Registers of the GPU.
+    Registers(RegisterRange),
+}
+
+/// A buffer to be made.
+pub(crate) struct NewBuffer {
+    /// Its memory.
+    pub(crate) source: BufferSource,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Its place in the address spaces of the process, if it is to have one.
+    pub(crate) range: Option<VaRange>,
+    /// How the GPU uses it.
+    pub(crate) usage: BoUsage,
 }
 
 /// See the module. Dropped in this order.
@@ -121,23 +145,34 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// Places a new buffer, made by `make` for whom it is given, at `range` if it is to have a place, without mapping it, and
-    /// gives its handle and the offset at which the render file maps it. ENODEV without an address space, ENOMEM, and what `make` says.
-    pub(crate) fn insert(
-        &mut self,
-        range: Option<VaRange>,
-        make: impl FnOnce(&Arc<MemoryClient>) -> Result<ARef<Bo>>,
-    ) -> Result<(u32, u64)> {
+    /// Makes the buffer `new` on the GPU of `drm`, and gives its handle and the offset at which the
+    /// render file maps it. It has its place, if it is to have one, and is not mapped.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` without an address space; `ENOMEM`; errors of [`bo::create`].
+    pub(crate) fn alloc(&mut self, drm: &ARef<DrmDevice>, new: &NewBuffer) -> Result<(u32, u64)> {
+        let (size, usage) = (new.size, new.usage);
         self.add(|client| {
-            let bo = BoHandle::new(make(client)?);
+            let bo = match &new.source {
+                BufferSource::Vram { contiguous } => {
+                    bo::create::vram(drm, client, size, usage, *contiguous)
+                }
+                BufferSource::Gtt => bo::create::gtt(drm, client, size, usage),
+                BufferSource::User(address) => bo::create::user(drm, client, *address, size, usage),
+                BufferSource::Registers(registers) => {
+                    bo::create::registers(drm, client, size, registers.clone(), usage.access)
+                }
+            };
+            let bo = BoHandle::new(bo?);
             let access = bo.access();
-            Ok((bo, range, access, true))
+            Ok((bo, new.range, access, true))
         })
     }
 
     /// Adds what `import` gives: a buffer that may be another process's too, and its place, if it is to have one. The
     /// process may read and execute it, and write if `writable` and the buffer is; the CPU too, but not by the render
-    /// file if it may only read. The rest as [`ProcessBuffers::insert`].
+    /// file if it may only read. The rest as [`ProcessBuffers::alloc`].
     pub(crate) fn import(
         &mut self,
         writable: bool,
