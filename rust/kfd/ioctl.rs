@@ -111,10 +111,9 @@ fn answer(call: &IoctlCall<'_>) -> Result<isize> {
         nr::RESET_EVENT => call.run(events::reset),
         nr::WAIT_EVENTS => call.run_giving(events::wait, events::disarm),
         // The debugger's interface before 1.11: no process may any more.
-        nr::DBG_REGISTER
-        | nr::DBG_UNREGISTER
-        | nr::DBG_ADDRESS_WATCH
-        | nr::DBG_WAVE_CONTROL => Err(EPERM),
+        nr::DBG_REGISTER | nr::DBG_UNREGISTER | nr::DBG_ADDRESS_WATCH | nr::DBG_WAVE_CONTROL => {
+            Err(EPERM)
+        }
         nr::SET_SCRATCH_BACKING_VA => call.run(settings::set_scratch_backing_va),
         nr::GET_TILE_CONFIG => call.run(settings::get_tile_config),
         nr::SET_TRAP_HANDLER => call.run(settings::set_trap_handler),

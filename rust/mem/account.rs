@@ -5,17 +5,13 @@
 //! more; what several take beyond it has to fit into system memory. System memory has one limit for all GPUs and clients, far
 //! enough from all there is that the machine goes on; an eighth of it is kept for clients that have little.
 
-use crate::{
-    kern::{memory, task},
-    mem::vram::VramManager,
-};
-use hw::{share::FairShare, va::LARGE_PAGE_SIZE, vram_backing::VramBacking};
+use crate::kern::{memory, task};
+use hw::share::FairShare;
 use kernel::{
-    new_spinlock,
     prelude::*,
     sync::{
         atomic::{Acquire, Atomic, AtomicFlag, Relaxed, Release},
-        Arc, SpinLock,
+        Arc,
     },
     time::{delay::fsleep, Delta},
 };
@@ -50,7 +46,7 @@ fn system_share() -> FairShare {
 
 /// Takes `bytes` of system memory for one who has `own` bytes before, of what is counted for it. `ENOMEM` when that passes its
 /// share. Any context.
-fn charge(bytes: u64, own: u64) -> Result {
+pub(super) fn charge(bytes: u64, own: u64) -> Result {
     let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
     let share = system_share();
     let mut taken = TAKEN.load(Relaxed);
@@ -68,12 +64,12 @@ fn charge(bytes: u64, own: u64) -> Result {
 }
 
 /// Gives back what [`charge`] took.
-fn uncharge(bytes: u64) {
+pub(super) fn uncharge(bytes: u64) {
     TAKEN.add(-(bytes as i64), Relaxed);
 }
 
 /// The bytes that [`charge`] still gives to one who has `own`.
-fn left(own: u64) -> u64 {
+pub(super) fn left(own: u64) -> u64 {
     let taken = u64::try_from(TAKEN.load(Relaxed)).unwrap_or(0);
     system_share().most(taken, own)
 }
@@ -164,7 +160,7 @@ impl MemoryClient {
 
     /// What is counted for it when system memory is shared: that, and the VRAM that it asked for, which system memory may
     /// have to cover.
-    fn own(&self) -> u64 {
+    pub(super) fn own(&self) -> u64 {
         let system = u64::try_from(self.system.load(Relaxed)).unwrap_or(0);
         system + self.bytes(MemoryRegion::Vram)
     }
@@ -287,200 +283,5 @@ impl MappingShare {
 impl Drop for MappingShare {
     fn drop(&mut self) {
         self.client.mappings.fetch_sub(1, Relaxed);
-    }
-}
-
-/// What clients together have of a GPU's VRAM, in bytes.
-struct ClientSums {
-    /// What they asked for, and system memory for that.
-    cover: VramBacking,
-    /// Of that, what has to stay where it is.
-    stuck: u64,
-    /// Of that, what those have left behind who are gone: most of it goes soon.
-    left: u64,
-}
-
-/// Says who may have how much of a GPU's VRAM. It has a lock of its own, a spinlock.
-///
-/// Clients together may ask for more than there is. Then all of it is covered by system memory, which is taken at once:
-/// so each of them can always be moved out for another, and be brought back while that one is out.
-#[pin_data]
-pub(crate) struct VramBudget {
-    #[pin]
-    sums: SpinLock<ClientSums>,
-}
-
-impl VramBudget {
-    /// Nobody has anything. `ENOMEM`.
-    pub(crate) fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                sums <- new_spinlock!(
-                    ClientSums { cover: VramBacking::new(), stuck: 0, left: 0 },
-                    "Budget::sums"
-                ),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// The bytes that `client`, or one that is new, may ask for in one buffer, in whole large pages, as clients
-    /// allocate it.
-    pub(crate) fn available(&self, vram: &VramManager, client: Option<&MemoryClient>) -> u64 {
-        let mut sums = self.sums.lock();
-        sums.cover.set_usable(vram.usable());
-        sums.available(client) / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
-    }
-
-    /// Lets `client` have a buffer of `bytes` of VRAM. `ENOMEM` when that is more than there is for it. Sleeps while
-    /// processes that have ended still have some of it.
-    pub(crate) fn charge(
-        self: &Arc<Self>,
-        vram: &VramManager,
-        client: &Arc<MemoryClient>,
-        bytes: u64,
-    ) -> Result<VramCharge> {
-        let mut tries = 0;
-        while !self.try_charge(vram, client, bytes)? {
-            tries += 1;
-            if tries > TRIES || task::is_killed() {
-                return Err(ENOMEM);
-            }
-            fsleep(PAUSE);
-        }
-        Ok(VramCharge {
-            client: client.clone(),
-            budget: self.clone(),
-            bytes,
-        })
-    }
-
-    /// False when it may be possible in a moment.
-    fn try_charge(&self, vram: &VramManager, client: &MemoryClient, bytes: u64) -> Result<bool> {
-        let mut sums = self.sums.lock();
-        sums.cover.set_usable(vram.usable());
-        let available = sums.available(Some(client));
-        if bytes > available {
-            return if bytes > available + sums.left {
-                Err(ENOMEM)
-            } else {
-                Ok(false)
-            };
-        }
-        // Buffers in system memory may have been faster.
-        charge(sums.cover.missing(bytes, 0), client.own())?;
-        sums.cover.add(bytes, 0);
-        client.add(MemoryRegion::Vram, bytes as i64);
-        Ok(true)
-    }
-
-    /// Pays for `bytes` of system memory that a buffer of `client`'s is about to be in, until what is returned is dropped. `ENOMEM` when
-    /// that is not covered yet, and passes its share.
-    pub(super) fn pay_for_away(
-        self: &Arc<Self>,
-        client: &MemoryClient,
-        bytes: u64,
-    ) -> Result<AwayCharge> {
-        let mut sums = self.sums.lock();
-        charge(sums.cover.missing(0, bytes), client.own())?;
-        sums.cover.add(0, bytes);
-        Ok(AwayCharge {
-            budget: self.clone(),
-            bytes,
-        })
-    }
-}
-
-/// System memory that a VRAM buffer is in is paid for; given back when dropped, unless all VRAM has to be covered.
-pub(super) struct AwayCharge {
-    budget: Arc<VramBudget>,
-    bytes: u64,
-}
-
-impl Drop for AwayCharge {
-    fn drop(&mut self) {
-        let mut sums = self.budget.sums.lock();
-        uncharge(sums.cover.remove(0, self.bytes));
-    }
-}
-
-impl ClientSums {
-    fn available(&self, client: Option<&MemoryClient>) -> u64 {
-        let own = |region| client.map_or(0, |client| client.bytes(region));
-        let (usable, asked) = (self.cover.usable(), self.cover.asked());
-        // Others make room, apart from what has to stay.
-        let stuck = self.stuck.saturating_sub(own(MemoryRegion::Stuck));
-        let room = usable.saturating_sub(own(MemoryRegion::Vram) + stuck);
-        let free = usable.saturating_sub(asked);
-        if free >= room {
-            // Nobody else has any, so nothing of it has to be covered.
-            return room;
-        }
-        let left = left(client.map_or(0, MemoryClient::own));
-        let covered = (self.cover.taken() + left).saturating_sub(asked);
-        room.min(free.max(covered))
-    }
-}
-
-/// VRAM that a client may have; given back when dropped.
-pub(crate) struct VramCharge {
-    client: Arc<MemoryClient>,
-    budget: Arc<VramBudget>,
-    bytes: u64,
-}
-
-impl VramCharge {
-    /// Whose it is.
-    pub(super) fn client(&self) -> &Arc<MemoryClient> {
-        &self.client
-    }
-
-    /// The bytes.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// It is in system memory and has to stay there from now on, or no longer.
-    pub(super) fn set_kept_in_system(&self, on: bool) {
-        let bytes = self.bytes as i64;
-        self.client
-            .add(MemoryRegion::Kept, if on { bytes } else { -bytes });
-    }
-
-    /// It is in VRAM and has to stay there from now on, or no longer.
-    pub(super) fn set_kept_in_vram(&self, on: bool) {
-        let mut sums = self.budget.sums.lock();
-        let bytes = self.bytes as i64;
-        if on {
-            sums.stuck += self.bytes;
-            self.client.add(MemoryRegion::Stuck, bytes);
-        } else {
-            sums.stuck -= self.bytes;
-            self.client.add(MemoryRegion::Stuck, -bytes);
-        }
-    }
-
-    /// Whether what has to stay in VRAM leaves half of it to others.
-    pub(super) fn leaves_room(&self) -> bool {
-        let sums = self.budget.sums.lock();
-        sums.stuck <= sums.cover.usable() / 2
-    }
-
-    /// Its client is gone, or it goes itself after that.
-    pub(super) fn close(&self, on: bool) {
-        let mut sums = self.budget.sums.lock();
-        if on {
-            sums.left += self.bytes;
-        } else {
-            sums.left -= self.bytes;
-        }
-    }
-}
-
-impl Drop for VramCharge {
-    fn drop(&mut self) {
-        let mut sums = self.budget.sums.lock();
-        self.client.add(MemoryRegion::Vram, -(self.bytes as i64));
-        uncharge(sums.cover.remove(self.bytes, 0));
     }
 }

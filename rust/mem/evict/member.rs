@@ -1,77 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
-//! An address space whose buffers yield VRAM to others, and whose turn it is.
+//! An address space whose buffers may move out for others, and its time slice.
 
-use super::{mover::BufferMover, AGAIN_MS};
+use super::{mover::BufferMover, residency::Residency};
 use crate::mem::vm::Vm;
-use hw::vram_fairness::{turn_ms, VramWait};
-use kernel::{
-    sync::Arc,
-    time::{Instant, Monotonic},
-};
+use hw::vram_fairness::VramWait;
+use kernel::sync::Arc;
 
-/// The most often that the time doubles until others are asked again for what they did not give back.
-const REFUSALS: u32 = 5;
-
-/// Whether an address space is there, and since when.
-#[derive(Clone, Copy)]
-pub(super) struct Residency {
-    /// Something of it is, or may be, away, and its queues are quiesced.
-    pub(super) away: bool,
-    /// Since when it is there, or away.
-    pub(super) since: Instant<Monotonic>,
-    /// What it took to bring it home the last time, milliseconds.
-    took: i64,
-    /// Something could not come home, because others have work on it, and how often in a row that was so.
-    pub(super) refused: bool,
-    refusals: u32,
+/// A reason for an address space to yield before others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum YieldClass {
+    /// It is away, and does not run anyhow.
+    Away,
+    /// Its queues have nothing to do.
+    Idle,
+    /// Its queues run.
+    Busy,
 }
 
-impl Residency {
-    /// It is away from now on.
-    pub(super) fn moved_out(&mut self) {
-        self.away = true;
-        self.since = Instant::now();
-    }
+/// The order in which address spaces yield: the least first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct YieldRank {
+    class: YieldClass,
+    /// Milliseconds: the one that came last has its turn last.
+    order_ms: i64,
+}
 
-    /// It is there from now on, which took `took` milliseconds; whether something of it was refused.
-    pub(super) fn moved_in(&mut self, took: i64) -> bool {
-        self.away = false;
-        self.since = Instant::now();
-        self.took = took;
-        self.refusals = match self.refused {
-            true => REFUSALS.min(self.refusals + 1),
-            false => 0,
-        };
-        self.refused
-    }
-
-    /// Whether it may leave for what can come home: not in its turn, nor soon after others did not give something back, each time less
-    /// soon.
-    fn may_be_evicted(&self) -> bool {
-        let age = self.since.elapsed().as_millis();
-        age >= turn_ms(self.took) && (self.refusals == 0 || age >= AGAIN_MS << self.refusals)
-    }
+/// An address space that can be asked to yield.
+pub(super) struct YieldState {
+    /// Its rank among others.
+    pub(super) rank: YieldRank,
+    /// Milliseconds for which it may not be asked yet; not more than 0 if it may at once.
+    pub(super) left_ms: i64,
 }
 
 /// An address space that takes part. Under the lock of the evictor's state.
 pub(super) struct EvictMember {
     pub(super) vm: Arc<Vm>,
-    /// While somebody moves its buffers, as it was before.
+    /// While a thread moves its buffers, as it was before.
     pub(super) turn: Residency,
-    /// `None` while somebody moves its buffers.
+    /// `None` while a thread moves its buffers.
     mover: Option<BufferMover>,
 }
 
 impl EvictMember {
-    /// All of it is there.
+    /// All of it is in VRAM.
     pub(super) fn new(vm: &Arc<Vm>) -> Self {
-        let turn = Residency {
-            away: false,
-            since: Instant::now(),
-            took: 0,
-            refused: false,
-            refusals: 0,
-        };
+        let turn = Residency::new();
         Self {
             vm: vm.clone(),
             turn,
@@ -79,30 +53,32 @@ impl EvictMember {
         }
     }
 
-    /// Whether somebody moves its buffers now.
+    /// Whether a thread moves its buffers now.
     pub(super) fn is_moving(&self) -> bool {
         self.mover.is_none()
     }
 
-    /// The caller moves its buffers, until [`EvictMember::end_moving`]. `None` while somebody else does.
+    /// The caller moves its buffers, until [`EvictMember::end_moving`]. `None` while another thread
+    /// does.
     pub(super) fn start_moving(&mut self) -> Option<BufferMover> {
         let mut mover = self.mover.take()?;
         mover.turn = self.turn;
         Some(mover)
     }
 
-    /// Nobody moves its buffers any more.
+    /// No thread moves its buffers any more.
     pub(super) fn end_moving(&mut self, mover: BufferMover) {
         self.turn = mover.turn;
         self.mover = Some(mover);
     }
 
-    /// It is the last of those that wait.
+    /// Makes it the last of those that wait.
     pub(super) fn requeue(&mut self) {
-        self.turn.since = Instant::now();
+        self.turn.requeue();
     }
 
-    /// Whether it leaves now for what can come home: not when it is away already. `None` when it should, and cannot.
+    /// Whether it moves out now for buffers that can move in: not when it is away already. `None`
+    /// when it should, and cannot.
     pub(super) fn is_evictable_for(&self) -> Option<bool> {
         let client = self.vm.client();
         if self.turn.away || !client.is_recalled() {
@@ -112,29 +88,28 @@ impl EvictMember {
         (room && !self.is_moving() && self.turn.may_be_evicted()).then_some(true)
     }
 
-    /// How long it waits, if it is away and has something to do.
+    /// Its wait, if it is away and has something to do.
     pub(super) fn waits(&self) -> Option<VramWait> {
-        let waits = self.turn.away && self.vm.group().wants_to_run();
-        waits.then(|| VramWait::Home {
-            away: self.turn.since.elapsed().as_millis(),
-            took: self.turn.took,
-        })
+        let wait = self.turn.wait();
+        wait.filter(|_| self.vm.group().wants_to_run())
     }
 
-    /// Whether it may be asked to yield, for how long not yet (milliseconds, not more than 0 if at once), and its rank:
-    /// who has the lowest yields first. `None` while somebody moves its buffers.
-    pub(super) fn rank(&self) -> Option<(u8, i64, i64)> {
+    /// Whether it may be asked to yield, and when. `None` while a thread moves its buffers.
+    pub(super) fn yields(&self) -> Option<YieldState> {
         if self.is_moving() {
             return None;
         }
-        let age = self.turn.since.elapsed().as_millis();
-        Some(if self.turn.away {
-            // The one that came last has its turn last.
-            (0, age, 0)
+        let age = self.turn.age_ms();
+        let (class, order_ms, left_ms) = if self.turn.away {
+            (YieldClass::Away, age, 0)
         } else if !self.vm.group().wants_to_run() {
-            (1, -age, 0)
+            (YieldClass::Idle, -age, 0)
         } else {
-            (2, -age, turn_ms(self.turn.took) - age)
+            (YieldClass::Busy, -age, self.turn.left_ms(age))
+        };
+        Some(YieldState {
+            rank: YieldRank { class, order_ms },
+            left_ms,
         })
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Who has a [`BufferMover`] has all of this to himself, without the lock of the evictor's state: hardware is waited for.
 
-use super::{member::Residency, transfer, EvictStep};
+use super::{residency::Residency, transfer, EvictStep};
 use crate::mem::{
     bo::Bo,
     placement::{BoPlace, VramPlacement},
