@@ -67,6 +67,14 @@ impl_has_work! {
     impl HasWork<Self> for Process { self.ending }
 }
 
+/// A queue that was made, as its process names it.
+pub(crate) struct CreatedQueue {
+    /// Its id.
+    pub(crate) id: u32,
+    /// Its doorbell in the process's slice.
+    pub(crate) doorbell: DoorbellSlot,
+}
+
 impl Process {
     /// The calling process, of address space `space`, with nothing of any GPU, for `table`. ENOMEM.
     fn new(
@@ -178,14 +186,17 @@ impl Process {
         Ok(context)
     }
 
-    /// Makes a queue; its id and its doorbell. ENODEV without an address space or at the end, and what
-    /// [`queue::create`] says.
+    /// Makes a queue.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` without an address space or at the end; errors of [`queue::create`].
     pub(crate) fn create_queue(
         &self,
         context: &Arc<GpuContext>,
         create: CreateQueue,
-    ) -> Result<(u32, DoorbellSlot)> {
-        // Not under the lock, which who takes everything from the process waits for.
+    ) -> Result<CreatedQueue> {
+        // Not under the lock: a thread that takes everything from the process waits for it.
         let create = PreparedQueue::new(&context.vm()?, create)?;
         let _creating = self.creating.lock();
         self.svm.expect_queue(self)?;
@@ -216,8 +227,8 @@ impl Process {
                 folder: folder.transpose()?,
             })
         });
-        let slot = self.queues.lock().complete(id, queue)?;
-        Ok((id, slot))
+        let doorbell = self.queues.lock().complete(id, queue)?;
+        Ok(CreatedQueue { id, doorbell })
     }
 
     /// Where it is shown, if it is.

@@ -56,11 +56,12 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
         range: wanted.range,
         usage: wanted.usage,
     };
-    let (number, offset) = caller
+    let added = caller
         .process
         .with_lock_soon(|| context.with_memory(|memory| memory.alloc(&drm, &new)))?;
+    let number = added.number;
     args.handle = BufferHandle { gpu: id, number }.encode();
-    args.mmap_offset = of_kfd_file.map_or(offset, |kind| {
+    args.mmap_offset = of_kfd_file.map_or(added.mmap_offset, |kind| {
         let gpu_id = id.get();
         MmapOffset { kind, gpu_id }.encode()
     });

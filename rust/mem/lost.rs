@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the GPU may still reach because it has not answered a flush. It is kept until nothing of the device reaches memory any more.
+//! Memory that the GPU may still reach because it has not answered a flush. It is kept until nothing of
+//! the device reaches memory any more.
 
 use core::mem;
 
@@ -10,17 +11,13 @@ use kernel::{
     sync::{Arc, Mutex, UniqueArc},
 };
 
-/// Anything.
-trait KeptItem: Send + Sync {}
-
-impl<T: Send + Sync> KeptItem for T {}
-
-/// What is kept of a GPU's memory. It may itself hold that memory: [`LostMemory::close`] ends the circle.
+/// Memory of a GPU that is kept. It may itself hold the GPU's memory: [`LostMemory::close`] ends the
+/// circle.
 #[pin_data]
 pub(crate) struct LostMemory {
     /// `None` once the device reaches nothing any more. Innermost.
     #[pin]
-    kept: Mutex<Option<KVec<Arc<dyn KeptItem>>>>,
+    kept: Mutex<Option<KVec<Arc<dyn Send + Sync>>>>,
 }
 
 impl LostMemory {
@@ -31,8 +28,8 @@ impl LostMemory {
         })
     }
 
-    /// Keeps `what`; for good, if there is no memory to remember it by. Waits for no memory, as who waits for the GPU may be waited for
-    /// himself.
+    /// Keeps `what`; for good, if there is no memory to remember it by. Waits for no memory: a thread
+    /// that waits for the GPU may be waited for by reclaim.
     pub(super) fn keep<T: Send + Sync + 'static>(&self, what: T) {
         let mut kept = self.kept.lock();
         let Some(all) = &mut *kept else {
@@ -53,7 +50,7 @@ impl LostMemory {
         }
     }
 
-    /// The device reaches nothing any more: what was kept goes. Sleeps.
+    /// Drops all of it: the device reaches nothing any more. May sleep.
     pub(crate) fn close(&self) {
         let kept = self.kept.lock().take();
         drop(kept);

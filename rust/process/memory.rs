@@ -63,6 +63,14 @@ pub(crate) struct NewBuffer {
     pub(crate) usage: BoUsage,
 }
 
+/// A buffer of a process, as the process names it.
+pub(crate) struct AddedBuffer {
+    /// Its handle on the GPU.
+    pub(crate) number: u32,
+    /// The offset at which the render file maps it.
+    pub(crate) mmap_offset: u64,
+}
+
 /// See the module. Dropped in this order.
 pub(crate) struct ProcessBuffers {
     buffers: HandleTable<ProcessBuffer>,
@@ -145,13 +153,13 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// Makes the buffer `new` on the GPU of `drm`, and gives its handle and the offset at which the
-    /// render file maps it. It has its place, if it is to have one, and is not mapped.
+    /// Makes the buffer `new` on the GPU of `drm`. It has its place, if it is to have one, and is not
+    /// mapped.
     ///
     /// # Errors
     ///
     /// `ENODEV` without an address space; `ENOMEM`; errors of [`bo::create`].
-    pub(crate) fn alloc(&mut self, drm: &ARef<DrmDevice>, new: &NewBuffer) -> Result<(u32, u64)> {
+    pub(crate) fn alloc(&mut self, drm: &ARef<DrmDevice>, new: &NewBuffer) -> Result<AddedBuffer> {
         let (size, usage) = (new.size, new.usage);
         self.add(|client| {
             let bo = match &new.source {
@@ -187,7 +195,7 @@ impl ProcessBuffers {
             };
             Ok((bo, range, access, access.write))
         });
-        added.map(|(handle, _)| handle)
+        added.map(|added| added.number)
     }
 
     /// Adds what `make` gives: a buffer, its place if it has one, what the process may do with it, and whether the CPU
@@ -195,11 +203,11 @@ impl ProcessBuffers {
     fn add(
         &mut self,
         make: impl FnOnce(&Arc<MemoryClient>) -> Result<(BoHandle, Option<VaRange>, PageAccess, bool)>,
-    ) -> Result<(u32, u64)> {
+    ) -> Result<AddedBuffer> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
         let (bo, range, access, cpu) = make(acquired.vm.client())?;
-        let offset = bo.mmap_offset()?;
+        let mmap_offset = bo.mmap_offset()?;
         let file = cpu.then(|| acquired.file.clone());
         if let Some(file) = &file {
             bo.allow(file)?;
@@ -213,7 +221,10 @@ impl ProcessBuffers {
             peers: KVec::new(),
             file,
         };
-        Ok((self.buffers.insert(buffer)?, offset))
+        Ok(AddedBuffer {
+            number: self.buffers.insert(buffer)?,
+            mmap_offset,
+        })
     }
 
     /// The buffer of a handle, and what the process may do with it. EINVAL for an unknown one.
