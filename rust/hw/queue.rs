@@ -87,12 +87,6 @@ impl QueuePriority {
         }
     }
 
-    /// The number.
-    #[inline]
-    pub const fn get(self) -> u8 {
-        self.0
-    }
-
     /// The CP's pipe priority (`CP_HQD_PIPE_PRIORITY`): 0 low, 1 medium, 2 high.
     #[inline]
     pub const fn pipe(self) -> u32 {
@@ -109,7 +103,7 @@ pub const MEC1: u8 = 1;
 /// Pipes of a micro engine.
 pub const MEC_PIPES: u8 = 4;
 /// Queues of a pipe.
-pub const PIPE_QUEUES: u8 = 8;
+const PIPE_QUEUES: u8 = 8;
 /// HQDs that user queues get.
 pub const USER_HQDS: u8 = MEC_PIPES * PIPE_QUEUES;
 

@@ -17,7 +17,7 @@ pub const BYTES: usize = 4096;
 /// Where in the page the TMA block begins; the code is before it.
 pub const MEMORY: usize = 0xf00;
 /// 64-bit words of the TMA block.
-pub const MEMORY_WORDS: usize = 4;
+const MEMORY_WORDS: usize = 4;
 
 const _: () = assert!(gfx9_4_2::CODE.len() * 4 <= MEMORY && MEMORY + MEMORY_WORDS * 8 <= BYTES);
 
