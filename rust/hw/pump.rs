@@ -77,9 +77,9 @@
 pub const WATCHDOG_MS: u32 = 100;
 /// Number of times that [`WATCHDOG_MS`] doubles. Later the time is no longer than the job has taken by
 /// then.
-pub const DOUBLINGS: u8 = 4;
+const DOUBLINGS: u8 = 4;
 /// Number of moments that a pass waits for a store that is still to come.
-pub const PATIENCE: u8 = 8;
+const PATIENCE: u8 = 8;
 
 /// A flag that is set without the pump's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -285,11 +285,6 @@ impl PumpState {
     /// Returns the time of [`PassAction::PassByWatchdog`], milliseconds.
     pub const fn watchdog_ms(self) -> u32 {
         WATCHDOG_MS << self.fruitless
-    }
-
-    /// Returns whether no pass is under way.
-    pub const fn is_resting(self) -> bool {
-        matches!(self.phase, PumpPhase::Resting)
     }
 
     /// Returns the state after `event` and the actions that it requires: all transitions of a pass.

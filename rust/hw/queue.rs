@@ -87,12 +87,6 @@ impl QueuePriority {
         }
     }
 
-    /// The number.
-    #[inline]
-    pub const fn get(self) -> u8 {
-        self.0
-    }
-
     /// The CP's pipe priority (`CP_HQD_PIPE_PRIORITY`): 0 low, 1 medium, 2 high.
     #[inline]
     pub const fn pipe(self) -> u32 {
@@ -197,7 +191,7 @@ impl MecInfo {
 }
 
 /// The most user HQDs: CP_PQ_WPTR_POLL_CNTL1 and the driver's own masks have 32 bits.
-pub const MAX_USER_HQDS: u8 = 32;
+const MAX_USER_HQDS: u8 = 32;
 
 /// An HQD for user queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use hw::va::{PAGE_SIZE, TABLE_ENTRIES};
 use super::athub::Athub;
 use super::halted::HaltedGpu;
 use super::hdp::Hdp;
-use super::hub::{FbLocation, GartAperture, Hub, ScratchPages};
+use super::hub::{FbLocation, GartAperture, Hub, ScratchPages, TlbFlush};
 use super::vmid::Vmid;
 use crate::health::{GpuHealth, WedgeReport, WedgedPart};
 use crate::kern::dma_words::DmaWords;
@@ -37,17 +37,6 @@ const SCRATCH: u64 = 0;
 const NO_RETRY: u64 = 4 * PAGE_SIZE;
 /// Dwords of a page.
 const PAGE_DWORDS: usize = 1024;
-
-/// How thoroughly translations are dropped (FLUSH_TYPE). There is a third kind, 1, for which amdgpu has no use on any GPU of this
-/// generation; so nobody knows what it leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum TlbFlush {
-    /// Translations only: enough after mapping, and where no access is under way. amdgpu's rings do so when a VMID gets tables.
-    Legacy = 0,
-    /// Accesses under way are waited for: needed before pages are reused.
-    Heavyweight = 2,
-}
 
 /// The memory controller.
 #[pin_data]

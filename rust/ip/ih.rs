@@ -5,6 +5,8 @@
 //! scheduler can have wait. Who thinks that an interrupt was lost has the work item look, and nobody else handles
 //! entries: they are everybody's, and a waiter may be of any rank.
 
+pub(super) mod registers;
+
 use kernel::device::{Bound, Device};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
@@ -15,15 +17,12 @@ use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, Wo
 use hw::asic::Asic;
 use hw::bits::{hi, lo};
 use hw::doorbell::{Doorbell, SliceIndex};
-use hw::ih::{
-    CpEop, CpError, FaultStatus, IhRing, IhWritePointer, IvEntry, IvEvent, ShaderMessage, VmFault,
-    ENTRY_BYTES, ENTRY_DWORDS,
-};
+use hw::ih::{IhRing, IhWritePointer, IvEntry, IvEvent, ENTRY_BYTES, ENTRY_DWORDS};
 use hw::ip::{IpBlock, IpTable};
 
 use super::gmc::Gmc;
-use super::page_faults::PageFault;
-use super::retries::{self, RetryFaults};
+use super::interrupt_sink::InterruptSink;
+use super::retries::RetryFaults;
 use super::vmid::Vmid;
 use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
@@ -35,6 +34,7 @@ use crate::regs::osssys::{
     ih_rb_wptr_addr_hi,
 };
 use crate::regs::RegisterWindow;
+use registers::turn_off;
 
 /// Log2 of the ring's dwords: 256 KiB.
 const ORDER: u32 = 16;
@@ -55,41 +55,6 @@ const SETTLE_TIMEOUT: Delta = Delta::from_millis(10_000);
 const SETTLE_POLL: Delta = Delta::from_micros(200);
 /// MC_SPACE: bus addresses.
 const SPACE_BUS: u32 = 1;
-
-/// Who cares for page faults of a process that are retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FaultPolicy {
-    /// Nobody: they are errors.
-    Nobody,
-    /// Somebody maps what the process has there.
-    Maps,
-    /// Nobody any more: the process is at its end.
-    Ends,
-}
-
-/// Who is told what the entries announce. Called by a thread that may sleep, one entry at a time in the
-/// ring's order; fences depend on it, so nothing in it waits for memory. What an entry costs must not depend on how much
-/// processes have made.
-pub(crate) trait InterruptSink: Send + Sync {
-    /// A TRAP packet with `context` was reached. `vmid` 0 is the engine's kernel ring.
-    fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32);
-    /// SDMA refused something, see `hw::ih::source`; the queue that did it has stopped.
-    fn sdma_error(&self, engine: u8, source: u8, vmid: u8, pasid: u16);
-    /// A compute queue reached an end-of-pipe event that interrupts.
-    fn cp_eop(&self, eop: &CpEop);
-    /// The CP refused something of a compute queue.
-    fn cp_error(&self, error: &CpError);
-    /// A shader sent a message.
-    fn shader_message(&self, message: &ShaderMessage);
-    /// An access could not be translated. `status` is what the hub has latched, if it was the first.
-    fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>);
-    /// Who cares for page faults of process `pasid` that are retried.
-    fn care(&self, pasid: u16) -> FaultPolicy;
-    /// One more waits for that.
-    fn page_fault(&self, pasid: u16);
-    /// So much for now: what many entries may have asked for is done once.
-    fn flush(&self);
-}
 
 /// The block with its ring.
 #[pin_data]
@@ -113,7 +78,7 @@ pub(crate) struct Ih {
     #[pin]
     work: DelayedWork<Self>,
     gmc: Arc<Gmc>,
-    retries: RetryFaults,
+    faults: Arc<RetryFaults>,
 }
 
 impl_has_delayed_work! {
@@ -137,7 +102,7 @@ impl Ih {
         asic: &'static Asic,
         doorbells: &Arc<DoorbellMap>,
         gmc: &Arc<Gmc>,
-        retries: RetryFaults,
+        faults: &Arc<RetryFaults>,
     ) -> Result<Arc<Self>> {
         let regs = RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?;
         let doorbells = doorbells.clone();
@@ -155,7 +120,7 @@ impl Ih {
                 sink <- new_mutex!(None, "Ih::sink"),
                 work <- new_delayed_work!("Ih::work"),
                 gmc,
-                retries,
+                faults: faults.clone(),
             }),
             GFP_KERNEL,
         )
@@ -163,6 +128,7 @@ impl Ih {
 
     /// Has `sink` take the entries, until the ring is stopped.
     pub(crate) fn listen(&self, sink: Arc<dyn InterruptSink>) {
+        self.faults.listen(sink.clone());
         let before = self.sink.lock().replace(sink);
         drop(before);
     }
@@ -198,7 +164,7 @@ impl Ih {
             ih_doorbell_rptr::OFFSET.put(self.doorbell().dword())
                 | ih_doorbell_rptr::ENABLE.flag(true),
         );
-        self.retries.start();
+        self.faults.start();
         r.write(
             regs::IH_RB_CNTL,
             control | cntl::RB_ENABLE.flag(true) | cntl::ENABLE_INTR.flag(true),
@@ -216,6 +182,7 @@ impl Ih {
         turn_off(&self.regs);
         let sink = self.sink.lock().take();
         workqueue::cancel(self);
+        self.faults.stop();
         drop(sink);
     }
 
@@ -234,27 +201,6 @@ impl Ih {
     pub(crate) fn interrupt(self: &Arc<Self>) {
         // That of entries that were handled meanwhile, maybe: the hardware sends none until it is told the read pointer.
         self.drain(BUDGET, true);
-    }
-
-    /// Ends the access of `fault`, which waited for a page that the process has not: its queues stop, and it is told. Sleeps; called without
-    /// locks that interrupts need.
-    pub(crate) fn refuse(self: &Arc<Self>, fault: PageFault) {
-        {
-            let sink = self.sink.lock();
-            if let Some(sink) = &*sink {
-                self.retries.refuse(&fault.fault, None, &**sink);
-                sink.flush();
-            }
-        }
-        // Who has come meanwhile has not got the lock.
-        if self.wanted.xchg(false, Full) {
-            self.kick();
-        }
-    }
-
-    /// Ends the access of `fault`, whose process is at its end. Sleeps.
-    pub(crate) fn end(&self, fault: PageFault) {
-        self.retries.end(&fault.fault);
     }
 
     /// How far the interrupt ring is: entries that are at or behind this have come after it was asked, and those before it had come. As far as
@@ -378,7 +324,7 @@ impl Ih {
             let batch = count + BATCH;
             while RING.offset(handled) != wptr && count < most && count < batch {
                 let entry = named(self.entry(RING.offset(handled)), &self.gmc);
-                dispatch(&entry, handled, &self.retries, sink);
+                dispatch(&entry, handled, &self.faults, sink);
                 handled += u64::from(ENTRY_BYTES);
                 count += 1;
             }
@@ -409,7 +355,7 @@ impl Ih {
                 cntl::WPTR_OVERFLOW_CLEAR,
                 0,
             ));
-            self.retries.drop_all();
+            self.faults.drop_all();
         }
         wptr.offset
     }
@@ -424,19 +370,6 @@ impl Ih {
         let dwords = core::array::from_fn::<_, ENTRY_DWORDS, _>(|n| self.ring.read(first + n));
         IvEntry::decode(&dwords, &self.asic.interrupts)
     }
-}
-
-/// Turns the rings of the block of `regs` off, also those that only another driver uses, and the retry CAM.
-pub(super) fn turn_off(regs: &RegisterWindow) {
-    regs.update(
-        regs::IH_RB_CNTL,
-        &[(cntl::RB_ENABLE, 0), (cntl::ENABLE_INTR, 0)],
-    );
-    for ring in [regs::IH_RB_CNTL_RING1, regs::IH_RB_CNTL_RING2] {
-        regs.update(ring, &[(cntl::RB_ENABLE, 0)]);
-    }
-    regs.write(regs::IH_DOORBELL_RPTR, 0);
-    retries::turn_off(regs);
 }
 
 /// Byte offset in a value of WPTR; inside the ring and on an entry whatever the value.
@@ -457,7 +390,7 @@ fn named(entry: IvEntry, gmc: &Gmc) -> IvEntry {
 }
 
 /// Tells `sink` what an entry announces, which is at `position` of the ring.
-fn dispatch(entry: &IvEntry, position: u64, retries: &RetryFaults, sink: &dyn InterruptSink) {
+fn dispatch(entry: &IvEntry, position: u64, faults: &RetryFaults, sink: &dyn InterruptSink) {
     trace::interrupt(
         entry.client_id.into(),
         entry.source.into(),
@@ -471,7 +404,7 @@ fn dispatch(entry: &IvEntry, position: u64, retries: &RetryFaults, sink: &dyn In
         IvEvent::SdmaError(error) => {
             sink.sdma_error(error.engine, entry.source, error.vmid, error.pasid)
         }
-        IvEvent::VmFault(fault) => retries.fault(&fault, position, sink),
+        IvEvent::VmFault(fault) => faults.raise(&fault, position),
         IvEvent::CpEop(eop) => sink.cp_eop(&eop),
         IvEvent::CpError(error) => sink.cp_error(&error),
         IvEvent::ShaderMessage(message) => sink.shader_message(&message),

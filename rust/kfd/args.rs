@@ -124,6 +124,16 @@ pub(super) struct AllocMemory {
     pub(super) usage: BoUsage,
 }
 
+impl AllocMemory {
+    /// The process's own memory that the buffer is to be made of, if that is whole pages.
+    pub(super) fn user_range(&self) -> Option<VaRange> {
+        match self.kind {
+            AllocKind::User(address) => VaRange::new(address, self.size).ok(),
+            _ => None,
+        }
+    }
+}
+
 const KINDS: u32 = flag::VRAM | flag::GTT | flag::USERPTR | flag::DOORBELL | flag::MMIO_REMAP;
 const ATTRIBUTES: u32 = flag::WRITABLE
     | flag::EXECUTABLE

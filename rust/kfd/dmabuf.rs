@@ -4,7 +4,7 @@
 use kernel::prelude::*;
 
 use super::args::{self, BufferHandle};
-use super::ioctl::Caller;
+use super::caller::Caller;
 use super::memory;
 use crate::kern::dma_buf::DmaBuf;
 use crate::kern::new_fd::NewFd;

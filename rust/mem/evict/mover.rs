@@ -4,7 +4,7 @@
 //! The holder of a [`BufferMover`] has exclusive access to all of this without the lock of the
 //! evictor's state: moves wait for hardware.
 
-use super::{member::Residency, transfer, EvictStep};
+use super::{residency::Residency, transfer, EvictStep};
 use crate::mem::{
     bo::Bo,
     placement::{BoPlace, VramPlacement},

@@ -329,8 +329,6 @@ proptest! {
         let id = GpuId::new(&identity);
         prop_assert_eq!(id, GpuId::new(&identity));
         prop_assert_ne!(id.get(), 0);
-        prop_assert_ne!(id.next(), id);
-        prop_assert_ne!(id.next().get(), 0);
         prop_assert_eq!(GpuId::from_raw(id.get().into()), Some(id));
         prop_assert_eq!(identity.location(), u32::from(identity.bus) * 256 + u32::from(identity.devfn));
     }
@@ -342,8 +340,8 @@ proptest! {
     }
 
     #[test]
-    fn memory_banks_read_back(size: u64, width: u32, clock: u32, heap in 0usize..3) {
-        let heap = [HeapType::System, HeapType::FramebufferPublic, HeapType::FramebufferPrivate][heap];
+    fn memory_banks_read_back(size: u64, width: u32, clock: u32, heap in 0usize..2) {
+        let heap = [HeapType::System, HeapType::FramebufferPublic][heap];
         let bank = MemoryBank { heap, size_in_bytes: size, flags: 0, width, mem_clk_max: clock };
         let p = properties(&bank);
         prop_assert_eq!(p["heap_type"], heap as u64);
@@ -369,6 +367,4 @@ fn gpus_of_one_machine_get_different_ids() {
         })
         .collect();
     assert_eq!(ids.len(), 8);
-    let last = GpuId::from_raw(0xffff).unwrap();
-    assert_eq!(last.next().get(), 1);
 }

@@ -239,7 +239,7 @@ impl EngineSlots {
         patience: &QuiesceTimeout,
     ) -> Result {
         let hw = &rlc.gpu.hw;
-        let _urgent = hw.page_faults.set_urgent(rlc.owner.pasid);
+        let _urgent = hw.faults.set_urgent(rlc.owner.pasid);
         let mut waits = 0;
         let unloaded = loop {
             let time = patience.left(STOP_TIMEOUT);
@@ -249,7 +249,7 @@ impl EngineSlots {
                 Err(_)
                     if !patience.is_over()
                         && waits < FAULT_WAITS
-                        && hw.page_faults.are_under_way(rlc.owner.pasid, since_ms) =>
+                        && hw.faults.are_under_way(rlc.owner.pasid, since_ms) =>
                 {
                     waits += 1;
                 }
