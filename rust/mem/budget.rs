@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The share of each client in a GPU's VRAM, and the system memory that covers what clients together
-//! have asked for beyond it.
+//! The share of each client in a GPU's VRAM, and the system memory that covers what clients
+//! together have asked for beyond it.
 
 use super::{
     account::{charge, left, uncharge, MemoryClient, MemoryRegion, PAUSE, TRIES},
@@ -27,9 +27,9 @@ struct ClientSums {
 
 /// Grants VRAM of a GPU to clients. It has a lock of its own, a spinlock.
 ///
-/// Clients together may ask for more than there is. Then all of it is covered by system memory, which
-/// is taken at once: so each of them can always be moved out for another, and be moved in while that
-/// one is out.
+/// Clients together may ask for more than there is. Then all of it is covered by system memory,
+/// which is taken at once: so each of them can always be moved out for another, and be moved in
+/// while that one is out.
 #[pin_data]
 pub(crate) struct VramBudget {
     #[pin]
@@ -62,8 +62,8 @@ impl VramBudget {
         sums.available(client) / LARGE_PAGE_SIZE * LARGE_PAGE_SIZE
     }
 
-    /// Charges `client` for a buffer of `bytes` of VRAM. Sleeps while processes that have ended still
-    /// have some of it.
+    /// Charges `client` for a buffer of `bytes` of VRAM. Sleeps while processes that have ended
+    /// still have some of it.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ impl VramBudget {
         Ok(true)
     }
 
-    /// Pays for `bytes` of system memory that a buffer of `client` is about to be in, until the charge
-    /// is dropped.
+    /// Pays for `bytes` of system memory that a buffer of `client` is about to be in, until the
+    /// charge is dropped.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory that the GPU may still reach because it has not answered a flush. It is kept until nothing of
-//! the device reaches memory any more.
+//! Memory that the GPU may still reach because it has not answered a flush. It is kept until
+//! nothing of the device reaches memory any more.
 
 use core::mem;
 
@@ -11,8 +11,8 @@ use kernel::{
     sync::{Arc, Mutex, UniqueArc},
 };
 
-/// Memory of a GPU that is kept. It may itself hold the GPU's memory: [`LostMemory::close`] ends the
-/// circle.
+/// Memory of a GPU that is kept. It may itself hold the GPU's memory: [`LostMemory::close`] ends
+/// the circle.
 #[pin_data]
 pub(crate) struct LostMemory {
     /// `None` once the device reaches nothing any more. Innermost.
@@ -28,8 +28,8 @@ impl LostMemory {
         })
     }
 
-    /// Keeps `what`; for good, if there is no memory to remember it by. Waits for no memory: a thread
-    /// that waits for the GPU may be waited for by reclaim.
+    /// Keeps `what`; for good, if there is no memory to remember it by. Waits for no memory: a
+    /// thread that waits for the GPU may be waited for by reclaim.
     pub(super) fn keep<T: Send + Sync + 'static>(&self, what: T) {
         let mut kept = self.kept.lock();
         let Some(all) = &mut *kept else {

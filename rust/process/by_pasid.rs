@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The events of each process by PASID: the way from an interrupt to who is told.
+//! The processes by PASID: the way from an interrupt to the events and page faults of its process.
 
 use hw::faults::FaultPolicy;
 use hw::ih::VmFault;
@@ -15,8 +15,8 @@ use crate::ip::retries::FaultOwner;
 use crate::kern::task::TaskIdentity;
 use crate::queue::interrupts::ProcessSink;
 
-/// The processes that GPUs can name. The interrupt thread holds an entry a little longer than it is in here; its
-/// process has ended it before that, so that there is nothing left to free.
+/// The processes that GPUs can name. The interrupt thread may hold an entry a little longer than it
+/// is in here; its process has emptied it before that, so that there is nothing left to free.
 #[pin_data]
 pub(super) struct PasidMap {
     #[pin]
@@ -31,7 +31,11 @@ struct PasidEntry {
 }
 
 impl PasidMap {
-    /// None. ENOMEM.
+    /// None.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -41,7 +45,11 @@ impl PasidMap {
         )
     }
 
-    /// Lets GPUs name the process `who` by PASID `pasid`, which nobody else has. ENOMEM.
+    /// Lets GPUs name the process `who` by PASID `pasid`, which no other process has.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn insert(&self, pasid: u16, who: TaskIdentity, process: &Process) -> Result {
         let (events, svm) = (process.events.clone(), process.svm.clone());
         let known = Arc::new(PasidEntry { who, events, svm }, GFP_KERNEL)?;
@@ -107,7 +115,7 @@ impl FaultOwner for PasidMap {
     }
 }
 
-/// What a process is told of a fault.
+/// The fault as it is reported to its process.
 fn memory_fault(gpu: GpuId, fault: &VmFault) -> MemoryFault {
     MemoryFault {
         gpu,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The memory of a process on one GPU: the address space that it acquired, and its buffers by handle.
+//! The memory of a process on one GPU: the address space that it acquired, and its buffers by
+//! handle.
 
 use hw::pte::PageAccess;
 use hw::va::VaRange;
@@ -26,7 +27,8 @@ struct AcquiredVm {
     _owner: VmOwner,
 }
 
-/// A buffer, and its place in all address spaces of the process if it has one. Dropping it unmaps it.
+/// A buffer, and its place in all address spaces of the process if it has one. Dropping it unmaps
+/// it.
 struct ProcessBuffer {
     bo: BoHandle,
     range: Option<VaRange>,
@@ -100,8 +102,8 @@ impl ProcessBuffers {
         self.ended = true;
     }
 
-    /// Takes the buffers out of the process's address space on `gpu`, which they may be of or not: its queues are gone. Bounded:
-    /// one TLB flush a buffer.
+    /// Takes the buffers out of the process's address space on `gpu`, which they may be of or not:
+    /// its queues are gone. Bounded: one TLB flush a buffer.
     pub(super) fn unmap_on(&mut self, gpu: &Arc<mem::GpuMemory>) {
         for buffer in self.buffers.iter_mut() {
             if Arc::ptr_eq(buffer.vm.gpu(), gpu) {
@@ -133,8 +135,9 @@ impl ProcessBuffers {
             .ok_or(ENODEV)
     }
 
-    /// Takes the address space of `file` for the process. EBUSY if it has that of another file, or if another process
-    /// has this one; ENOMEM, ENODEV when the GPU goes, EINTR when the caller is killed.
+    /// Takes the address space of `file` for the process. EBUSY if it has that of another file, or
+    /// if another process has this one; ENOMEM, ENODEV when the GPU goes, EINTR when the caller is
+    /// killed.
     pub(crate) fn acquire(&mut self, file: DrmFileRef<RenderFile>) -> Result {
         if let Some(acquired) = &self.acquired {
             return if acquired.file.is_same(&file) {
@@ -153,8 +156,8 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// Makes the buffer `new` on the GPU of `drm`. It has its place, if it is to have one, and is not
-    /// mapped.
+    /// Makes the buffer `new` on the GPU of `drm`. It has its place, if it is to have one, and is
+    /// not mapped.
     ///
     /// # Errors
     ///
@@ -178,9 +181,10 @@ impl ProcessBuffers {
         })
     }
 
-    /// Adds what `import` gives: a buffer that may be another process's too, and its place, if it is to have one. The
-    /// process may read and execute it, and write if `writable` and the buffer is; the CPU too, but not by the render
-    /// file if it may only read. The rest as [`ProcessBuffers::alloc`].
+    /// Adds what `import` gives: a buffer that may be another process's too, and its place, if it
+    /// is to have one. The process may read and execute it, and write if `writable` and the buffer
+    /// is; the CPU too, but not by the render file if it may only read. The rest as
+    /// [`ProcessBuffers::alloc`].
     pub(crate) fn import(
         &mut self,
         writable: bool,
@@ -198,8 +202,8 @@ impl ProcessBuffers {
         added.map(|added| added.number)
     }
 
-    /// Adds what `make` gives: a buffer, its place if it has one, what the process may do with it, and whether the CPU
-    /// may map it.
+    /// Adds what `make` gives: a buffer, its place if it has one, what the process may do with it,
+    /// and whether the CPU may map it.
     fn add(
         &mut self,
         make: impl FnOnce(&Arc<MemoryClient>) -> Result<(BoHandle, Option<VaRange>, PageAccess, bool)>,
@@ -243,8 +247,9 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// Maps a buffer to its GPU, as long as `go_on` does not fail; one that is mapped stays so. EINVAL for an unknown handle or a
-    /// buffer without a place, EEXIST or EINVAL where something else is mapped; see [`Vm::map_while`].
+    /// Maps a buffer to its GPU, as long as `go_on` does not fail; one that is mapped stays so.
+    /// EINVAL for an unknown handle or a buffer without a place, EEXIST or EINVAL where something
+    /// else is mapped; see [`Vm::map_while`].
     pub(super) fn map(&mut self, handle: u32, go_on: &dyn Fn() -> Result) -> Result {
         let buffer = self.buffer(handle)?;
         let range = buffer.range.ok_or(EINVAL)?;
@@ -256,8 +261,8 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// The same for `vm`, the process's address space on another GPU, which is bound as long as the caller has this memory locked. See
-    /// [`Bo::for_peer`] for further errors.
+    /// The same for `vm`, the process's address space on another GPU, which is bound as long as the
+    /// caller has this memory locked. See [`Bo::for_peer`] for further errors.
     pub(super) fn map_peer(
         &mut self,
         handle: u32,
@@ -275,7 +280,8 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// Unmaps a buffer from its GPU; one that is not mapped stays so. EINVAL for an unknown handle, EBUSY if a queue uses it.
+    /// Unmaps a buffer from its GPU; one that is not mapped stays so. EINVAL for an unknown handle,
+    /// EBUSY if a queue uses it.
     pub(super) fn unmap(&mut self, handle: u32) -> Result {
         let buffer = self.buffer(handle)?;
         if let Some(range) = buffer.range.filter(|_| buffer.mapped) {

@@ -57,7 +57,8 @@ impl Residency {
         self.since = Instant::now();
     }
 
-    /// It is in VRAM from now on, which took `took` milliseconds; whether something of it was refused.
+    /// It is in VRAM from now on, which took `took` milliseconds; whether something of it was
+    /// refused.
     pub(super) fn moved_in(&mut self, took: i64) -> bool {
         self.away = false;
         self.since = Instant::now();

@@ -101,8 +101,8 @@ impl EvictorState {
         self.next().and_then(due).unwrap_or(0)
     }
 
-    /// The next member to move in. `asking` says how long a client's allocations have looked for room
-    /// that is not another's: those that go first have it.
+    /// The next member to move in. `asking` says how long a client's allocations have looked for
+    /// room that is not another's: those that go first have it.
     pub(super) fn turn(&self, asking: impl Fn(&Arc<MemoryClient>) -> Option<VramWait>) -> NextTurn {
         let Some((member, wait)) = self.next() else {
             return NextTurn::Idle;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Who comes first at the shared virtual memory of a process: its page faults, before who says something of its ranges.
+//! Priority at the shared virtual memory of a process: its page faults come before threads that set
+//! or query attributes of its ranges.
 
 use super::{Svm, SvmState};
 use crate::kern::{errno, host, killable::KillableGuard, task};
@@ -8,17 +9,22 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
-/// How long page faults wait for who gives GPUs memory: much less than an SDMA queue may stand still with one. And long enough that he gets on where
-/// they never end.
+/// How long page faults wait for a thread that maps memory for GPUs: much less than an SDMA queue
+/// may stall with one, and long enough that the thread gets on where faults never end.
 const FAULTS_WAIT_MS: u64 = 200;
-/// How long he waits where they are urgent: what is left of the time that an SDMA queue has is theirs.
+/// How long such a thread waits while faults are urgent: the rest of the time that an SDMA queue
+/// has is theirs.
 const URGENT_WAIT: Delta = Delta::from_millis(2000);
 /// Between two looks whether they still are.
 const URGENT_POLL: Delta = Delta::from_millis(2);
 
 impl Svm {
-    /// Fails when somebody waits for `state` who is not to wait for long, or page faults have, which do not if those on the GPU of `vm`, at
-    /// whose memory the caller is, are urgent: [`errno::in_progress`].
+    /// Checks that the caller, which works on the memory of `vm`, may keep `state` locked.
+    ///
+    /// # Errors
+    ///
+    /// [`errno::in_progress`] when a thread waits for `state` that is not to wait for long, or page
+    /// faults have waited for it; urgent ones on the GPU of `vm` do not wait.
     pub(super) fn check_precedence(&self, vm: &Vm) -> Result {
         let have_waited = match self.faults_wait_since.load(Relaxed) {
             0 => false,
@@ -36,8 +42,12 @@ impl Svm {
         self.retries() && vm.gpu().hw.faults.are_urgent(self.pasid)
     }
 
-    /// Fails when page faults on the GPU of `vm` are urgent: [`errno::in_progress`]. For what has begun already: it is done again from the start, so that it
-    /// does not stop for less.
+    /// The same for work that has begun already: it is done again from the start, so that it does
+    /// not stop for less.
+    ///
+    /// # Errors
+    ///
+    /// [`errno::in_progress`] when page faults on the GPU of `vm` are urgent.
     pub(super) fn yield_to_faults(&self, vm: &Vm) -> Result {
         if self.is_urgent(vm) {
             Err(errno::in_progress())
@@ -46,7 +56,12 @@ impl Svm {
         }
     }
 
-    /// The lock, for who says or asks something: while page faults are urgent they come first, for a time. EINTR when the caller is killed.
+    /// Locks `state` for a thread that sets or queries attributes: while page faults are urgent
+    /// they come first, for a time.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` when the caller is killed.
     pub(super) fn lock_when_calm(&self) -> Result<KillableGuard<'_, SvmState>> {
         let began = Instant::<Monotonic>::now();
         loop {

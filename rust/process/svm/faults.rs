@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Page faults of a process's queues that are retried (XNACK): what the process has there is mapped, by a work item of the process's own, so
-//! that nobody else waits for what it has done to its memory.
+//! Page faults of a process's queues that are retried (XNACK): a work item of the process's own
+//! maps what the process has there, so that no other process waits for changes that it makes to its
+//! memory.
 
 use super::chunks::usage;
 use super::{MoveProgress, Svm, SvmState, FAULTS};
@@ -23,15 +24,16 @@ use kernel::sync::Arc;
 use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::WorkItem;
 
-/// When it is looked again for a page that is on its way, milliseconds.
+/// Interval between two looks for a page that is on its way, milliseconds.
 const AGAIN_MS: u32 = 2;
-/// Faults that are dealt with until the work item makes room for others.
+/// Faults that the work item serves before it makes room for others.
 const RUN: u32 = 64;
 
-/// Places of the CAM, which all processes share, that those of a process may keep that have to wait.
+/// Places of the CAM, which all processes share, that waiting faults of one process may keep.
 const KEPT: u32 = 64;
 
-/// What is mapped together while an engine is waited for: to find all pages of a large one takes long where the process changes them all the time.
+/// The most that is mapped together while an engine is waited for, bytes: to find all pages of a
+/// large page takes long where the process changes them all the time.
 const URGENT_SIZE: u64 = 16 * PAGE_SIZE;
 
 /// What becomes of a fault.
@@ -97,10 +99,10 @@ impl WorkItem<FAULTS> for Svm {
 
     fn run(this: Arc<Self>) {
         let (mut later, mut engine_waits) = (0, false);
-        // Each is looked at once, GPU by GPU: some may have to wait.
+        // Each is served once, GPU by GPU: some may have to wait.
         let mut seen = (0, FaultCursor::default());
         for _ in 0..RUN {
-            // Others may have it in between, but not for long.
+            // Other threads may have the lock in between, but not for long.
             this.faults_wait_since.store(host::boot_ms(), Relaxed);
             let mut state = this.state.lock();
             this.faults_wait_since.store(0, Relaxed);
@@ -126,7 +128,7 @@ impl WorkItem<FAULTS> for Svm {
             let waits = state.deal(&this, (index, &vm), fault, later < KEPT);
             later += u32::from(waits);
             engine_waits |= waits && is_of_engine;
-            // That comes first, also where nothing was urgent when it was looked at.
+            // That one comes first, also if nothing was urgent when it was served.
             if engine_waits && this.is_urgent(&vm) {
                 this.schedule_serve();
                 return;
@@ -137,8 +139,8 @@ impl WorkItem<FAULTS> for Svm {
 }
 
 impl SvmState {
-    /// Deals with `fault` of the GPU `on`, with the process's address space there; whether it has to
-    /// wait, which it does at its place if that is `keep`, and by being raised again otherwise.
+    /// Deals with `fault` of the GPU `on`, with the process's address space there; whether it has
+    /// to wait, which it does at its place if that is `keep`, and by being raised again otherwise.
     fn deal(
         &mut self,
         svm: &Arc<Svm>,
@@ -177,8 +179,8 @@ impl SvmState {
     }
 
     /// Why `fault` of the GPU at `index`, at an address where the process has nothing for it, is no
-    /// error of the queues that there are; the process had `queues`, as [`Svm`] counts them, when the
-    /// address was looked at. `None` if it is one.
+    /// error of the queues that there are; the process had `queues`, as [`Svm`] counts them, when
+    /// the address was looked at. `None` if it is one.
     fn staleness(
         &mut self,
         svm: &Svm,
@@ -186,7 +188,8 @@ impl SvmState {
         fault: &PageFault,
         queues: u64,
     ) -> Option<StaleFault> {
-        // The memory may have been unmapped just now, without the notifier's having been called yet.
+        // The memory may have been unmapped just now, without the notifier's having been called
+        // yet.
         if user_range::is_changing(&svm.space) {
             return Some(StaleFault::Changing);
         }
@@ -208,7 +211,8 @@ impl SvmState {
         known.history.check(hub, fault.position, queues)
     }
 
-    /// Maps what the process has where the GPU at `index`, with address space `vm`, has come to.
+    /// Maps what the process has at the page to which the GPU at `index`, with address space `vm`,
+    /// has come.
     fn serve(
         &mut self,
         svm: &Arc<Svm>,
@@ -255,7 +259,12 @@ impl SvmState {
         }
     }
 
-    /// The same for a `page` at which there is no buffer: what is around it comes to where it is to be. Errors of [`SvmState::place_part`], [`Vm::share`] and [`Vm::fault_in`].
+    /// The same for a `page` at which there is no buffer: the memory around it moves to its
+    /// destination first.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SvmState::place_part`], [`Vm::share`] and [`Vm::fault_in`].
     fn map_page(
         &mut self,
         svm: &Arc<Svm>,
@@ -294,7 +303,7 @@ impl SvmState {
                 }
             }
             MappedAt::Nothing => None,
-            // A buffer has come meanwhile.
+            // A buffer was mapped meanwhile.
             MappedAt::Buffer | MappedAt::Awaited | MappedAt::Refused => return Err(EAGAIN),
         };
         let whose = SmiProcess {
@@ -305,8 +314,8 @@ impl SvmState {
         smi.notify(&SmiEvent::PageFault(whose, number, write));
         let mine = VaRange::of_process(&memory.range).unwrap_or(page);
         let piece = mine.intersection(said).unwrap_or(page);
-        // Only what is mapped now. Whatever is looked at to be moved is taken from the GPU: two chunks to which it comes at once would each be
-        // taken for the other, for ever.
+        // Only what is mapped now. Memory that is to be moved is taken from the GPU first: two
+        // chunks that the GPU uses at once would each be taken for the other, for ever.
         let piece = match chunk {
             Some(chunk) => piece.intersection(chunk).unwrap_or(page),
             None => vm.gap(page, piece),
@@ -329,7 +338,12 @@ impl SvmState {
         Ok(FaultVerdict::Done)
     }
 
-    /// Has `piece`, of these attributes, come to where it is to be for the GPU of `vm`, as far as it can; whether something has moved. Errors of [`SvmState::place_part`].
+    /// Moves `piece`, of these attributes, to its destination for the GPU of `vm`, as far as it
+    /// can; whether something has moved.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SvmState::place_part`].
     fn migrate(
         &mut self,
         svm: &Arc<Svm>,
@@ -353,7 +367,8 @@ impl SvmState {
         Ok(moved != 0)
     }
 
-    /// Sees to it that somebody waits for the program that has to bring `page`, if one has to; whether somebody does.
+    /// Has a work item wait for the program that has to bring `page`, if one has to; whether one
+    /// waits.
     fn request_page(&mut self, vm: &Vm, page: VaRange, write: bool) -> bool {
         let is_waiting = self.bringer.as_ref();
         if is_waiting.is_some_and(|bringer| !bringer.by().is_done()) {
@@ -368,7 +383,8 @@ impl SvmState {
     }
 }
 
-/// What becomes of `fault` at a page that is mapped: it was under way then, or is of an access that is not allowed there.
+/// The verdict on `fault` at a page that is mapped: it was under way then, or is of an access that
+/// is not allowed there.
 fn mapped(vm: &Vm, page: VaRange, fault: &PageFault) -> FaultVerdict {
     if vm.is_repeated(page, fault.position) {
         FaultVerdict::Bad { present: true }
@@ -377,7 +393,8 @@ fn mapped(vm: &Vm, page: VaRange, fault: &PageFault) -> FaultVerdict {
     }
 }
 
-/// What comes together with `page`, of memory with these attributes: at most so many bytes, what a large page maps or less.
+/// The range that is mapped together with `page`, of memory with these attributes: `most` bytes at
+/// most, which a large page maps, or less.
 fn window(attributes: &SvmAttributes, page: VaRange, most: u64) -> VaRange {
     let granularity = u32::from(attributes.granularity());
     let size = most.min(PAGE_SIZE << granularity.min(LARGE_PAGE_SHIFT - PAGE_SHIFT));
@@ -385,7 +402,8 @@ fn window(attributes: &SvmAttributes, page: VaRange, most: u64) -> VaRange {
     VaRange::between(start.max(GPUVM_BASE), (start + size).min(USER_VA_END)).unwrap_or(page)
 }
 
-/// Whether the process has `memory` that its GPU may not use so: then whether there is a page all the same.
+/// Whether there is a page, if the process has `memory` that its GPU may not use so; `None` if it
+/// may.
 fn refused(memory: &MemoryAround, may_write: bool, write: bool) -> Option<bool> {
     match (memory.readable, memory.writable && may_write || !write) {
         (true, true) => None,

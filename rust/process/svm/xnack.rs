@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whether page faults of a process's queues are retried (XNACK), and what that means for its queues and its GPUs.
+//! Whether page faults of a process's queues are retried (XNACK), and the consequences for its
+//! queues and its GPUs.
 
 use hw::svm::SvmAttributes;
 use hw::topology::gpu_id::GpuId;
@@ -42,8 +43,12 @@ impl Svm {
         self.retries.load(Relaxed)
     }
 
-    /// Says whether page faults of `process` are retried from now on. It has no queues, and makes none meanwhile. What GPUs have then is what they
-    /// are to have: that may come later. EINTR when the caller is killed, ENODEV at the process's end, ENOMEM.
+    /// Sets whether page faults of `process` are retried from now on. It has no queues, and makes
+    /// none meanwhile. GPUs get the memory that they are to have then, maybe later.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` when the caller is killed; `ENODEV` at the process's end; `ENOMEM`.
     pub(in crate::process) fn set_retries(self: &Arc<Self>, process: &Process, on: bool) -> Result {
         let mut opened = self.open(|| Ok(()))?;
         if self.retries() == on {
@@ -67,8 +72,9 @@ impl Svm {
         Ok(())
     }
 
-    /// A queue of `process` is about to be made, which may come to memory of which nothing was said, or find by itself what is to be there: that has come
-    /// then, as far as it can. Errors as [`Svm::set_retries`].
+    /// A queue of `process` is about to be made, which may come to memory without attributes, or
+    /// expects memory to be mapped: it is mapped then, as far as it can be. Errors as
+    /// [`Svm::set_retries`].
     pub(in crate::process) fn expect_queue(self: &Arc<Self>, process: &Process) -> Result {
         let _ = self.queues.fetch_add(1, Relaxed);
         if !self.retries() && !self.used.load(Acquire) {
@@ -85,13 +91,14 @@ impl Svm {
         Ok(())
     }
 
-    /// A queue is gone, which was on `gpu`: what it has come to is not mapped any more.
+    /// A queue is gone, which was on `gpu`: its page faults are not served any more.
     pub(in crate::process) fn forget_queue(&self, gpu: &GpuMemory) {
         let _ = self.queues.fetch_add(1, Relaxed);
         gpu.hw.faults.cancel(self.pasid);
     }
 
-    /// The process is about to lose these GPUs, and its queues there: nothing that those come to is mapped from now on, until that is over.
+    /// The process is about to lose these GPUs, and its queues there: their page faults are not
+    /// served from now on, until that is over.
     pub(in crate::process) fn set_closing(&self, closing: ClosingGpus) {
         self.closing.store(closing.raw(), Release);
     }

@@ -38,7 +38,8 @@ fn mappings() -> impl Strategy<Value = (VaRange, u64)> {
     ranges().prop_flat_map(|range| (Just(range), physical(range.start())))
 }
 
-/// The fragment that the first page of a block of the mapping must have, found by trying all orders.
+/// The fragment that the first page of a block of the mapping must have, found by trying all
+/// orders.
 fn naive_fragment(va: u64, address: u64, remaining: u64, most: u32) -> u32 {
     (0..=most)
         .rev()
