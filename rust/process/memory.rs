@@ -65,6 +65,16 @@ pub(crate) struct NewBuffer {
     pub(crate) usage: BoUsage,
 }
 
+/// A buffer to be added, and what the process may do with it.
+struct BufferRights {
+    bo: BoHandle,
+    /// Its place in the address spaces of the process, if it has one.
+    range: Option<VaRange>,
+    access: PageAccess,
+    /// The CPU may map it, by the render file.
+    on_cpu: bool,
+}
+
 /// A buffer of a process, as the process names it.
 pub(crate) struct AddedBuffer {
     /// Its handle on the GPU.
@@ -177,7 +187,12 @@ impl ProcessBuffers {
             };
             let bo = BoHandle::new(bo?);
             let access = bo.access();
-            Ok((bo, new.range, access, true))
+            Ok(BufferRights {
+                bo,
+                range: new.range,
+                access,
+                on_cpu: true,
+            })
         })
     }
 
@@ -197,22 +212,31 @@ impl ProcessBuffers {
                 write: writable && bo.access().write,
                 ..PageAccess::READ_WRITE.executable()
             };
-            Ok((bo, range, access, access.write))
+            Ok(BufferRights {
+                bo,
+                range,
+                access,
+                on_cpu: access.write,
+            })
         });
         added.map(|added| added.number)
     }
 
-    /// Adds what `make` gives: a buffer, its place if it has one, what the process may do with it,
-    /// and whether the CPU may map it.
+    /// Adds the buffer that `make` gives.
     fn add(
         &mut self,
-        make: impl FnOnce(&Arc<MemoryClient>) -> Result<(BoHandle, Option<VaRange>, PageAccess, bool)>,
+        make: impl FnOnce(&Arc<MemoryClient>) -> Result<BufferRights>,
     ) -> Result<AddedBuffer> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
-        let (bo, range, access, cpu) = make(acquired.vm.client())?;
+        let BufferRights {
+            bo,
+            range,
+            access,
+            on_cpu,
+        } = make(acquired.vm.client())?;
         let mmap_offset = bo.mmap_offset()?;
-        let file = cpu.then(|| acquired.file.clone());
+        let file = on_cpu.then(|| acquired.file.clone());
         if let Some(file) = &file {
             bo.allow(file)?;
         }

@@ -35,6 +35,13 @@ pub(super) struct BufferMover {
     next_home: usize,
 }
 
+/// Buffers that may move together.
+struct MovableBuffers {
+    bos: KVVec<ARef<Bo>>,
+    /// There may be more after them: only so many are looked at in a step.
+    more: bool,
+}
+
 /// Whether others must be asked before the buffer moves home.
 fn is_others(bo: &Bo) -> bool {
     bo.placement()
@@ -55,19 +62,17 @@ impl BufferMover {
         }
     }
 
-    /// The next buffers that may move from where `from` says, from `next` on: as many as move together. Whether there may
-    /// be more after them: so many are looked at in a step.
-    fn some(
-        &self,
-        next: &mut usize,
-        from: impl Fn(&BoPlace) -> bool,
-    ) -> Result<(KVVec<ARef<Bo>>, bool)> {
+    /// The next buffers, from `next` on, that may move from a place that `from` accepts.
+    fn some(&self, next: &mut usize, from: impl Fn(&BoPlace) -> bool) -> Result<MovableBuffers> {
         let mut found = KVVec::new();
         let mut bytes = 0;
         let (bos, owner) = (&self.vm.gpu().bos, self.vm.client().number());
         for _ in 0..LOOKS {
             let Some((key, bo)) = bos.next_of(owner, *next) else {
-                return Ok((found, false));
+                return Ok(MovableBuffers {
+                    bos: found,
+                    more: false,
+                });
             };
             let is = |placement: &&Arc<VramPlacement>| {
                 Arc::ptr_eq(placement.client(), self.vm.client())
@@ -90,7 +95,10 @@ impl BufferMover {
             }
             *next = key + 1;
         }
-        Ok((found, true))
+        Ok(MovableBuffers {
+            bos: found,
+            more: true,
+        })
     }
 
     /// Moves buffers out until `enough` or the end of the step: whether VRAM has become free, or there may be more that can.
@@ -107,7 +115,8 @@ impl BufferMover {
                 break;
             }
             let mut next = self.next_out;
-            let (bos, more) = self.some(&mut next, |place| matches!(place, BoPlace::Vram(_)))?;
+            let MovableBuffers { bos, more } =
+                self.some(&mut next, |place| matches!(place, BoPlace::Vram(_)))?;
             self.next_out = next;
             if bos.is_empty() {
                 if more && !step.is_over() {
@@ -168,7 +177,8 @@ impl BufferMover {
         }
         loop {
             let mut next = self.next_home;
-            let (bos, more) = self.some(&mut next, |place| matches!(place, BoPlace::System(_)))?;
+            let MovableBuffers { bos, more } =
+                self.some(&mut next, |place| matches!(place, BoPlace::System(_)))?;
             if bos.is_empty() {
                 if !more {
                     break;
