@@ -38,7 +38,7 @@ use crate::topology::{GpuFacts, Topology};
 use amdgpu_module::{AmdgpuModule, GpuLink};
 use chardev::KfdFile;
 
-/// The one instance, for who is called without an argument.
+/// The one instance, for callbacks that get no argument.
 static INSTANCE: ArcSlot<Kfd> = ArcSlot::new();
 
 /// The interface's state. The lock of `nodes` is inside the mmap lock.
@@ -111,7 +111,11 @@ impl Kfd {
         INSTANCE.get().ok_or(ENODEV)
     }
 
-    /// Lets processes use `node`'s GPU. EEXIST if there is a GPU of the same id, ENOMEM.
+    /// Lets processes use the GPU of `node`.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if there is a GPU of the same id; `ENOMEM`.
     fn add(&self, node: KfdNode) -> Result {
         let id = node.facts.id;
         {
@@ -151,12 +155,20 @@ impl Kfd {
         f(node.ok_or(ENODEV)?)
     }
 
-    /// The part of the GPU `id` that `process` has. ENODEV for an unknown GPU, ENOMEM.
+    /// The context of `process` on the GPU `id`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for an unknown GPU; `ENOMEM`.
     fn context(&self, process: &Process, id: GpuId) -> Result<Arc<GpuContext>> {
         self.with_node(id, |node| process.context_on(&node.gpu))
     }
 
-    /// The facts of all GPUs, in the order of their nodes. ENOMEM.
+    /// The facts of all GPUs, in the order of their nodes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     fn all_facts(&self) -> Result<KVec<GpuFacts>> {
         let mut all = KVec::new();
         let nodes = self.nodes.lock();
@@ -174,14 +186,18 @@ impl Kfd {
     }
 }
 
-/// Tells the processes of `gpu` that it is reset. Sleeps.
+/// Notifies the processes of `gpu` that it is reset. May sleep.
 pub(crate) fn notify_reset(gpu: &Arc<Gpu>) {
     if let Ok(kfd) = Kfd::instance() {
         kfd.processes.notify_reset(gpu);
     }
 }
 
-/// Who takes the interrupts of GPUs to processes. ENODEV without an interface.
+/// The receiver of interrupts of GPUs for processes.
+///
+/// # Errors
+///
+/// `ENODEV` without an interface.
 pub(crate) fn process_sink() -> Result<Arc<dyn ProcessSink>> {
     Ok(Kfd::instance()?.processes.sink())
 }
@@ -202,7 +218,7 @@ pub(crate) struct PluggedGpu {
     _link: GpuLink,
 }
 
-/// What processes are told of a GPU that [`Gpu`] does not know.
+/// Facts of a GPU that processes see and [`Gpu`] does not know.
 pub(crate) struct NodeInfo {
     /// Versions of the firmware that compute queues and SDMA run.
     pub(crate) firmware: (u32, u32),
@@ -213,8 +229,12 @@ pub(crate) struct NodeInfo {
 }
 
 impl PluggedGpu {
-    /// Lets processes use `gpu`, whose render node is `drm`. ENODEV without an interface or a render node, EEXIST if there is a GPU of the
-    /// same id, ENOMEM.
+    /// Lets processes use `gpu`, whose render node is `drm`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` without an interface or a render node; `EEXIST` if there is a GPU of the same id;
+    /// `ENOMEM`.
     pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, told: NodeInfo) -> Result<Self> {
         let kfd = Kfd::instance()?;
         let facts = GpuFacts {

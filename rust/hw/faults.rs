@@ -11,8 +11,8 @@
 //! | Served | [`FaultMove::PutBack`] | Raised or Awaits | the same thread: the page is on its way |
 //! | Served | [`FaultMove::End`] | Over | the same thread: then it acknowledges the place |
 //!
-//! A thread names the fault that it serves by its position in the interrupt ring. If the place holds
-//! another fault by then, the event changes nothing: an overflow of the ring has every place
+//! A thread names the fault that it serves by its position in the interrupt ring. If the place
+//! holds another fault by then, the event changes nothing: an overflow of the ring has every place
 //! acknowledged, whatever its stage.
 //!
 //! The decisions are functions of facts: [`FaultArrival`] of an entry, [`FaultReport`] of an access
@@ -62,8 +62,8 @@ impl FaultArrival {
 /// How an access that has no page is reported and ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultReport {
-    /// Not reported: it follows from the first, since every address of the process faults then. Also
-    /// if the entry comes when the process has already lost the VMID.
+    /// Not reported: it follows from the first, since every address of the process faults then.
+    /// Also if the entry comes when the process has already lost the VMID.
     Follows,
     /// Reported. It has ended by itself: the hub does not retry it, or a shader has given up or
     /// waits, and may be saved meanwhile.
@@ -112,7 +112,8 @@ pub enum FaultMove {
         /// The driver cannot bring the page by itself.
         awaits: bool,
     },
-    /// Its place is about to be acknowledged. If there is no page by then, the fault is raised again.
+    /// Its place is about to be acknowledged. If there is no page by then, the fault is raised
+    /// again.
     End {
         /// Milliseconds since boot.
         at_ms: u64,
@@ -161,8 +162,8 @@ pub struct ServedFault {
     pub place: CamEntry,
 }
 
-/// How far a thread has come that serves each fault of a process once, by positions in the interrupt
-/// ring: those before were served.
+/// How far a thread has come that serves each fault of a process once, by positions in the
+/// interrupt ring: those before were served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCursor {
     /// Of waves and the CP.
@@ -203,8 +204,9 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
         }
     }
 
-    /// `fault`, at `position` of the interrupt ring, waits from now on. A fault that was at its place
-    /// is forgotten: the place was acknowledged, and an access that is still retried has come again.
+    /// `fault`, at `position` of the interrupt ring, waits from now on. A fault that was at its
+    /// place is forgotten: the place was acknowledged, and an access that is still retried has come
+    /// again.
     #[inline]
     pub fn raise(&mut self, place: CamEntry, fault: VmFault, position: u64) {
         if let Some(pending) = self.places.get_mut(place.index()) {
@@ -260,8 +262,8 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
         all.any(|pending| pending.fault.pasid == pasid && pending.stage.is_under_way(since_ms))
     }
 
-    /// Makes those of process `pasid` urgent; the key for [`PendingFaults::clear_urgent`], `None` if
-    /// there is no room.
+    /// Makes those of process `pasid` urgent; the key for [`PendingFaults::clear_urgent`], `None`
+    /// if there is no room.
     #[inline]
     pub fn set_urgent(&mut self, pasid: u16) -> Option<usize> {
         let (key, free) = (0..)
@@ -318,8 +320,8 @@ impl FaultHistory {
         }
     }
 
-    /// The process has unmapped something, and the end of the interrupt ring was at `position` after
-    /// that.
+    /// The process has unmapped something, and the end of the interrupt ring was at `position`
+    /// after that.
     #[inline]
     pub fn set_unmapped(&mut self, position: u64) {
         self.unmapped_at = position;

@@ -3,9 +3,9 @@
 
 use hw::ih::{CpEop, CpError, FaultStatus, ShaderMessage, VmFault};
 
-/// Receives what the entries announce. Called by a thread that may sleep, one entry at a time in the
-/// ring's order; fences depend on it, so nothing in it waits for memory. The cost of an entry must
-/// not depend on how much processes have made.
+/// Receives what the entries announce. Called by a thread that may sleep, one entry at a time in
+/// the ring's order; fences depend on it, so nothing in it waits for memory. The cost of an entry
+/// must not depend on how much processes have made.
 pub(crate) trait InterruptSink: Send + Sync {
     /// A TRAP packet with `context` was reached. `vmid` 0 is the engine's kernel ring.
     fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32);
@@ -17,9 +17,9 @@ pub(crate) trait InterruptSink: Send + Sync {
     fn cp_error(&self, error: &CpError);
     /// A shader sent a message.
     fn shader_message(&self, message: &ShaderMessage);
-    /// An access could not be translated. `status` is what the hub has latched, if it was the first.
-    /// Also called by a thread that refuses a fault that has waited, then with a flush after it;
-    /// calls do not overlap.
+    /// An access could not be translated. `status` is what the hub has latched, if it was the
+    /// first. Also called by a thread that refuses a fault that has waited, then with a flush after
+    /// it; calls do not overlap.
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>);
     /// A batch of entries is through: what many of them may have asked for is done once.
     fn flush(&self);

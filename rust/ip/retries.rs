@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Accesses that are retried until there is a translation: what they raise, where they wait, and how
-//! they end.
+//! Accesses that are retried until there is a translation: what they raise, where they wait, and
+//! how they end.
 //!
 //! A user context retries an access for which it finds no valid entry, or which the entry does not
 //! allow (RETRY_PERMISSION_OR_INVALID_PAGE_FAULT, which 9.4.2 wants). Shaders are told not to
@@ -9,12 +9,12 @@
 //! its own until that is acknowledged (amdgpu: vega20_ih_irq_init, amdgpu_gmc_handle_retry_fault).
 //! So there is room for all of them.
 //!
-//! Where the owner of a process maps what the process has at a page when the GPU comes there (XNACK),
-//! the fault waits for that. Where it does not, and at a bad address, the first such fault is the
-//! last: the process's address space is barred ([`Gmc::bar`]), in which the access ends, its queues
-//! stop, and the VMID goes back, so that queues that the process makes later have its own tables
-//! again. GFXHUB's tables stay: waves are saved through them, also waves that wait for a page, and
-//! end where their queues are taken off the hardware.
+//! Where the owner of a process maps what the process has at a page when the GPU comes there
+//! (XNACK), the fault waits for that. Where it does not, and at a bad address, the first such fault
+//! is the last: the process's address space is barred ([`Gmc::bar`]), in which the access ends, its
+//! queues stop, and the VMID goes back, so that queues that the process makes later have its own
+//! tables again. GFXHUB's tables stay: waves are saved through them, also waves that wait for a
+//! page, and end where their queues are taken off the hardware.
 //!
 //! The stages of a fault, and the decisions about it, are in [`hw::faults`]. This file keeps them,
 //! and has the hardware do what they say.
@@ -86,9 +86,9 @@ impl Drop for PageFault {
     }
 }
 
-/// Others wait for an SDMA engine on which a queue of a process stands at page faults, until this is
-/// dropped: those faults are the first of the process's to be served, and memory does not move for
-/// any of its faults, which takes much longer than to map it where it is.
+/// Others wait for an SDMA engine on which a queue of a process stands at page faults, until this
+/// is dropped: those faults are the first of the process's to be served, and memory does not move
+/// for any of its faults, which takes much longer than to map it where it is.
 pub(crate) struct UrgentFaults {
     of: Arc<RetryFaults>,
     /// None: there was no room.
@@ -210,8 +210,8 @@ impl RetryFaults {
             .ring32(self.doorbell.byte() as u32, place.acknowledgement());
     }
 
-    /// Takes `fault`, which was at `position` of the interrupt ring, over: it waits for its page, or
-    /// is ended and reported. May sleep.
+    /// Takes `fault`, which was at `position` of the interrupt ring, over: it waits for its page,
+    /// or is ended and reported. May sleep.
     pub(super) fn raise(&self, fault: &VmFault, position: u64) {
         let listeners = self.listeners.lock();
         let status = self.gmc.take_fault(fault.hub);
@@ -243,8 +243,8 @@ impl RetryFaults {
         }
     }
 
-    /// Ends the access of `fault`, which waited for a page that the process has not: its queues stop,
-    /// and it is notified. May sleep; called without locks that interrupts need.
+    /// Ends the access of `fault`, which waited for a page that the process has not: its queues
+    /// stop, and it is notified. May sleep; called without locks that interrupts need.
     pub(crate) fn refuse(&self, fault: PageFault) {
         let listeners = self.listeners.lock();
         if let Some(sink) = &listeners.sink {
@@ -269,8 +269,8 @@ impl RetryFaults {
         vmid.filter(|&vmid| vmid != Vmid::KERNEL)
     }
 
-    /// Whether the process has had a fault for which it has lost its address space, until it is given
-    /// another.
+    /// Whether the process has had a fault for which it has lost its address space, until it is
+    /// given another.
     fn is_cut_off(&self, fault: &VmFault) -> bool {
         Self::vmid_in_mm(fault).is_some_and(|vmid| self.gmc.is_barred(vmid, fault.pasid))
     }
@@ -337,9 +337,9 @@ impl RetryFaults {
         }
     }
 
-    /// Whether there are faults of process `pasid` for which the driver itself has to do something, or
-    /// was doing it since `since_ms`, by [`host::boot_ms`], so far as their places were not taken by
-    /// others.
+    /// Whether there are faults of process `pasid` for which the driver itself has to do something,
+    /// or was doing it since `since_ms`, by [`host::boot_ms`], so far as their places were not
+    /// taken by others.
     pub(crate) fn are_under_way(&self, pasid: u16, since_ms: u64) -> bool {
         self.pending.lock().are_under_way(pasid, since_ms)
     }

@@ -34,9 +34,9 @@ impl IoctlCall<'_> {
         self.run_giving(function, |()| ())
     }
 
-    /// The same for one that gives what the caller gets with the arguments or not at all: `keep` makes
-    /// it the caller's, and otherwise it is dropped. The arguments go back also after an error, for
-    /// their counts of what was done.
+    /// The same for one that gives what the caller gets with the arguments or not at all: `keep`
+    /// makes it the caller's, and otherwise it is dropped. The arguments go back also after an
+    /// error, for their counts of what was done.
     fn run_giving<T, R>(
         &self,
         function: fn(&Caller<'_>, &mut T) -> Result<R>,

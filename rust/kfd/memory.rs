@@ -13,8 +13,11 @@ use crate::kern::{uaccess_ext, uapi};
 use crate::process::context::GpuContext;
 use crate::process::memory::{BufferSource, NewBuffer};
 
-/// ACQUIRE_VM: the address space of an open render file becomes the process's, once and for all. EINVAL also for no file
-/// at all: EBADF is kept for a child of fork, which clients know by it.
+/// ACQUIRE_VM: the address space of an open render file becomes the process's, once and for all.
+///
+/// # Errors
+///
+/// `EINVAL` also for no file at all: `EBADF` is kept for a child of fork, which clients know by it.
 pub(super) fn acquire_vm(caller: &Caller<'_>, args: &mut uapi::AcquireVm) -> Result {
     let context = caller.context(args.gpu_id)?;
     let file = DrmFileRef::from_fd(args.drm_fd as i32).map_err(|_| EINVAL)?;
@@ -68,14 +71,18 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
     Ok(())
 }
 
-/// The context and the number of a buffer. EINVAL.
+/// The context and the number of a buffer; `EINVAL` for no handle of the process.
 pub(super) fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<GpuContext>, BufferHandle)> {
     let handle = BufferHandle::decode(handle)?;
     let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
     Ok((context, handle))
 }
 
-/// FREE_MEMORY_OF_GPU. EPERM for the event page.
+/// FREE_MEMORY_OF_GPU.
+///
+/// # Errors
+///
+/// `EPERM` for the event page.
 pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
     let (context, handle) = buffer(caller, args.handle)?;
     context.with_memory(|memory| {
@@ -85,7 +92,7 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
         }
         memory.remove(handle.number)
     })?;
-    // Who moves it for others may be the last that has it.
+    // A thread that moves it for others may have the last reference.
     if let Some(client) = context.client() {
         client.wait_for_moves();
     }

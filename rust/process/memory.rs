@@ -64,6 +64,16 @@ pub(crate) struct NewBuffer {
     pub(crate) usage: BoUsage,
 }
 
+/// A buffer to add, and the access of the process to it.
+struct BufferRights {
+    bo: BoHandle,
+    /// Its range in the address spaces of the process, if it has one.
+    range: Option<VaRange>,
+    access: PageAccess,
+    /// The CPU may map it, through the render file.
+    on_cpu: bool,
+}
+
 /// A buffer of a process, as the process names it.
 pub(crate) struct AddedBuffer {
     /// Its handle on the GPU.
@@ -71,10 +81,6 @@ pub(crate) struct AddedBuffer {
     /// The offset for mapping it through the render file.
     pub(crate) mmap_offset: u64,
 }
-
-/// The parts of a [`ProcessBuffer`] to add: the buffer, its range if it has one, the access of the
-/// process to it, and whether the CPU may map it.
-type BufferParts = (BoHandle, Option<VaRange>, PageAccess, bool);
 
 /// The buffers of a process on one GPU, and its address space there. Fields are dropped in this
 /// order.
@@ -190,7 +196,12 @@ impl ProcessBuffers {
             };
             let bo = BoHandle::new(bo?);
             let access = bo.access();
-            Ok((bo, new.range, access, true))
+            Ok(BufferRights {
+                bo,
+                range: new.range,
+                access,
+                on_cpu: true,
+            })
         })
     }
 
@@ -214,7 +225,12 @@ impl ProcessBuffers {
                 write: writable && bo.access().write,
                 ..PageAccess::READ_WRITE.executable()
             };
-            Ok((bo, range, access, access.write))
+            Ok(BufferRights {
+                bo,
+                range,
+                access,
+                on_cpu: access.write,
+            })
         });
         added.map(|added| added.number)
     }
@@ -226,13 +242,18 @@ impl ProcessBuffers {
     /// `ENODEV` if no address space is acquired; `ENOMEM` if there is no memory; those of `make`.
     fn add(
         &mut self,
-        make: impl FnOnce(&Arc<MemoryClient>) -> Result<BufferParts>,
+        make: impl FnOnce(&Arc<MemoryClient>) -> Result<BufferRights>,
     ) -> Result<AddedBuffer> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
-        let (bo, range, access, cpu) = make(acquired.vm.client())?;
+        let BufferRights {
+            bo,
+            range,
+            access,
+            on_cpu,
+        } = make(acquired.vm.client())?;
         let mmap_offset = bo.mmap_offset()?;
-        let file = cpu.then(|| acquired.file.clone());
+        let file = on_cpu.then(|| acquired.file.clone());
         if let Some(file) = &file {
             bo.allow(file)?;
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Tests of the pure crate `hw` on the host: see `tests/`. Here are readers of values that the driver
-//! only writes, so that a test does not read them by the code that it tests.
+//! Tests of the pure crate `hw` on the host: see `tests/`. Here are readers of values that the
+//! driver only writes, so that a test does not read them by the code that it tests.
 
 /// Page-table entries, bit by bit as the specification has them.
 pub mod entry {
@@ -16,7 +16,8 @@ pub mod entry {
         bit(raw, 0)
     }
 
-    /// Whether the entry of a directory of `level` is a leaf, be it valid or not: P is bit 54, TF 56.
+    /// Whether the entry of a directory of `level` is a leaf, be it valid or not: P is bit 54, TF
+    /// 56.
     pub fn is_leaf(raw: u64, level: TableLevel) -> bool {
         match level {
             TableLevel::Pdb2 => false,

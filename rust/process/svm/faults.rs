@@ -185,8 +185,8 @@ impl SvmState {
     }
 
     /// Why `fault` of the GPU at `index`, at an address where the process has nothing for it, is no
-    /// error of its current queues; `None` if it is one. The process had `queues`, as [`Svm`] counts
-    /// them, before the lookup of the address.
+    /// error of its current queues; `None` if it is one. The process had `queues`, as [`Svm`]
+    /// counts them, before the lookup of the address.
     fn staleness(
         &mut self,
         svm: &Svm,

@@ -122,7 +122,8 @@ proptest! {
                 prop_assert!(entry::is_valid(raw));
                 prop_assert_eq!(entry::flags(raw), flags);
                 prop_assert_eq!(entry::order(raw), order(leaf.fragment));
-                prop_assert_eq!(entry::address(raw), leaf.address + index as u64 * leaf.level.entry_span());
+                let offset = index as u64 * leaf.level.entry_span();
+                prop_assert_eq!(entry::address(raw), leaf.address + offset);
                 prop_assert!(entry::is_leaf(raw, leaf.level));
             }
         }
