@@ -139,7 +139,8 @@ impl DeviceParts {
         let mastering = BusMastering::new(pdev);
         let running = RunningRings(gpu);
         let gpu = &running.0;
-        // Stays until `stop`: the handler of the entries also keeps the ring.
+        // Both stay until `stop`: the handler of the entries also keeps the ring.
+        gpu.hw.faults.set_owner(Some(kfd::fault_owner()?));
         gpu.hw.ih.listen(dispatch);
         gpu.start()?;
         let watch = Watchdog::new(gpu)?;

@@ -98,6 +98,7 @@ impl Gpu {
         self.queues.slots.close();
         self.queues.compute.close();
         self.hw.vmids.watch(None);
+        self.hw.faults.set_owner(None);
     }
 
     /// Saves the contents of VRAM in `image`, stops the parts that run by themselves, then unloads

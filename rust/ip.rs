@@ -15,10 +15,10 @@ mod halted;
 pub(crate) mod hdp;
 pub(crate) mod hub;
 pub(crate) mod ih;
+pub(crate) mod interrupt_sink;
 pub(crate) mod nbio;
-pub(crate) mod page_faults;
 pub(crate) mod psp;
-mod retries;
+pub(crate) mod retries;
 pub(crate) mod rlc;
 pub(crate) mod rom;
 pub(crate) mod sdma;
@@ -58,7 +58,6 @@ use halted::{EngineSet, HaltedGpu};
 use hdp::Hdp;
 use ih::Ih;
 use nbio::Nbio;
-use page_faults::PageFaults;
 use retries::RetryFaults;
 use rlc::Rlc;
 use sdma::Sdma;
@@ -85,8 +84,8 @@ pub(crate) struct Hardware {
     pub(crate) rlc: Rlc,
     /// The interrupt ring.
     pub(crate) ih: Arc<Ih>,
-    /// Page faults that wait for their page.
-    pub(crate) page_faults: Arc<PageFaults>,
+    /// Page faults that are retried.
+    pub(crate) faults: Arc<RetryFaults>,
     /// The reference clock.
     #[pin]
     pub(crate) clock: ReferenceClock,
@@ -208,17 +207,6 @@ impl Hardware {
         let gmc = Gmc::new(bound, &rest, &hdp, &health, &vram_map, size, &asic.vmids)?;
         nbio.setup_interrupts(gmc.dummy_page());
         let vmids = VmidPool::new(&ledger, &asic.vmids, SchedulerMode::get())?;
-        let page_faults = PageFaults::new(&doorbells, &asic.doorbells)?;
-        let retries = RetryFaults::new(&mmio, ips, &page_faults, &gmc, &vmids)?;
-        let ih = Ih::new(bound, &mmio, ips, asic, &doorbells, &gmc, retries)?;
-        let cus = gfx.compute_units().ok_or_else(|| {
-            if nbio.vram_size().is_ok() {
-                dev_err!(bound, "no compute unit works, or so its fuses say\n");
-            }
-            ENODEV
-        })?;
-        let clock = ReferenceClock::new(&mmio, ips)?;
-
         let [devfn, bus] = pdev.dev_id().to_le_bytes();
         let identity = PciIdentity {
             domain: pci_ext::domain(pdev),
@@ -230,6 +218,16 @@ impl Hardware {
             vram: size,
         };
         let id = GpuId::new(&identity);
+        let faults = RetryFaults::new(&mmio, ips, &doorbells, &asic.doorbells, &gmc, &vmids, id)?;
+        let ih = Ih::new(bound, &mmio, ips, asic, &doorbells, &gmc, &faults)?;
+        let cus = gfx.compute_units().ok_or_else(|| {
+            if nbio.vram_size().is_ok() {
+                dev_err!(bound, "no compute unit works, or so its fuses say\n");
+            }
+            ENODEV
+        })?;
+        let clock = ReferenceClock::new(&mmio, ips)?;
+
         Arc::pin_init(
             try_pin_init!(Self {
                 sensors: SetOnce::new(),
@@ -238,7 +236,7 @@ impl Hardware {
                 gfx,
                 rlc,
                 ih,
-                page_faults,
+                faults,
                 clock <- clock,
                 busy <- BusyMeter::new(),
                 gmc,

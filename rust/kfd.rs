@@ -3,6 +3,7 @@
 
 mod amdgpu_module;
 mod args;
+mod caller;
 mod chardev;
 mod dmabuf;
 mod events;
@@ -20,6 +21,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, Mutex};
 
 use crate::gpu::Gpu;
+use crate::ip::retries::FaultOwner;
 use crate::kern::arc_slot::{ArcSlot, FilledSlot};
 use crate::kern::chrdev::CharDevice;
 use crate::kern::class::{ClassDevice, DeviceClass};
@@ -210,6 +212,15 @@ pub(crate) fn notify_reset(gpu: &Arc<Gpu>) {
 /// `ENODEV` without an interface.
 pub(crate) fn process_sink() -> Result<Arc<dyn ProcessSink>> {
     Ok(Kfd::instance()?.processes.sink())
+}
+
+/// The owner of the page faults of processes.
+///
+/// # Errors
+///
+/// `ENODEV` without an interface.
+pub(crate) fn fault_owner() -> Result<Arc<dyn FaultOwner>> {
+    Ok(Kfd::instance()?.processes.fault_owner())
 }
 
 /// A GPU that processes can use. They lose all they have of it when this is dropped.

@@ -10,6 +10,7 @@
 
 pub(crate) mod account;
 pub(crate) mod bo;
+pub(crate) mod budget;
 pub(crate) mod copy_engine;
 pub(crate) mod cpu_view;
 pub(crate) mod evict;
@@ -37,8 +38,8 @@ use kernel::sync::{Arc, SetOnce};
 use crate::ip::{gmc::VRAM_RESERVED, Hardware};
 use crate::kern::drm::objects::ObjectList;
 use crate::ledger::LedgerKind;
-use account::VramBudget;
 use bo::BoData;
+use budget::VramBudget;
 use copy_engine::CopyEngine;
 use evict::Evictor;
 use gart::Gart;

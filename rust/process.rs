@@ -6,7 +6,7 @@ mod by_pasid;
 pub(crate) mod context;
 pub(crate) mod events;
 mod handles;
-mod memory;
+pub(crate) mod memory;
 mod pasid;
 mod queues;
 mod registers;
@@ -66,6 +66,14 @@ pub(crate) struct Process {
 
 impl_has_work! {
     impl HasWork<Self> for Process { self.ending }
+}
+
+/// A created queue, as its process names it.
+pub(crate) struct CreatedQueue {
+    /// Its id.
+    pub(crate) id: u32,
+    /// Its doorbell in the process's slice.
+    pub(crate) doorbell: DoorbellSlot,
 }
 
 impl Process {
@@ -189,7 +197,7 @@ impl Process {
         Ok(context)
     }
 
-    /// Creates a queue; returns its id and its doorbell.
+    /// Creates a queue.
     ///
     /// # Errors
     ///
@@ -198,7 +206,7 @@ impl Process {
         &self,
         context: &Arc<GpuContext>,
         create: CreateQueue,
-    ) -> Result<(u32, DoorbellSlot)> {
+    ) -> Result<CreatedQueue> {
         // Outside the lock, since the end of the process waits for that.
         let create = PreparedQueue::new(&context.vm()?, create)?;
         let _creating = self.creating.lock();
@@ -233,8 +241,8 @@ impl Process {
                 folder: folder.transpose()?,
             })
         });
-        let slot = self.queues.lock().complete(id, queue)?;
-        Ok((id, slot))
+        let doorbell = self.queues.lock().complete(id, queue)?;
+        Ok(CreatedQueue { id, doorbell })
     }
 
     /// The folder in sysfs, if there is one.

@@ -73,7 +73,7 @@ pub struct GfxInfo {
 impl GfxInfo {
     /// Shader arrays of one XCC.
     #[inline]
-    pub const fn arrays_per_xcc(&self) -> u32 {
+    const fn arrays_per_xcc(&self) -> u32 {
         self.shader_engines * self.arrays_per_engine
     }
 

@@ -13,7 +13,7 @@ pub const SLOT_BYTES: u64 = 8;
 /// Slots in a 4 KiB page.
 pub const PAGE_SLOTS: u16 = 512;
 /// Slots in a process's slice.
-pub const SLICE_SLOTS: u16 = 1024;
+const SLICE_SLOTS: u16 = 1024;
 /// Bytes of a process's slice.
 pub const SLICE_BYTES: u64 = SLICE_SLOTS as u64 * SLOT_BYTES;
 
@@ -50,22 +50,10 @@ impl DoorbellSlot {
         }
     }
 
-    /// The queue index of a slot made by [`DoorbellSlot::scheduled`].
-    #[inline]
-    pub const fn scheduled_index(self) -> Option<u16> {
-        self.0.checked_sub(PAGE_SLOTS)
-    }
-
     /// The number within the slice.
     #[inline]
     pub const fn index(self) -> u16 {
         self.0
-    }
-
-    /// The page of the slice, 0 or 1.
-    #[inline]
-    pub const fn page(self) -> u16 {
-        self.0 / PAGE_SLOTS
     }
 
     /// The byte within the slice.

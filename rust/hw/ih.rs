@@ -97,9 +97,9 @@ impl IhInfo {
 /// Numbers of `source_id`.
 pub mod source {
     /// UTCL2, VMC: a translation failed.
-    pub const VM_FAULT: u8 = 0;
+    pub(super) const VM_FAULT: u8 = 0;
     /// CP: end of pipe.
-    pub const CP_EOP: u8 = 181;
+    pub(super) const CP_EOP: u8 = 181;
     /// CP: bad opcode.
     pub const CP_BAD_OPCODE: u8 = 183;
     /// CP: access to a privileged register.
@@ -107,9 +107,9 @@ pub mod source {
     /// CP: privileged instruction.
     pub const CP_PRIV_INSTRUCTION: u8 = 185;
     /// CP: a doorbell that belongs to no queue.
-    pub const CP_UNATTACHED_DOORBELL: u8 = 200;
+    pub(super) const CP_UNATTACHED_DOORBELL: u8 = 200;
     /// Shader: a message.
-    pub const SQ_MESSAGE: u8 = 239;
+    pub(super) const SQ_MESSAGE: u8 = 239;
     /// SDMA: an atomic operation that repeats did not finish.
     pub const SDMA_ATOMIC_TIMEOUT: u8 = 218;
     /// SDMA: uncorrectable memory error.
@@ -119,19 +119,13 @@ pub mod source {
     /// SDMA: access to a null page.
     pub const SDMA_PAGE_NULL: u8 = 222;
     /// SDMA: TRAP packet.
-    pub const SDMA_TRAP: u8 = 224;
+    pub(super) const SDMA_TRAP: u8 = 224;
     /// SDMA: uncorrectable error in the engine's own memory.
     pub const SDMA_SRAM_ECC: u8 = 228;
-    /// SDMA: a queue was preempted.
-    pub const SDMA_PREEMPT: u8 = 240;
     /// SDMA: address in the hole of the address space.
     pub const SDMA_VM_HOLE: u8 = 242;
-    /// SDMA: a context is empty.
-    pub const SDMA_CONTEXT_EMPTY: u8 = 243;
     /// SDMA: doorbell value that cannot be a write pointer.
     pub const SDMA_DOORBELL_INVALID: u8 = 244;
-    /// SDMA: the engine is frozen.
-    pub const SDMA_FROZEN: u8 = 245;
     /// SDMA: POLL_REGMEM gave up.
     pub const SDMA_POLL_TIMEOUT: u8 = 246;
     /// SDMA: SRBM_WRITE to a register that the queue may not write.

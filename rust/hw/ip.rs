@@ -58,7 +58,7 @@ pub enum IpBlock {
 }
 
 /// Most segments of a block that a table may list: NBIF of gfx 9.4.3 has nine.
-pub const MAX_SEGMENTS: usize = 9;
+const MAX_SEGMENTS: usize = 9;
 
 /// The first dword in BAR5 of each register segment of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ pub mod asic;
 pub mod bits;
 pub mod cp_doorbells;
 pub mod doorbell;
+pub mod faults;
 pub mod firmware;
 pub mod ih;
 pub mod ip;

@@ -9,8 +9,6 @@ use crate::bits::Field;
 
 /// Opcodes, in bits 15:8 of a packet's first dword.
 pub mod op {
-    /// Does nothing.
-    pub const NOP: u32 = 0x10;
     /// Writes dwords out of the packet.
     pub const WRITE_DATA: u32 = 0x37;
     /// Writes memory after all that came before.
@@ -40,6 +38,3 @@ const fn header<const N: usize>(opcode: u32) -> u32 {
     const { assert!(2 <= N && N < 0x4000) };
     TYPE.put(TYPE_3) | COUNT.put(N as u32 - 2) | OPCODE.put(opcode)
 }
-
-/// A NOP of a single dword: the count that no longer packet can have.
-pub const NOP: u32 = TYPE.put(TYPE_3) | COUNT.put(u32::MAX) | OPCODE.put(op::NOP);

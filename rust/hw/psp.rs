@@ -22,11 +22,11 @@ pub const RING_BYTES: u32 = 0x1000;
 /// Dwords of it, by which the write pointer wraps.
 const RING_DWORDS: u32 = RING_BYTES / 4;
 /// Dwords of a frame.
-pub const FRAME_DWORDS: usize = 16;
+const FRAME_DWORDS: usize = 16;
 /// Bytes of the command page that a command has.
-pub const COMMAND_BYTES: usize = 1024;
+const COMMAND_BYTES: usize = 1024;
 /// Dwords of that.
-pub const COMMAND_DWORDS: usize = COMMAND_BYTES / 4;
+const COMMAND_DWORDS: usize = COMMAND_BYTES / 4;
 /// Where in it the response is: bytes.
 pub const RESPONSE_AT: u64 = 0x360;
 

@@ -47,18 +47,6 @@ pub enum Mtype {
     Uc = 3,
 }
 
-impl Mtype {
-    #[inline]
-    const fn from_bits(bits: u64) -> Self {
-        match bits & 3 {
-            0 => Self::Nc,
-            1 => Self::Rw,
-            2 => Self::Cc,
-            _ => Self::Uc,
-        }
-    }
-}
-
 /// Where the memory behind a mapping is, seen from the GPU that maps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryResidence {
@@ -211,19 +199,6 @@ impl PteFlags {
             | SYSTEM.flag(self.system)
             | MTYPE.put(self.mtype as u64)
     }
-
-    /// The flags in the bits of an entry.
-    #[inline]
-    pub const fn from_bits(bits: u64) -> Self {
-        Self {
-            readable: READABLE.is_set(bits),
-            writeable: WRITEABLE.is_set(bits),
-            executable: EXECUTABLE.is_set(bits),
-            snooped: SNOOPED.is_set(bits),
-            system: SYSTEM.is_set(bits),
-            mtype: Mtype::from_bits(MTYPE.get(bits)),
-        }
-    }
 }
 
 /// Log2 of the number of 4 KiB pages that are contiguous, aligned, and mapped with equal flags.
@@ -233,25 +208,11 @@ pub struct PteFragment(u8);
 impl PteFragment {
     /// One 4 KiB page.
     pub const PAGE: Self = Self(0);
-    /// One 2 MiB page.
-    pub const LARGE: Self = Self(LARGE_PAGE_FRAGMENT as u8);
 
     /// The fragment of `1 << order` pages; orders above the field's 31 are cut to it.
     #[inline]
     pub const fn new(order: u32) -> Self {
         Self(if order > 31 { 31 } else { order as u8 })
-    }
-
-    /// Log2 of the pages.
-    #[inline]
-    pub const fn order(self) -> u32 {
-        self.0 as u32
-    }
-
-    /// The bytes that the fragment covers.
-    #[inline]
-    pub const fn bytes(self) -> u64 {
-        crate::va::PAGE_SIZE << self.0
     }
 }
 
@@ -286,46 +247,10 @@ impl Pte {
         Self::page(address, flags, PteFragment::PAGE)
     }
 
-    /// The entry `pages` further on in a contiguous run with the same flags.
-    #[inline]
-    pub const fn advance(self, pages: u64) -> Self {
-        Self(advance(self.0, pages, crate::va::PAGE_SIZE))
-    }
-
-    /// An entry as read back from a table.
-    #[inline]
-    pub const fn from_raw(raw: u64) -> Self {
-        Self(raw)
-    }
-
     /// The value that goes into the table.
     #[inline]
     pub const fn raw(self) -> u64 {
         self.0
-    }
-
-    /// Whether the entry maps a page.
-    #[inline]
-    pub const fn is_valid(self) -> bool {
-        VALID.is_set(self.0)
-    }
-
-    /// The address of the page.
-    #[inline]
-    pub const fn address(self) -> u64 {
-        self.0 & PAGE.in_place()
-    }
-
-    /// The attributes.
-    #[inline]
-    pub const fn flags(self) -> PteFlags {
-        PteFlags::from_bits(self.0)
-    }
-
-    /// The fragment that the page is part of.
-    #[inline]
-    pub const fn fragment(self) -> PteFragment {
-        PteFragment(FRAGMENT.get(self.0) as u8)
     }
 }
 
@@ -340,7 +265,7 @@ impl Pde {
 
     /// An entry of PDB0 that maps nothing. It is a leaf because TF is clear; the fault is an
     /// invalid page because address bit 12 is set.
-    pub const EMPTY_LEAF: Self = Self(PAGE.put(1));
+    const EMPTY_LEAF: Self = Self(PAGE.put(1));
 
     /// The entry with which a new table of `level` is filled (PTBs too, as raw entries).
     #[inline]
@@ -365,57 +290,10 @@ impl Pde {
         Some(Self(table & TABLE.in_place() | VALID.in_place() | kind))
     }
 
-    /// The PDB0 leaf that maps the 2 MiB page at `address`; P and TF are clear in this form.
-    #[inline]
-    pub const fn large_page(address: u64, flags: PteFlags, fragment: PteFragment) -> Self {
-        Self(leaf_bits(address, flags, fragment))
-    }
-
-    /// The leaf `pages` 2 MiB pages further on in a contiguous run with the same flags.
-    #[inline]
-    pub const fn advance(self, pages: u64) -> Self {
-        Self(advance(self.0, pages, crate::va::LARGE_PAGE_SIZE))
-    }
-
-    /// An entry as read back from a table.
-    #[inline]
-    pub const fn from_raw(raw: u64) -> Self {
-        Self(raw)
-    }
-
     /// The value that goes into the table.
     #[inline]
     pub const fn raw(self) -> u64 {
         self.0
-    }
-
-    /// Whether the entry points to a table or maps a page.
-    #[inline]
-    pub const fn is_valid(self) -> bool {
-        VALID.is_set(self.0)
-    }
-
-    /// Whether the entry, found in a directory of `level`, is a leaf, be it valid or not.
-    #[inline]
-    pub const fn is_leaf(self, level: TableLevel) -> bool {
-        match level {
-            TableLevel::Pdb2 => false,
-            TableLevel::Pdb1 => P.is_set(self.0),
-            TableLevel::Pdb0 => P.is_set(self.0) || !TF.is_set(self.0),
-            TableLevel::Ptb => true,
-        }
-    }
-
-    /// The address of the table that a pointer names.
-    #[inline]
-    pub const fn table_address(self) -> u64 {
-        self.0 & TABLE.in_place()
-    }
-
-    /// The leaf as an entry whose page address, flags and fragment can be read.
-    #[inline]
-    pub const fn as_leaf(self) -> Pte {
-        Pte(self.0)
     }
 }
 
@@ -440,12 +318,6 @@ impl LeafRun {
 #[inline]
 const fn leaf_bits(address: u64, flags: PteFlags, fragment: PteFragment) -> u64 {
     address & PAGE.in_place() | flags.bits() | FRAGMENT.put(fragment.0 as u64) | VALID.in_place()
-}
-
-#[inline]
-const fn advance(entry: u64, pages: u64, page_size: u64) -> u64 {
-    let address = (entry & PAGE.in_place()).wrapping_add(pages.wrapping_mul(page_size));
-    entry & !PAGE.in_place() | address & PAGE.in_place()
 }
 
 /// Value of `VM_CONTEXTn_PAGE_TABLE_BASE_ADDR_LO/HI32` (and of MAP_PROCESS's page table base): the

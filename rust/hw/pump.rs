@@ -299,11 +299,6 @@ impl PumpState {
         WATCHDOG_MS << self.fruitless
     }
 
-    /// Returns whether no pass is under way.
-    pub const fn is_resting(self) -> bool {
-        matches!(self.phase, PumpPhase::Resting)
-    }
-
     /// Returns the state after `event` and the actions that it requires: all transitions of a pass.
     #[must_use]
     pub fn step(self, event: PumpEvent) -> (Self, &'static [PassAction]) {

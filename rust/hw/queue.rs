@@ -87,12 +87,6 @@ impl QueuePriority {
         }
     }
 
-    /// The number.
-    #[inline]
-    pub const fn get(self) -> u8 {
-        self.0
-    }
-
     /// The CP's pipe priority (`CP_HQD_PIPE_PRIORITY`): 0 low, 1 medium, 2 high.
     #[inline]
     pub const fn pipe(self) -> u32 {

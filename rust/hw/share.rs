@@ -30,12 +30,6 @@ impl FairShare {
         self.all
     }
 
-    /// What each party can have, whatever others have.
-    #[inline]
-    pub const fn least(&self) -> u64 {
-        self.least
-    }
-
     /// The most that may be taken by one who has `own`, while all together have taken `taken`, its own included.
     #[inline]
     pub const fn most(&self, taken: u64, own: u64) -> u64 {

@@ -18,7 +18,7 @@ pub const BYTES: usize = 4096;
 /// Offset of the TMA block in the page; the code is before it.
 pub const MEMORY: usize = 0xf00;
 /// 64-bit words of the TMA block.
-pub const MEMORY_WORDS: usize = 4;
+const MEMORY_WORDS: usize = 4;
 
 /// Bytes before the TMA block: the most that a handler's code takes.
 pub const CODE_BYTES: usize = MEMORY;

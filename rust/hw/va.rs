@@ -115,12 +115,6 @@ impl VaRange {
         self.size() >> PAGE_SHIFT
     }
 
-    /// Whether `address` is inside.
-    #[inline]
-    pub const fn contains(self, address: u64) -> bool {
-        self.start <= address && address < self.end
-    }
-
     /// Whether all of `other` is inside.
     #[inline]
     pub const fn covers(self, other: Self) -> bool {
@@ -337,20 +331,6 @@ pub struct LeafRun {
     pub count: usize,
     /// The fragment value of all of them.
     pub fragment: PteFragment,
-}
-
-impl LeafRun {
-    /// The bytes that the run maps.
-    #[inline]
-    pub const fn bytes(&self) -> u64 {
-        (self.count as u64) << self.level.shift()
-    }
-
-    /// The index of the first entry in its table.
-    #[inline]
-    pub const fn index(&self) -> usize {
-        self.level.index(self.va)
-    }
 }
 
 /// See [`VaRange::leaves`].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The memory controller as the driver sees it: where VRAM is, the GART, which tables a VMID has, and
-//! invalidation of translations, in both hubs alike.
+//! The memory controller as the driver sees it: where VRAM is, the GART, which tables a VMID has,
+//! and invalidation of translations, in both hubs alike.
 
 use kernel::device::{Bound, Device};
 use kernel::prelude::*;
@@ -18,7 +18,7 @@ use hw::va::{PAGE_SIZE, TABLE_ENTRIES};
 use super::athub::Athub;
 use super::halted::HaltedGpu;
 use super::hdp::Hdp;
-use super::hub::{FbLocation, GartAperture, Hub, ScratchPages};
+use super::hub::{FbLocation, GartAperture, Hub, ScratchPages, TlbFlush};
 use super::vmid::Vmid;
 use crate::health::{GpuHealth, WedgeReport, WedgedPart};
 use crate::kern::dma_words::DmaWords;
@@ -27,8 +27,8 @@ use crate::kern::vram_map::VramMap;
 use crate::regs::hub::VMIDS;
 use crate::regs::{osssys, RegisterWindow};
 
-/// Bytes at the start of VRAM that are the memory controller's: its scratch page, and the tables without retry. Nobody else may have
-/// them.
+/// Bytes at the start of VRAM that are reserved for the memory controller: its scratch page, and
+/// the tables without retry.
 pub(crate) const VRAM_RESERVED: u64 = NO_RETRY + no_retry::BYTES;
 
 /// VRAM offset of the scratch page.
@@ -37,17 +37,6 @@ const SCRATCH: u64 = 0;
 const NO_RETRY: u64 = 4 * PAGE_SIZE;
 /// Dwords of a page.
 const PAGE_DWORDS: usize = 1024;
-
-/// How thoroughly translations are dropped (FLUSH_TYPE). There is a third kind, 1, for which amdgpu has no use on any GPU of this
-/// generation; so nobody knows what it leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum TlbFlush {
-    /// Translations only: enough after mapping, and where no access is under way. amdgpu's rings do so when a VMID gets tables.
-    Legacy = 0,
-    /// Accesses under way are waited for: needed before pages are reused.
-    Heavyweight = 2,
-}
 
 /// The memory controller.
 #[pin_data]
@@ -61,7 +50,8 @@ pub(crate) struct Gmc {
     osssys: RegisterWindow,
     /// Where no access is retried.
     no_retry: ContextBase,
-    /// By VMID the process that was last barred in it, and has not been given any since; 0 for none. Changed with `hubs`.
+    /// By VMID, the process that was last barred in it and has had no VMID since; 0 for none.
+    /// Changed with `hubs` locked.
     barred: [Atomic<u32>; VMIDS as usize],
     /// One change or invalidation at a time: engine 17 has one request register.
     #[pin]
@@ -80,8 +70,8 @@ impl TranslationHubs {
     }
 }
 
-/// Sets the ways to VRAM, which is at `fb`, up, and what the memory controller has of it; `dummy` is the bus address of the page that accesses to
-/// nothing go to. The tables without retry.
+/// Sets up the paths to VRAM, which is at `fb`, and the memory controller's part of it; `dummy` is
+/// the bus address of the page that accesses to nothing go to. Returns the tables without retry.
 fn set_up(
     hubs: &TranslationHubs,
     hdp: &Hdp,
@@ -102,8 +92,12 @@ fn set_up(
 }
 
 impl Gmc {
-    /// Brings both hubs up, for `vram` bytes of VRAM, while nobody uses them. One that does not answer a flush later is reported to `health`. EIO if the hubs' idea of
-    /// VRAM makes no sense; ENOMEM.
+    /// Brings both hubs up, for `vram` bytes of VRAM, while they are not in use. A hub that does
+    /// not answer a flush later is reported to `health`.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if VRAM does not fit the hubs' aperture; `ENOMEM`.
     pub(super) fn new(
         dev: &Device<Bound>,
         rest: &HaltedGpu<'_>,
@@ -152,7 +146,11 @@ impl Gmc {
         )
     }
 
-    /// Brings both hubs up again, which have lost all: as in [`Gmc::new`], and the GART is off. EIO if VRAM is not where it was.
+    /// Brings both hubs up again, which have lost all: as in [`Gmc::new`], and the GART is off.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if VRAM is not where it was.
     pub(super) fn bring_up(&self, _: &HaltedGpu<'_>, vram_map: &VramMap) -> Result {
         let hubs = self.hubs.lock();
         if hubs.mm.fb_location() != self.fb {
@@ -162,7 +160,7 @@ impl Gmc {
         set_up(&hubs, &self.hdp, vram_map, self.fb, self.dummy.address()).map(drop)
     }
 
-    /// Whose it is, for messages.
+    /// The device, for messages.
     pub(crate) fn dev(&self) -> &Device {
         &self.dev
     }
@@ -177,7 +175,7 @@ impl Gmc {
         self.fb.base
     }
 
-    /// What page-table entries add to a VRAM offset; 0 without XGMI.
+    /// The offset that page-table entries add to a VRAM offset; 0 without XGMI.
     pub(crate) fn fb_offset(&self) -> u64 {
         self.fb.offset
     }
@@ -187,8 +185,12 @@ impl Gmc {
         self.dummy.address()
     }
 
-    /// Turns VMID 0's translation on: `size` bytes from MC address `start` on, by the flat table at VRAM
-    /// offset `table`. EINVAL if the range is empty or overlaps VRAM. Sleeps.
+    /// Turns VMID 0's translation on: `size` bytes from MC address `start` on, by the flat table at
+    /// VRAM offset `table`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the range is empty or overlaps VRAM; `ETIMEDOUT` if a hub does not answer.
     pub(crate) fn enable_gart(&self, table: u64, start: u64, size: u64) -> Result {
         let end = start.checked_add(size).ok_or(EINVAL)?;
         if size == 0 || (start <= self.fb.last && end > self.fb.base) {
@@ -202,8 +204,11 @@ impl Gmc {
         self.invalidate(&hubs, Vmid::KERNEL, TlbFlush::Legacy)
     }
 
-    /// Gives `vmid` to process `pasid` with the page tables at `root`. Sleeps. ETIMEDOUT if the hardware
-    /// does not answer.
+    /// Gives `vmid` to process `pasid` with the page tables at `root`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the hardware does not answer.
     pub(crate) fn bind(&self, vmid: Vmid, pasid: u16, root: ContextBase) -> Result {
         let hubs = self.hubs.lock();
         for barred in &self.barred {
@@ -216,12 +221,13 @@ impl Gmc {
         for hub in hubs.each() {
             hub.set_base(vmid, root);
         }
-        // Who had the VMID before has left no translation in it, see `unbind`. That there were no tables must not be remembered either.
+        // The VMID's last owner has left no translation in it, see `unbind`. But the hubs must not
+        // remember either that there were no tables.
         self.invalidate(&hubs, vmid, TlbFlush::Legacy)
     }
 
-    /// Takes the tables from `vmid`; when it returns Ok no access through them is under way, and no translation is left.
-    /// Its queues have been stopped before. Sleeps.
+    /// Takes the tables from `vmid`. When it returns Ok no access through them is under way, and no
+    /// translation is left. Its queues have been stopped before. May sleep.
     pub(crate) fn unbind(&self, vmid: Vmid) -> Result {
         let hubs = self.hubs.lock();
         for hub in hubs.each() {
@@ -233,9 +239,14 @@ impl Gmc {
         flushed
     }
 
-    /// Takes the tables from all VMIDs of the firmware, which has been halted: waves may still run. When it returns Ok no access through
-    /// them is under way. After an error those that may have one keep their process, so that its [`Gmc::flush_process`] does not
-    /// succeed before the hub answers. Sleeps; allocates nothing. ETIMEDOUT.
+    /// Takes the tables from all VMIDs of the firmware, which has been halted: waves may still run.
+    /// When it returns Ok no access through them is under way. After an error, VMIDs that may have
+    /// one keep their process, so that its [`Gmc::flush_process`] does not succeed before the hub
+    /// answers. May sleep; allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT`.
     pub(crate) fn unbind_firmware(&self) -> Result {
         let hubs = self.hubs.lock();
         for vmid in Vmid::of_firmware(self.vmids) {
@@ -251,12 +262,19 @@ impl Gmc {
         Ok(())
     }
 
-    /// Ends what accesses of process `pasid` are being retried in MMHUB, and has all others fault, until `vmid`, which the driver gave it, is
-    /// [`Gmc::bind`]'s or [`Gmc::unbind`]'s again. Its own tables stay as they are. Nothing happens if the VMID is another's, and if it is nobody's, it
-    /// is as with [`Gmc::set_reported`]. Sleeps; allocates nothing. ETIMEDOUT if the hub does not answer within a second.
+    /// Ends the accesses of process `pasid` that are being retried in MMHUB, and makes all others
+    /// fault, until `vmid`, which the driver gave it, is bound or unbound ([`Gmc::bind`],
+    /// [`Gmc::unbind`]). The process's own tables stay as they are. Nothing happens if another
+    /// process has the VMID; if none has it, this is [`Gmc::set_reported`]. May sleep; allocates
+    /// nothing.
     ///
-    /// amdgpu writes an entry that is not retried into the process's tables, of the page at hand. A packet may come to millions of such pages, in
-    /// tables that have yet to be made; here all are dealt with at once, and nothing has to be taken back.
+    /// amdgpu writes an entry that is not retried into the process's tables, for the page at hand.
+    /// A packet may come to millions of such pages, in tables that have yet to be made. Here all
+    /// pages are dealt with at once, and nothing has to be taken back.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the hub does not answer within a second.
     pub(crate) fn bar(&self, vmid: Vmid, pasid: u16) -> Result {
         let hubs = self.hubs.lock();
         let owner = hubs.athub.process(vmid);
@@ -272,8 +290,9 @@ impl Gmc {
         self.invalidate_in(&hubs.mm, vmid, kind)
     }
 
-    /// Remembers that process `pasid` has lost `vmid` and is told of a fault there: what else comes from there is no news. Nothing happens if
-    /// the VMID is somebody's again. Sleeps; allocates nothing.
+    /// Remembers that process `pasid` has lost `vmid` and that a fault there is reported to it:
+    /// further faults there are no news. Nothing happens if a process has the VMID again. May
+    /// sleep; allocates nothing.
     pub(crate) fn set_reported(&self, vmid: Vmid, pasid: u16) {
         let hubs = self.hubs.lock();
         if hubs.athub.process(vmid).is_none() {
@@ -288,24 +307,32 @@ impl Gmc {
         }
     }
 
-    /// Whether all accesses of process `pasid` by way of `vmid` fault in MMHUB, or did and it has had no VMID since, see [`Gmc::bar`]. Any
-    /// context.
+    /// Whether all accesses of process `pasid` through `vmid` fault in MMHUB, or did and the
+    /// process has had no VMID since, see [`Gmc::bar`]. Any context.
     pub(crate) fn is_barred(&self, vmid: Vmid, pasid: u16) -> bool {
         let barred = self.barred.get(usize::from(vmid.get()));
         pasid != 0 && barred.is_some_and(|barred| barred.load(Relaxed) == pasid.into())
     }
 
-    /// Drops the cached translations of `vmid` in both hubs, after what the CPU has written to VRAM is
-    /// visible. Sleeps. ETIMEDOUT if a hub does not answer within a second.
+    /// Drops the cached translations of `vmid` in both hubs, after the CPU's writes to VRAM are
+    /// visible. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if a hub does not answer within a second.
     pub(crate) fn flush(&self, vmid: Vmid, kind: TlbFlush) -> Result {
         self.invalidate(&self.hubs.lock(), vmid, kind)
     }
 
-    /// Drops the cached translations of process `pasid` from the VMIDs that the firmware has given it, if it has given it
-    /// any. One that another has had is clean when a process gets it; whether one is that the process itself has had, no
-    /// source says: it has to be flushed when a process stops using compute queues, too. Until another has it the PASID
-    /// stays: amdkfd (kfd_flush_tlb) flushes by it, whether or not there are queues. Sleeps; allocates nothing. ETIMEDOUT
-    /// if a hub does not answer within a second.
+    /// Drops the cached translations of process `pasid` from the VMIDs that the firmware has given
+    /// it, if any. A VMID is clean when a process gets it after another; whether it is after the
+    /// same process, no source says. So it has to be flushed when a process stops using compute
+    /// queues, too. The PASID stays until another process has the VMID: amdkfd (kfd_flush_tlb)
+    /// flushes by it, whether or not there are queues. May sleep; allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if a hub does not answer within a second.
     pub(crate) fn flush_process(&self, pasid: u16, kind: TlbFlush) -> Result {
         let hubs = self.hubs.lock();
         self.hdp.flush();
@@ -319,7 +346,7 @@ impl Gmc {
         self.hubs.lock().athub.process(vmid)
     }
 
-    /// The fault that `hub` has latched; it latches the next one after this. Sleeps.
+    /// The fault that `hub` has latched; it latches the next one after this. May sleep.
     pub(crate) fn take_fault(&self, hub: hw::ih::HubKind) -> Option<FaultStatus> {
         let hubs = self.hubs.lock();
         match hub {
@@ -328,7 +355,7 @@ impl Gmc {
         }
     }
 
-    /// Turns all translation off; nothing uses it any more. Sleeps.
+    /// Turns all translation off; nothing uses it any more. May sleep.
     pub(crate) fn stop(&self) {
         let hubs = self.hubs.lock();
         for hub in hubs.each() {
@@ -346,8 +373,8 @@ impl Gmc {
         Ok(())
     }
 
-    /// The same in one hub, whatever the CPU has written. One that does not answer takes the GPU down: what it still has of page tables,
-    /// nobody can take from it.
+    /// The same in one hub, whatever the CPU has written. A hub that does not answer takes the GPU
+    /// down: it may keep using translations that cannot be taken from it.
     fn invalidate_in(&self, hub: &Hub, vmid: Vmid, kind: TlbFlush) -> Result {
         let was_silent = hub.is_silent();
         hub.invalidate(vmid, kind).inspect_err(|_| {

@@ -16,7 +16,7 @@ use hw::firmware::state::RunningEngines;
 use hw::ip::{IpBlock, IpTable};
 
 use super::gfx::Gfx;
-use super::ih;
+use super::ih::registers;
 use super::rlc::Rlc;
 use super::sdma::Sdma;
 use crate::kern::mmio::Mmio;
@@ -73,7 +73,7 @@ impl<'a> HaltedGpu<'a> {
         engines.gfx.stop();
         engines.gfx.drop_queues();
         engines.rlc.stop();
-        ih::turn_off(&RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?);
+        registers::turn_off(&RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?);
         match stuck {
             None => Ok(rest),
             Some(number) => {

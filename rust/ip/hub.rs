@@ -15,7 +15,6 @@ use hw::ip::{IpBlock, IpTable};
 use hw::pte::{ContextBase, CONTEXT_BLOCK_SIZE, CONTEXT_DEPTH};
 use hw::va::{LAST_PFN, PAGE_SHIFT};
 
-use super::gmc::TlbFlush;
 use super::vmid::Vmid;
 use crate::kern::mmio::Mmio;
 use crate::regs::hub::{
@@ -56,6 +55,18 @@ const ALL_DEFAULTS: u32 = u32::MAX;
 const WHOLE_RANGE: u64 = 0x1f_ffff_ffff;
 /// An aperture register of 24 bits that is above every address.
 const AGP_OFF: u32 = 0xff_ffff;
+
+/// How thoroughly an invalidation drops translations (FLUSH_TYPE). There is a third kind, 1, for
+/// which amdgpu has no use on any GPU of this generation, so it is not known what it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum TlbFlush {
+    /// Translations only: enough after mapping, and where no access is under way. amdgpu's rings
+    /// use it when a VMID gets tables.
+    Legacy = 0,
+    /// Also waits for accesses under way: needed before pages are reused.
+    Heavyweight = 2,
+}
 
 /// Where VRAM is in the GPU's physical (MC) address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The interrupt handler (OSSSYS 4.4): a ring in system memory that the hardware fills with entries.
+//! The interrupt handler (OSSSYS 4.4): a ring in system memory that the hardware fills with
+//! entries.
 //!
-//! The interrupt's thread handles so many as take a moment, and leaves the rest of a flood to a work item, which the
-//! scheduler can have wait. Who thinks that an interrupt was lost has the work item look, and nobody else handles
-//! entries: they are everybody's, and a waiter may be of any rank.
+//! The interrupt's thread handles as many entries as take a moment, and leaves the rest of a flood
+//! to a work item, which the scheduler can make wait. A thread that suspects a lost interrupt
+//! queues the work item. No other thread handles entries: they are of all processes, and a waiter
+//! may have any priority.
+
+pub(super) mod registers;
 
 use kernel::device::{Bound, Device};
 use kernel::prelude::*;
@@ -15,15 +19,12 @@ use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, Wo
 use hw::asic::Asic;
 use hw::bits::{hi, lo};
 use hw::doorbell::{Doorbell, SliceIndex};
-use hw::ih::{
-    CpEop, CpError, FaultStatus, IhRing, IhWritePointer, IvEntry, IvEvent, ShaderMessage, VmFault,
-    ENTRY_BYTES, ENTRY_DWORDS,
-};
+use hw::ih::{IhRing, IhWritePointer, IvEntry, IvEvent, ENTRY_BYTES, ENTRY_DWORDS};
 use hw::ip::{IpBlock, IpTable};
 
 use super::gmc::Gmc;
-use super::page_faults::PageFault;
-use super::retries::{self, RetryFaults};
+use super::interrupt_sink::InterruptSink;
+use super::retries::RetryFaults;
 use super::vmid::Vmid;
 use crate::kern::barrier;
 use crate::kern::dma_words::DmaWords;
@@ -35,6 +36,7 @@ use crate::regs::osssys::{
     ih_rb_wptr_addr_hi,
 };
 use crate::regs::RegisterWindow;
+use registers::turn_off;
 
 /// Log2 of the ring's dwords: 256 KiB.
 const ORDER: u32 = 16;
@@ -44,52 +46,17 @@ const DWORDS: usize = 1 << ORDER;
 const BYTES: u32 = 4 << ORDER;
 /// Entries that the interrupt's thread handles at a time: it runs before all else.
 const BUDGET: u32 = 256;
-/// Entries between two times that the hardware is told the read pointer, and that the sink is.
+/// Entries after which the read pointer is written and the sink flushed.
 const BATCH: u32 = 64;
 /// The ring's arithmetic.
 const RING: IhRing = IhRing::new(BYTES, BATCH);
 /// Entries that the work item handles at a time.
 const SHARE: u32 = 2048;
-/// How long somebody waits for entries none of which is handled meanwhile, and between two looks.
+/// How long a thread waits for entries of which none is handled meanwhile, and between two looks.
 const SETTLE_TIMEOUT: Delta = Delta::from_millis(10_000);
 const SETTLE_POLL: Delta = Delta::from_micros(200);
 /// MC_SPACE: bus addresses.
 const SPACE_BUS: u32 = 1;
-
-/// Who cares for page faults of a process that are retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FaultPolicy {
-    /// Nobody: they are errors.
-    Nobody,
-    /// Somebody maps what the process has there.
-    Maps,
-    /// Nobody any more: the process is at its end.
-    Ends,
-}
-
-/// Who is told what the entries announce. Called by a thread that may sleep, one entry at a time in the
-/// ring's order; fences depend on it, so nothing in it waits for memory. What an entry costs must not depend on how much
-/// processes have made.
-pub(crate) trait InterruptSink: Send + Sync {
-    /// A TRAP packet with `context` was reached. `vmid` 0 is the engine's kernel ring.
-    fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32);
-    /// SDMA refused something, see `hw::ih::source`; the queue that did it has stopped.
-    fn sdma_error(&self, engine: u8, source: u8, vmid: u8, pasid: u16);
-    /// A compute queue reached an end-of-pipe event that interrupts.
-    fn cp_eop(&self, eop: &CpEop);
-    /// The CP refused something of a compute queue.
-    fn cp_error(&self, error: &CpError);
-    /// A shader sent a message.
-    fn shader_message(&self, message: &ShaderMessage);
-    /// An access could not be translated. `status` is what the hub has latched, if it was the first.
-    fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>);
-    /// Who cares for page faults of process `pasid` that are retried.
-    fn care(&self, pasid: u16) -> FaultPolicy;
-    /// One more waits for that.
-    fn page_fault(&self, pasid: u16);
-    /// So much for now: what many entries may have asked for is done once.
-    fn flush(&self);
-}
 
 /// The block with its ring.
 #[pin_data]
@@ -101,19 +68,19 @@ pub(crate) struct Ih {
     overflows: Atomic<u64>,
     /// The ring, and behind it the dword of the write pointer.
     ring: DmaWords,
-    /// Bytes of entries that were handled, or lost; the read pointer, as a count that never wraps. Changed by the
-    /// holder of `sink`.
+    /// Bytes of entries that were handled, or lost: the read pointer, as a count that never wraps.
+    /// Changed by the holder of `sink`.
     handled: Atomic<u64>,
-    /// Somebody wants the ring looked at who did not get `sink`.
+    /// A thread that did not get `sink` wants the ring to be looked at.
     wanted: Atomic<bool>,
-    /// Who takes entries, between [`Ih::listen`] and [`Ih::stop`]. Held while they are handled, so that they keep their order;
-    /// then only tried: who holds it looks again.
+    /// The receiver of entries, between [`Ih::listen`] and [`Ih::stop`]. Held while they are
+    /// handled, so that they keep their order. Otherwise only tried: its holder looks again.
     #[pin]
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
     #[pin]
     work: DelayedWork<Self>,
     gmc: Arc<Gmc>,
-    retries: RetryFaults,
+    faults: Arc<RetryFaults>,
 }
 
 impl_has_delayed_work! {
@@ -129,7 +96,11 @@ impl WorkItem for Ih {
 }
 
 impl Ih {
-    /// The block with a ring, not running. ENOMEM.
+    /// The block with a ring, not running.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the ASIC has none; `ENOMEM`.
     pub(super) fn new(
         dev: &Device<Bound>,
         mmio: &Arc<Mmio>,
@@ -137,7 +108,7 @@ impl Ih {
         asic: &'static Asic,
         doorbells: &Arc<DoorbellMap>,
         gmc: &Arc<Gmc>,
-        retries: RetryFaults,
+        faults: &Arc<RetryFaults>,
     ) -> Result<Arc<Self>> {
         let regs = RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?;
         let doorbells = doorbells.clone();
@@ -155,14 +126,15 @@ impl Ih {
                 sink <- new_mutex!(None, "Ih::sink"),
                 work <- new_delayed_work!("Ih::work"),
                 gmc,
-                retries,
+                faults: faults.clone(),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// Has `sink` take the entries, until the ring is stopped.
+    /// Has `sink` receive the entries, until the ring is stopped.
     pub(crate) fn listen(&self, sink: Arc<dyn InterruptSink>) {
+        self.faults.listen(sink.clone());
         let before = self.sink.lock().replace(sink);
         drop(before);
     }
@@ -198,24 +170,25 @@ impl Ih {
             ih_doorbell_rptr::OFFSET.put(self.doorbell().dword())
                 | ih_doorbell_rptr::ENABLE.flag(true),
         );
-        self.retries.start();
+        self.faults.start();
         r.write(
             regs::IH_RB_CNTL,
             control | cntl::RB_ENABLE.flag(true) | cntl::ENABLE_INTR.flag(true),
         );
     }
 
-    /// How often entries were lost because the ring was full; clients whose interrupts these were are found by
-    /// the watchdogs of queues and rings.
+    /// How often entries were lost because the ring was full. The watchdogs of queues and rings
+    /// find the clients that wait for these interrupts.
     pub(crate) fn overflows(&self) -> u64 {
         self.overflows.load(Relaxed)
     }
 
-    /// Stops the ring: no entry and no interrupt after it, and nobody handles any. Sleeps.
+    /// Stops the ring: no entry and no interrupt comes after it, and none is handled. May sleep.
     pub(crate) fn stop(self: &Arc<Self>) {
         turn_off(&self.regs);
         let sink = self.sink.lock().take();
         workqueue::cancel(self);
+        self.faults.stop();
         drop(sink);
     }
 
@@ -230,47 +203,28 @@ impl Ih {
         }
     }
 
-    /// The interrupt: handles what is in the ring, in its order, or has that be done. Sleeps; called without locks.
+    /// The interrupt: handles the entries in the ring, in their order, or has that be done. May
+    /// sleep; called without locks.
     pub(crate) fn interrupt(self: &Arc<Self>) {
-        // That of entries that were handled meanwhile, maybe: the hardware sends none until it is told the read pointer.
+        // May be spurious: the entries were handled already. The read pointer is written anyway, or
+        // the hardware sends no interrupt again.
         self.drain(BUDGET, true);
     }
 
-    /// Ends the access of `fault`, which waited for a page that the process has not: its queues stop, and it is told. Sleeps; called without
-    /// locks that interrupts need.
-    pub(crate) fn refuse(self: &Arc<Self>, fault: PageFault) {
-        {
-            let sink = self.sink.lock();
-            if let Some(sink) = &*sink {
-                self.retries.refuse(&fault.fault, None, &**sink);
-                sink.flush();
-            }
-        }
-        // Who has come meanwhile has not got the lock.
-        if self.wanted.xchg(false, Full) {
-            self.kick();
-        }
-    }
-
-    /// Ends the access of `fault`, whose process is at its end. Sleeps.
-    pub(crate) fn end(&self, fault: PageFault) {
-        self.retries.end(&fault.fault);
-    }
-
-    /// How far the interrupt ring is: entries that are at or behind this have come after it was asked, and those before it had come. As far as
-    /// memory tells.
+    /// The end of the interrupt ring, as far as memory tells: entries at or behind this come after
+    /// the call, those before it had come.
     pub(crate) fn position(&self) -> u64 {
         self.last()
     }
 
-    /// Handles what is in the ring, `most` entries if there are so many; the work item does the rest. The hardware is told the
-    /// read pointer even if there are none if it `waits` for that.
+    /// Handles the entries in the ring, `most` at most; the work item does the rest. The read
+    /// pointer is written even if there are none if the hardware `waits` for that.
     fn drain(self: &Arc<Self>, most: u32, waits: bool) {
         let mut count = 0;
         loop {
             self.wanted.xchg(true, Full);
             let Some(sink) = self.sink.try_lock() else {
-                // Who holds it sees `wanted` when it is through.
+                // Its holder sees `wanted` when it is through.
                 return;
             };
             self.wanted.xchg(false, Full);
@@ -296,15 +250,17 @@ impl Ih {
         workqueue::run_in(workqueue::highpri(), self.clone(), 0);
     }
 
-    /// Has the ring be looked at if there is something in it: the interrupt may be lost. Any context.
+    /// Queues the work item if there is something in the ring: the interrupt may be lost. Any
+    /// context.
     pub(crate) fn poll(self: &Arc<Self>) {
         if !self.is_empty() {
             self.kick();
         }
     }
 
-    /// Waits until the entries that are there by now are handled, a ring full of them at most, or none is within ten seconds:
-    /// [`BATCH`] of them count at once, and each may take several slow registers. Sleeps; called without locks.
+    /// Waits until the entries that are there by now are handled, a full ring of them at most, or
+    /// none is handled within ten seconds: [`BATCH`] of them count at once, and each may take
+    /// several slow registers. May sleep; called without locks.
     pub(crate) fn wait_drained(self: &Arc<Self>) {
         let last = self.last();
         loop {
@@ -319,14 +275,16 @@ impl Ih {
                 SETTLE_POLL,
                 SETTLE_TIMEOUT,
             );
-            // A flood takes its time, and what of it is told too late counts against somebody who did nothing.
+            // A flood takes its time, and an entry that is reported too late counts against a
+            // process that did nothing.
             if done.is_ok() || self.handled.load(Acquire) == before {
                 return;
             }
         }
     }
 
-    /// Whether all entries are handled that there are, as far as memory tells. While some are being handled it may be said too late.
+    /// Whether all entries are handled, as far as memory tells. While some are being handled, true
+    /// may come late.
     fn is_empty(&self) -> bool {
         RING.is_empty(self.handled.load(Acquire), self.wptr())
     }
@@ -345,8 +303,8 @@ impl Ih {
         }
     }
 
-    /// The write pointer. When it has passed the read pointer, the copy of it in memory may be old, and the register is asked. A device that
-    /// is gone has no entries any more.
+    /// The write pointer. When it has passed the read pointer, the copy of it in memory may be old,
+    /// and the register is read. A device that is gone has no entries any more.
     fn wptr(&self) -> IhWritePointer {
         let mut value = self.ring.read(DWORDS);
         if ih_rb_wptr::RB_OVERFLOW.is_set(value) {
@@ -364,7 +322,7 @@ impl Ih {
         }
     }
 
-    /// Handles entries, `most` if there are so many: how many. The caller holds `sink`.
+    /// Handles entries, `most` at most, and says how many. The caller holds `sink`.
     fn handle(&self, sink: &dyn InterruptSink, most: u32) -> u32 {
         let mut count = 0;
         while count < most {
@@ -378,7 +336,7 @@ impl Ih {
             let batch = count + BATCH;
             while RING.offset(handled) != wptr && count < most && count < batch {
                 let entry = named(self.entry(RING.offset(handled)), &self.gmc);
-                dispatch(&entry, handled, &self.retries, sink);
+                dispatch(&entry, handled, &self.faults, sink);
                 handled += u64::from(ENTRY_BYTES);
                 count += 1;
             }
@@ -394,7 +352,8 @@ impl Ih {
         self.doorbells.ring32(self.doorbell().byte() as u32, rptr);
     }
 
-    /// The write pointer, bytes. What an overflow has lost is passed over. The caller holds `sink`.
+    /// The write pointer, bytes. Entries that an overflow has lost are passed over. The caller
+    /// holds `sink`.
     fn write_pointer(&self) -> u32 {
         let wptr = self.wptr();
         if wptr.overflow && self.regs.is_present() {
@@ -402,14 +361,14 @@ impl Ih {
             let handled = self.handled.load(Relaxed);
             let lost = RING.lost(handled, wptr);
             self.handled.store(handled + u64::from(lost), Release);
-            // First, for it says no more that it comes past where it was told last.
+            // First: a further overflow is measured from the read pointer that was written last.
             self.write_rptr();
             self.set_control(crate::regs::with(
                 self.regs.read(regs::IH_RB_CNTL),
                 cntl::WPTR_OVERFLOW_CLEAR,
                 0,
             ));
-            self.retries.drop_all();
+            self.faults.drop_all();
         }
         wptr.offset
     }
@@ -426,27 +385,15 @@ impl Ih {
     }
 }
 
-/// Turns the rings of the block of `regs` off, also those that only another driver uses, and the retry CAM.
-pub(super) fn turn_off(regs: &RegisterWindow) {
-    regs.update(
-        regs::IH_RB_CNTL,
-        &[(cntl::RB_ENABLE, 0), (cntl::ENABLE_INTR, 0)],
-    );
-    for ring in [regs::IH_RB_CNTL_RING1, regs::IH_RB_CNTL_RING2] {
-        regs.update(ring, &[(cntl::RB_ENABLE, 0)]);
-    }
-    regs.write(regs::IH_DOORBELL_RPTR, 0);
-    retries::turn_off(regs);
-}
-
 /// Byte offset in a value of WPTR; inside the ring and on an entry whatever the value.
 const fn offset(value: u32) -> u32 {
     let bytes = ih_rb_wptr::OFFSET.get(value) * 4;
     bytes - bytes % ENTRY_BYTES
 }
 
-/// The entry with its process. Where the driver gives the VMIDs away, gfx9 is known to leave PAS_ID 0, whatever the IH's
-/// table says (amdkfd's event_interrupt_isr_v9); then it is who has the VMID now, if anybody.
+/// The entry with its process. Where the driver assigns the VMIDs, gfx9 is known to leave PAS_ID 0,
+/// whatever the IH's table says (amdkfd's event_interrupt_isr_v9). Then it is the process that has
+/// the VMID now, if one has it.
 fn named(entry: IvEntry, gmc: &Gmc) -> IvEntry {
     let vmid = match Vmid::new(entry.vmid) {
         Some(vmid) if entry.pasid == 0 && vmid != Vmid::KERNEL => vmid,
@@ -456,8 +403,8 @@ fn named(entry: IvEntry, gmc: &Gmc) -> IvEntry {
     IvEntry { pasid, ..entry }
 }
 
-/// Tells `sink` what an entry announces, which is at `position` of the ring.
-fn dispatch(entry: &IvEntry, position: u64, retries: &RetryFaults, sink: &dyn InterruptSink) {
+/// Reports what an entry announces, which is at `position` of the ring, to `sink`, or to `faults`.
+fn dispatch(entry: &IvEntry, position: u64, faults: &RetryFaults, sink: &dyn InterruptSink) {
     trace::interrupt(
         entry.client_id.into(),
         entry.source.into(),
@@ -471,7 +418,7 @@ fn dispatch(entry: &IvEntry, position: u64, retries: &RetryFaults, sink: &dyn In
         IvEvent::SdmaError(error) => {
             sink.sdma_error(error.engine, entry.source, error.vmid, error.pasid)
         }
-        IvEvent::VmFault(fault) => retries.fault(&fault, position, sink),
+        IvEvent::VmFault(fault) => faults.raise(&fault, position),
         IvEvent::CpEop(eop) => sink.cp_eop(&eop),
         IvEvent::CpError(error) => sink.cp_error(&error),
         IvEvent::ShaderMessage(message) => sink.shader_message(&message),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The structures of `linux/kfd_ioctl.h`, as ioctl arguments.
+//! The commands of `linux/kfd_ioctl.h`, and its structures as ioctl arguments.
 
 use core::mem::size_of;
 
+use kernel::ioctl::{_IOC_DIR, _IOC_NR};
 use kernel::transmute::{AsBytes, FromBytes};
+use kernel::uapi::{_IOC_READ, _IOC_WRITE};
 
 use crate::ffi;
 
@@ -99,6 +101,120 @@ arguments! {
     ExportDmabuf = kfd_ioctl_export_dmabuf_args, 16;
     /// AVAILABLE_MEMORY.
     AvailableMemory = kfd_ioctl_get_available_memory_args, 16;
+}
+
+/// The way of an ioctl's arguments, as the command's number implies, whatever the caller's command
+/// says.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum IoctlDirection {
+    /// From the caller.
+    In,
+    /// To the caller.
+    Out,
+    /// Both.
+    InOut,
+}
+
+/// An ioctl of the interface.
+pub(crate) struct IoctlInfo {
+    /// Its number.
+    nr: u32,
+    /// Its name in the header, without `AMDKFD_IOC_`.
+    pub(crate) name: &'static str,
+    /// The way of its arguments.
+    pub(crate) direction: IoctlDirection,
+}
+
+impl IoctlInfo {
+    const fn new(command: u32, name: &'static str) -> Self {
+        let direction = match _IOC_DIR(command) {
+            _IOC_READ => IoctlDirection::Out,
+            _IOC_WRITE => IoctlDirection::In,
+            _ => IoctlDirection::InOut,
+        };
+        Self {
+            nr: _IOC_NR(command),
+            name,
+            direction,
+        }
+    }
+
+    /// Its number, one of [`nr`].
+    pub(crate) fn nr(&self) -> u32 {
+        self.nr
+    }
+}
+
+/// Names the commands of the header: their numbers in [`nr`], and the table of all.
+macro_rules! commands {
+    ($($name:ident = $raw:ident;)+) => {
+        /// The numbers of the ioctls, `AMDKFD_IOC_*`.
+        pub(crate) mod nr {
+            use kernel::ioctl::_IOC_NR;
+            $(pub(crate) const $name: u32 = _IOC_NR(crate::ffi::$raw);)+
+        }
+
+        /// All ioctls, in the order of their numbers, from 1 on.
+        const IOCTLS: &[IoctlInfo] = &[
+            $(IoctlInfo::new(ffi::$raw, stringify!($name)),)+
+        ];
+    };
+}
+
+commands! {
+    GET_VERSION = AMDKFD_IOC_GET_VERSION;
+    CREATE_QUEUE = AMDKFD_IOC_CREATE_QUEUE;
+    DESTROY_QUEUE = AMDKFD_IOC_DESTROY_QUEUE;
+    SET_MEMORY_POLICY = AMDKFD_IOC_SET_MEMORY_POLICY;
+    GET_CLOCK_COUNTERS = AMDKFD_IOC_GET_CLOCK_COUNTERS;
+    GET_PROCESS_APERTURES = AMDKFD_IOC_GET_PROCESS_APERTURES;
+    UPDATE_QUEUE = AMDKFD_IOC_UPDATE_QUEUE;
+    CREATE_EVENT = AMDKFD_IOC_CREATE_EVENT;
+    DESTROY_EVENT = AMDKFD_IOC_DESTROY_EVENT;
+    SET_EVENT = AMDKFD_IOC_SET_EVENT;
+    RESET_EVENT = AMDKFD_IOC_RESET_EVENT;
+    WAIT_EVENTS = AMDKFD_IOC_WAIT_EVENTS;
+    DBG_REGISTER = AMDKFD_IOC_DBG_REGISTER_DEPRECATED;
+    DBG_UNREGISTER = AMDKFD_IOC_DBG_UNREGISTER_DEPRECATED;
+    DBG_ADDRESS_WATCH = AMDKFD_IOC_DBG_ADDRESS_WATCH_DEPRECATED;
+    DBG_WAVE_CONTROL = AMDKFD_IOC_DBG_WAVE_CONTROL_DEPRECATED;
+    SET_SCRATCH_BACKING_VA = AMDKFD_IOC_SET_SCRATCH_BACKING_VA;
+    GET_TILE_CONFIG = AMDKFD_IOC_GET_TILE_CONFIG;
+    SET_TRAP_HANDLER = AMDKFD_IOC_SET_TRAP_HANDLER;
+    GET_PROCESS_APERTURES_NEW = AMDKFD_IOC_GET_PROCESS_APERTURES_NEW;
+    ACQUIRE_VM = AMDKFD_IOC_ACQUIRE_VM;
+    ALLOC_MEMORY_OF_GPU = AMDKFD_IOC_ALLOC_MEMORY_OF_GPU;
+    FREE_MEMORY_OF_GPU = AMDKFD_IOC_FREE_MEMORY_OF_GPU;
+    MAP_MEMORY_TO_GPU = AMDKFD_IOC_MAP_MEMORY_TO_GPU;
+    UNMAP_MEMORY_FROM_GPU = AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU;
+    SET_CU_MASK = AMDKFD_IOC_SET_CU_MASK;
+    GET_QUEUE_WAVE_STATE = AMDKFD_IOC_GET_QUEUE_WAVE_STATE;
+    GET_DMABUF_INFO = AMDKFD_IOC_GET_DMABUF_INFO;
+    IMPORT_DMABUF = AMDKFD_IOC_IMPORT_DMABUF;
+    ALLOC_QUEUE_GWS = AMDKFD_IOC_ALLOC_QUEUE_GWS;
+    SMI_EVENTS = AMDKFD_IOC_SMI_EVENTS;
+    SVM = AMDKFD_IOC_SVM;
+    SET_XNACK_MODE = AMDKFD_IOC_SET_XNACK_MODE;
+    CRIU_OP = AMDKFD_IOC_CRIU_OP;
+    AVAILABLE_MEMORY = AMDKFD_IOC_AVAILABLE_MEMORY;
+    EXPORT_DMABUF = AMDKFD_IOC_EXPORT_DMABUF;
+    RUNTIME_ENABLE = AMDKFD_IOC_RUNTIME_ENABLE;
+    DBG_TRAP = AMDKFD_IOC_DBG_TRAP;
+    CREATE_PROCESS = AMDKFD_IOC_CREATE_PROCESS;
+    PROFILER = AMDKFD_IOC_PROFILER;
+}
+
+const _: () = {
+    let mut index = 0;
+    while index < IOCTLS.len() {
+        assert!(IOCTLS[index].nr == index as u32 + 1);
+        index += 1;
+    }
+};
+
+/// The ioctl of number `nr`, if there is one.
+pub(crate) fn ioctl(nr: u32) -> Option<&'static IoctlInfo> {
+    IOCTLS.get(nr.checked_sub(1)? as usize)
 }
 
 /// `flags` of ALLOC_MEMORY_OF_GPU: the kind of memory (one of them), and its use.

@@ -17,12 +17,12 @@ use crate::queue::request::{ComputeBuffers, CreateQueue, UpdateQueue};
 /// The most GPUs that one MAP or UNMAP may name.
 const MAX_DEVICES: u32 = 256;
 
-/// A GPU's id. EINVAL for a number that cannot be one.
+/// A GPU's id; `EINVAL` for a number that cannot be one.
 pub(super) fn gpu_id(raw: u32) -> Result<GpuId> {
     GpuId::from_raw(raw).ok_or(EINVAL)
 }
 
-/// An address of user memory, whatever is there. EFAULT.
+/// An address of user memory, whatever is there; `EFAULT` for another.
 pub(super) fn user_address(address: u64) -> Result<u64> {
     if address < USER_VA_END {
         Ok(address)
@@ -31,7 +31,11 @@ pub(super) fn user_address(address: u64) -> Result<u64> {
     }
 }
 
-/// The size of a ring of `size` bytes: below the smallest it is that. EINVAL for what is no power of two.
+/// The size of a ring of `size` bytes; the smallest for one below that.
+///
+/// # Errors
+///
+/// `EINVAL` for a size that is no power of two.
 fn ring_size(size: u32) -> Result<RingSize> {
     if size != 0 && !size.is_power_of_two() {
         return Err(EINVAL);
@@ -39,13 +43,17 @@ fn ring_size(size: u32) -> Result<RingSize> {
     RingSize::new(u64::from(size).max(MIN_RING)).map_err(|_| EINVAL)
 }
 
-/// Share and rank of a queue. EINVAL.
+/// Share and priority of a queue; `EINVAL` out of range.
 fn share(percentage: u32, priority: u32) -> Result<(QueuePercentage, QueuePriority)> {
     let priority = QueuePriority::new(priority).ok_or(EINVAL)?;
     Ok((QueuePercentage::new(percentage).ok_or(EINVAL)?, priority))
 }
 
-/// CREATE_QUEUE. EOPNOTSUPP for a type of queue that is not there.
+/// CREATE_QUEUE.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` for a type of queue that there is not; `EINVAL`, `EFAULT`.
 pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
     let kind = QueueType::new(args.queue_type).ok_or_else(errno::not_supported)?;
     let (percentage, priority) = share(args.queue_percentage, args.queue_priority)?;
@@ -69,7 +77,7 @@ pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
     })
 }
 
-/// UPDATE_QUEUE. A ring at address 0 is none.
+/// UPDATE_QUEUE. A ring at address 0 means none.
 pub(super) fn update_queue(args: &uapi::UpdateQueue) -> Result<UpdateQueue> {
     let (percentage, priority) = share(args.queue_percentage, args.queue_priority)?;
     let size = ring_size(args.ring_size)?;
@@ -84,7 +92,11 @@ pub(super) fn update_queue(args: &uapi::UpdateQueue) -> Result<UpdateQueue> {
     })
 }
 
-/// SET_MEMORY_POLICY. EINVAL for a policy that is none.
+/// SET_MEMORY_POLICY.
+///
+/// # Errors
+///
+/// `EINVAL` for an unknown policy.
 pub(super) fn set_memory_policy(args: &uapi::SetMemoryPolicy) -> Result {
     let policies = [
         uapi::KFD_IOC_CACHE_POLICY_COHERENT,
@@ -97,7 +109,7 @@ pub(super) fn set_memory_policy(args: &uapi::SetMemoryPolicy) -> Result {
     }
 }
 
-/// What memory ALLOC_MEMORY_OF_GPU asks for.
+/// The kind of memory that ALLOC_MEMORY_OF_GPU asks for.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum AllocKind {
     /// VRAM, in one piece if so asked.
@@ -114,14 +126,24 @@ pub(super) enum AllocKind {
 
 /// ALLOC_MEMORY_OF_GPU.
 pub(super) struct AllocMemory {
-    /// What memory.
+    /// The kind of memory.
     pub(super) kind: AllocKind,
     /// Bytes.
     pub(super) size: u64,
-    /// Where it will be mapped, if it is to have a place.
+    /// The range at which it will be mapped, if it is to have one.
     pub(super) range: Option<VaRange>,
     /// How the GPU uses it.
     pub(super) usage: BoUsage,
+}
+
+impl AllocMemory {
+    /// The process's own memory that the buffer is to be made of, if that is whole pages.
+    pub(super) fn user_range(&self) -> Option<VaRange> {
+        match self.kind {
+            AllocKind::User(address) => VaRange::new(address, self.size).ok(),
+            _ => None,
+        }
+    }
 }
 
 const KINDS: u32 = flag::VRAM | flag::GTT | flag::USERPTR | flag::DOORBELL | flag::MMIO_REMAP;
@@ -134,7 +156,11 @@ const ATTRIBUTES: u32 = flag::WRITABLE
     | flag::EXT_COHERENT
     | flag::CONTIGUOUS;
 
-/// Where a buffer of `size` bytes will be mapped. EINVAL for what is not whole pages of the GPU's aperture.
+/// The range at which a buffer of `size` bytes will be mapped.
+///
+/// # Errors
+///
+/// `EINVAL` for a range that is not whole pages of the GPU's aperture.
 pub(super) fn place(start: u64, size: u64) -> Result<VaRange> {
     VaRange::new(start, size)
         .ok()
@@ -142,7 +168,7 @@ pub(super) fn place(start: u64, size: u64) -> Result<VaRange> {
         .ok_or(EINVAL)
 }
 
-/// What GET_DMABUF_INFO says of a buffer. All VRAM is visible to the CPU.
+/// The flags of a buffer in GET_DMABUF_INFO. All VRAM is visible to the CPU.
 pub(super) fn shared_flags(vram: bool) -> u32 {
     if vram {
         flag::VRAM | flag::PUBLIC
@@ -151,7 +177,11 @@ pub(super) fn shared_flags(vram: bool) -> u32 {
     }
 }
 
-/// EXPORT_DMABUF: whether the new descriptor is closed on exec. EINVAL for flags that mean nothing here.
+/// EXPORT_DMABUF: whether the new descriptor is closed on exec.
+///
+/// # Errors
+///
+/// `EINVAL` for flags that mean nothing here.
 pub(super) fn export_flags(flags: u32) -> Result<bool> {
     if flags & !(open_flag::CLOEXEC | open_flag::ACCESS) == 0 {
         Ok(flags & open_flag::CLOEXEC != 0)
@@ -160,8 +190,12 @@ pub(super) fn export_flags(flags: u32) -> Result<bool> {
     }
 }
 
-/// ALLOC_MEMORY_OF_GPU. EINVAL for unknown flags, not exactly one kind of memory, or a range that is not whole pages
-/// of the GPU's aperture, though VRAM may be without one, at address 0; EOPNOTSUPP for a ring mapped twice, which gfx9 does not need.
+/// ALLOC_MEMORY_OF_GPU. VRAM may be without a range, at address 0.
+///
+/// # Errors
+///
+/// `EINVAL` for unknown flags, not exactly one kind of memory, or a range that is not whole pages
+/// of the GPU's aperture; `EOPNOTSUPP` for a ring mapped twice, which gfx9 does not need.
 pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
     if args.flags & flag::AQL_QUEUE_MEM != 0 {
         return Err(errno::not_supported());
@@ -169,7 +203,7 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
     if args.flags & !(KINDS | ATTRIBUTES) != 0 {
         return Err(EINVAL);
     }
-    // Memory that is to be mapped elsewhere, as what it is exported.
+    // Memory that is to be exported, and mapped where it is imported.
     let placeless = args.va_addr == 0 && args.flags & KINDS == flag::VRAM;
     let range = match placeless {
         true => None,
@@ -209,7 +243,7 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
     })
 }
 
-/// The number of a buffer among all of a process: its GPU in the upper half.
+/// The number of a buffer among all of a process: its GPU is in the upper half.
 #[derive(Clone, Copy)]
 pub(super) struct BufferHandle {
     /// The GPU that it is on.
@@ -219,7 +253,7 @@ pub(super) struct BufferHandle {
 }
 
 impl BufferHandle {
-    /// The handle that user space passed. EINVAL if it cannot be one.
+    /// The handle that user space passed; `EINVAL` if it cannot be one.
     pub(super) fn decode(raw: u64) -> Result<Self> {
         Ok(Self {
             gpu: gpu_id(u32::try_from(raw >> 32)?)?,
@@ -233,8 +267,8 @@ impl BufferHandle {
     }
 }
 
-/// The GPUs that MAP or UNMAP names and that are still to be done, by index of the array. EINVAL for none, for too
-/// many, or for more done than there are.
+/// The GPUs that MAP or UNMAP names and that are still to be done, by index of the array. EINVAL
+/// for none, for too many, or for more done than there are.
 pub(super) fn devices(count: u32, done: u32) -> Result<core::ops::Range<u32>> {
     if count == 0 || count > MAX_DEVICES || done > count {
         return Err(EINVAL);

@@ -6,6 +6,7 @@ use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
 use kernel::sync::{Arc, ArcBorrow};
 
+use super::caller::Caller;
 use super::{args, ioctl, Kfd};
 use crate::kern::chrdev::CharFile;
 use crate::kern::host;
@@ -43,7 +44,7 @@ impl CharFile for KfdFile {
 
     fn ioctl(file: ArcBorrow<'_, Self>, cmd: u32, arg: usize) -> Result<isize> {
         file.check_caller()?;
-        let caller = ioctl::Caller {
+        let caller = Caller {
             kfd: &file.kfd,
             process: &file.process,
         };

@@ -4,15 +4,19 @@
 use kernel::prelude::*;
 
 use super::args::{self, BufferHandle};
-use super::ioctl::Caller;
+use super::caller::Caller;
 use super::memory;
 use crate::kern::dma_buf::DmaBuf;
 use crate::kern::new_fd::NewFd;
 use crate::kern::{uaccess_ext, uapi};
 use crate::mem::bo::{Bo, BoHandle};
 
-/// GET_DMABUF_INFO: what a buffer of ours is, and its metadata. EINVAL for another exporter's
-/// dma-buf, or, with the size that it takes, for too little room for the metadata.
+/// GET_DMABUF_INFO: the kind of a buffer of this driver, and its metadata.
+///
+/// # Errors
+///
+/// `EINVAL` for another exporter's dma-buf, or, with the size that it takes, for too little room
+/// for the metadata.
 pub(super) fn get_info(_caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> Result {
     let buf = DmaBuf::from_fd(args.dmabuf_fd)?;
     let bo = Bo::of_dma_buf(&buf).ok_or(EINVAL)?;
@@ -31,7 +35,8 @@ pub(super) fn get_info(_caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> 
     Ok(())
 }
 
-/// IMPORT_DMABUF: at an address, or without one a handle only. Written by the GPU if it was exported for writing.
+/// IMPORT_DMABUF: at an address, or without one a handle only. The GPU may write it if it was
+/// exported for writing.
 pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Result {
     let id = args::gpu_id(args.gpu_id)?;
     let context = caller.context(args.gpu_id)?;
@@ -47,7 +52,11 @@ pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Resu
     Ok(())
 }
 
-/// EXPORT_DMABUF: for writing if the process may write. EACCES if it may not, and there is a dma-buf for writing.
+/// EXPORT_DMABUF: for writing if the process may write.
+///
+/// # Errors
+///
+/// `EACCES` if it may not, and there is a dma-buf for writing.
 pub(super) fn export(caller: &Caller<'_>, args: &mut uapi::ExportDmabuf) -> Result<NewFd> {
     let cloexec = args::export_flags(args.flags)?;
     let (context, handle) = memory::buffer(caller, args.handle)?;

@@ -6,7 +6,7 @@ use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 
 use super::args::BufferHandle;
-use super::ioctl::Caller;
+use super::caller::Caller;
 use crate::kern::{uaccess_ext, uapi};
 use crate::process::events::{
     ConsumedEvents, EventKind, EventPayload, MemoryFault, WaitItem, WaitItems, SLOTS,

@@ -5,7 +5,7 @@ use hw::va;
 use kernel::prelude::*;
 
 use super::args;
-use super::ioctl::Caller;
+use super::caller::Caller;
 use crate::kern::host::{self, NumaNode};
 use crate::kern::{uaccess_ext, uapi};
 use crate::topology::GpuFacts;

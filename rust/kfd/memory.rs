@@ -5,17 +5,19 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::doorbell::{MmapKind, MmapOffset};
-use hw::va::VaRange;
 
-use super::args::{self, AllocKind, AllocMemory, BufferHandle};
-use super::ioctl::Caller;
+use super::args::{self, AllocKind, BufferHandle};
+use super::caller::Caller;
 use crate::kern::drm::file::DrmFileRef;
 use crate::kern::{uaccess_ext, uapi};
-use crate::mem::bo;
 use crate::process::context::GpuContext;
+use crate::process::memory::{BufferSource, NewBuffer};
 
-/// ACQUIRE_VM: the address space of an open render file becomes the process's, once and for all. EINVAL also for no file
-/// at all: EBADF is kept for a child of fork, which clients know by it.
+/// ACQUIRE_VM: the address space of an open render file becomes the process's, once and for all.
+///
+/// # Errors
+///
+/// `EINVAL` also for no file at all: `EBADF` is kept for a child of fork, which clients know by it.
 pub(super) fn acquire_vm(caller: &Caller<'_>, args: &mut uapi::AcquireVm) -> Result {
     let context = caller.context(args.gpu_id)?;
     let file = DrmFileRef::from_fd(args.drm_fd as i32).map_err(|_| EINVAL)?;
@@ -28,66 +30,59 @@ pub(super) fn set_memory_policy(caller: &Caller<'_>, args: &mut uapi::SetMemoryP
     args::set_memory_policy(args)
 }
 
-/// A buffer is not where shared virtual memory is, nor made of it. EADDRINUSE, EINTR.
-fn check_svm(caller: &Caller<'_>, wanted: &AllocMemory) -> Result {
-    let user = match wanted.kind {
-        AllocKind::User(address) => VaRange::new(address, wanted.size).ok(),
-        _ => None,
-    };
-    let svm = caller.process.svm();
-    let mut ranges = [wanted.range, user].into_iter().flatten();
-    ranges.try_for_each(|range| svm.check_free(range))
-}
-
 /// ALLOC_MEMORY_OF_GPU.
 pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result {
     let id = args::gpu_id(args.gpu_id)?;
     let context = caller.context(args.gpu_id)?;
     let wanted = args::alloc_memory(args)?;
-    check_svm(caller, &wanted)?;
+    // A buffer is not where shared virtual memory is, nor made of it.
+    let mut ranges = [wanted.range, wanted.user_range()].into_iter().flatten();
+    ranges.try_for_each(|range| caller.process.svm().check_free(range))?;
     let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
-    let (size, usage) = (wanted.size, wanted.usage);
-    let mut registers = match wanted.kind {
-        AllocKind::Doorbell => Some(context.queue_resources()?.registers()?),
-        AllocKind::MmioRemap => Some(context.flush_registers()?),
-        _ => None,
+    // Registers are mapped for the CPU by the file of KFD, all else by that of the render node.
+    let (source, of_kfd_file) = match wanted.kind {
+        AllocKind::Vram { contiguous } => (BufferSource::Vram { contiguous }, None),
+        AllocKind::Gtt => (BufferSource::Gtt, None),
+        AllocKind::User(address) => (BufferSource::User(address), None),
+        AllocKind::Doorbell => {
+            let registers = context.queue_resources()?.registers()?;
+            (BufferSource::Registers(registers), Some(MmapKind::Doorbell))
+        }
+        AllocKind::MmioRemap => {
+            let registers = context.flush_registers()?;
+            (BufferSource::Registers(registers), Some(MmapKind::Mmio))
+        }
     };
-    let (number, offset) = caller.process.with_lock_soon(|| {
-        context.with_memory(|memory| {
-            memory.insert(wanted.range, |client| match wanted.kind {
-                AllocKind::Vram { contiguous } => {
-                    bo::create::vram(&drm, client, size, usage, contiguous)
-                }
-                AllocKind::Gtt => bo::create::gtt(&drm, client, size, usage),
-                AllocKind::User(address) => bo::create::user(&drm, client, address, size, usage),
-                AllocKind::Doorbell | AllocKind::MmioRemap => {
-                    let registers = registers.take().ok_or(EINVAL)?;
-                    bo::create::registers(&drm, client, size, registers, usage.access)
-                }
-            })
-        })
-    })?;
+    let new = NewBuffer {
+        source,
+        size: wanted.size,
+        range: wanted.range,
+        usage: wanted.usage,
+    };
+    let added = caller
+        .process
+        .with_lock_soon(|| context.with_memory(|memory| memory.alloc(&drm, &new)))?;
+    let number = added.number;
     args.handle = BufferHandle { gpu: id, number }.encode();
-    let of_kfd_file = |kind| {
+    args.mmap_offset = of_kfd_file.map_or(added.mmap_offset, |kind| {
         let gpu_id = id.get();
         MmapOffset { kind, gpu_id }.encode()
-    };
-    args.mmap_offset = match wanted.kind {
-        AllocKind::Doorbell => of_kfd_file(MmapKind::Doorbell),
-        AllocKind::MmioRemap => of_kfd_file(MmapKind::Mmio),
-        AllocKind::Vram { .. } | AllocKind::Gtt | AllocKind::User(_) => offset,
-    };
+    });
     Ok(())
 }
 
-/// The context and the number of a buffer. EINVAL.
+/// The context and the number of a buffer; `EINVAL` for no handle of the process.
 pub(super) fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<GpuContext>, BufferHandle)> {
     let handle = BufferHandle::decode(handle)?;
     let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
     Ok((context, handle))
 }
 
-/// FREE_MEMORY_OF_GPU. EPERM for the event page.
+/// FREE_MEMORY_OF_GPU.
+///
+/// # Errors
+///
+/// `EPERM` for the event page.
 pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
     let (context, handle) = buffer(caller, args.handle)?;
     context.with_memory(|memory| {
@@ -97,7 +92,7 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
         }
         memory.remove(handle.number)
     })?;
-    // Who moves it for others may be the last that has it.
+    // A thread that moves it for others may have the last reference.
     if let Some(client) = context.client() {
         client.wait_for_moves();
     }
@@ -118,50 +113,58 @@ pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -
     Ok(())
 }
 
-/// The list of GPUs of a MAP or an UNMAP.
-struct DeviceList {
+/// The arguments of a MAP or an UNMAP.
+struct DeviceList<'a> {
+    handle: u64,
     array: u64,
     count: u32,
+    done: &'a mut u32,
 }
 
-/// Calls `act` with the process's part of each GPU in the list that is not done, counting those that are. EINVAL for a GPU that is
-/// not there.
-fn for_each_device(
-    caller: &Caller<'_>,
-    devices: &DeviceList,
-    done: &mut u32,
-    mut act: impl FnMut(&GpuContext) -> Result,
-) -> Result {
-    for index in args::devices(devices.count, *done)? {
-        let raw: u32 = uaccess_ext::read_element(devices.array, index)?;
-        let context = caller.context(raw)?;
-        act(&context)?;
-        *done = index + 1;
+impl DeviceList<'_> {
+    /// Calls `act` with the buffer's GPU and number, and each GPU in the list that is not done,
+    /// counting those that are.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a GPU that is not there; errors of `act`.
+    fn for_each(
+        self,
+        caller: &Caller<'_>,
+        act: fn(&GpuContext, u32, &GpuContext) -> Result,
+    ) -> Result {
+        let (context, handle) = buffer(caller, self.handle)?;
+        for index in args::devices(self.count, *self.done)? {
+            let raw: u32 = uaccess_ext::read_element(self.array, index)?;
+            act(&context, handle.number, &*caller.context(raw)?)?;
+            *self.done = index + 1;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
-/// MAP_MEMORY_TO_GPU: to any GPUs of which the process has acquired an address space, ENODEV otherwise. EREMOTEIO for one that does
-/// not reach the memory.
+/// MAP_MEMORY_TO_GPU: to any GPUs of which the process has acquired an address space.
+///
+/// # Errors
+///
+/// `ENODEV` for one of which it has not; `EREMOTEIO` for one that does not reach the memory.
 pub(super) fn map(caller: &Caller<'_>, args: &mut uapi::MapMemory) -> Result {
-    let (context, handle) = buffer(caller, args.handle)?;
     let devices = DeviceList {
+        handle: args.handle,
         array: args.device_ids_array_ptr,
         count: args.n_devices,
+        done: &mut args.n_success,
     };
-    for_each_device(caller, &devices, &mut args.n_success, |on| {
-        context.map(handle.number, on)
-    })
+    devices.for_each(caller, GpuContext::map)
 }
 
 /// UNMAP_MEMORY_FROM_GPU.
 pub(super) fn unmap(caller: &Caller<'_>, args: &mut uapi::UnmapMemory) -> Result {
-    let (context, handle) = buffer(caller, args.handle)?;
     let devices = DeviceList {
+        handle: args.handle,
         array: args.device_ids_array_ptr,
         count: args.n_devices,
+        done: &mut args.n_success,
     };
-    for_each_device(caller, &devices, &mut args.n_success, |on| {
-        context.unmap(handle.number, on)
-    })
+    devices.for_each(caller, GpuContext::unmap)
 }

@@ -6,7 +6,7 @@ use hw::mqd::cu_mask::MAX_BITS;
 use kernel::prelude::*;
 
 use super::args;
-use super::ioctl::Caller;
+use super::caller::Caller;
 use crate::kern::{uaccess_ext, uapi};
 
 /// CREATE_QUEUE.
@@ -14,9 +14,9 @@ pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateQueue) -> Resul
     let id = args::gpu_id(args.gpu_id)?;
     let context = caller.context(args.gpu_id)?;
     let wanted = args::create_queue(args)?;
-    let (queue_id, slot) = caller.process.create_queue(&context, wanted)?;
-    args.queue_id = queue_id;
-    args.doorbell_offset = MmapOffset::doorbell(id.get(), slot);
+    let created = caller.process.create_queue(&context, wanted)?;
+    args.queue_id = created.id;
+    args.doorbell_offset = MmapOffset::doorbell(id.get(), created.doorbell);
     Ok(())
 }
 

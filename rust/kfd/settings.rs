@@ -4,7 +4,7 @@
 use kernel::prelude::*;
 
 use super::args;
-use super::ioctl::Caller;
+use super::caller::Caller;
 use crate::kern::{params, uaccess_ext, uapi};
 use hw::trap::SecondLevelTrap;
 

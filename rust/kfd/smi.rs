@@ -7,7 +7,7 @@ use kernel::sync::{Arc, ArcBorrow};
 use kernel::uaccess::{UserSliceReader, UserSliceWriter};
 
 use super::args;
-use super::ioctl::Caller;
+use super::caller::Caller;
 use crate::gpu::Gpu;
 use crate::kern::anon_file::{self, AnonFile};
 use crate::kern::new_fd::NewFd;

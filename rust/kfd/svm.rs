@@ -6,7 +6,7 @@ use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, PAGE_SIZE};
 use kernel::prelude::*;
 
-use super::ioctl::Caller;
+use super::caller::Caller;
 use crate::kern::uapi::{SvmArgs, SvmAttribute};
 use crate::kern::{errno, params, uaccess_ext};
 use crate::process::svm::{MoveProgress, OpenedSvm};

@@ -63,6 +63,7 @@ enum BoBacking {
 }
 
 /// Registers of the GPU that a process may have, as the GPU itself accesses them.
+#[derive(Clone)]
 pub(crate) struct RegisterRange {
     /// The BAR that contains the registers.
     pub(crate) bar: Arc<DmaResource>,

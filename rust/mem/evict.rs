@@ -24,6 +24,7 @@
 
 mod member;
 mod mover;
+mod residency;
 mod state;
 mod transfer;
 mod wait_list;
@@ -50,9 +51,9 @@ use kernel::{
     time::{delay::fsleep, msecs_to_jiffies, Instant, Monotonic},
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem},
 };
-use member::EvictMember;
+use member::{EvictMember, YieldState};
 use mover::BufferMover;
-use state::EvictorState;
+use state::{EvictorState, NextTurn};
 use wait_list::WaitList;
 
 /// The interval at which the evictor checks whether an evicted process has work, milliseconds.
@@ -220,9 +221,9 @@ impl Evictor {
             if Arc::ptr_eq(other, client) || other.movable_home() == 0 {
                 continue;
             }
-            match member.rank() {
-                Some((class, age, left)) if left <= 0 => {
-                    order.push(((class, age), member.vm.clone()), GFP_KERNEL)?;
+            match member.yields() {
+                Some(YieldState { rank, left_ms }) if left_ms <= 0 => {
+                    order.push((rank, member.vm.clone()), GFP_KERNEL)?;
                 }
                 _ => none = RoomOutcome::Later,
             }
@@ -276,8 +277,9 @@ impl Evictor {
         let step = EvictStep::start();
         let next = self.state.lock().turn(|client| self.line.first(client));
         let (vm, fits) = match next {
-            Ok(next) => next,
-            Err(again) => return again,
+            NextTurn::Idle => return None,
+            NextTurn::Retry(ms) => return Some(ms),
+            NextTurn::Restore { vm, fits } => (vm, fits),
         };
         let (gpu, client) = (vm.gpu(), vm.client());
         if !fits {

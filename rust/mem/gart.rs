@@ -3,10 +3,7 @@
 //! table in VRAM.
 
 use crate::{
-    ip::{
-        gmc::{Gmc, TlbFlush},
-        vmid::Vmid,
-    },
+    ip::{gmc::Gmc, hub::TlbFlush, vmid::Vmid},
     kern::{
         addresses::AddressAllocator,
         pages::{DmaRun, SystemPages},

@@ -11,11 +11,6 @@ use kernel::{
     sync::{Arc, Mutex, UniqueArc},
 };
 
-/// An item of any type.
-trait KeptItem: Send + Sync {}
-
-impl<T: Send + Sync> KeptItem for T {}
-
 /// The list of memory that is kept for a GPU. The items may themselves hold the GPU's
 /// [`GpuMemory`](super::GpuMemory), which contains this list: [`LostMemory::close`] breaks that
 /// cycle.
@@ -23,7 +18,7 @@ impl<T: Send + Sync> KeptItem for T {}
 pub(crate) struct LostMemory {
     /// `None` once the device can access no memory any more. An innermost lock.
     #[pin]
-    kept: Mutex<Option<KVec<Arc<dyn KeptItem>>>>,
+    kept: Mutex<Option<KVec<Arc<dyn Send + Sync>>>>,
 }
 
 impl LostMemory {

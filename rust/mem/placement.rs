@@ -10,7 +10,8 @@ use crate::{
     kern::pages::SystemPages,
     ledger::{LedgerHold, LedgerKind},
     mem::{
-        account::{AwayCharge, MemoryClient, MemoryRegion, VramCharge},
+        account::{MemoryClient, MemoryRegion},
+        budget::{AwayCharge, VramCharge},
         vram::VramBlocks,
         GpuMemory,
     },

@@ -30,7 +30,7 @@ use self::{
     vmid::{BoundVmid, ListedProcess},
 };
 use crate::{
-    ip::gmc::TlbFlush,
+    ip::hub::TlbFlush,
     kern::{addresses::AddressAllocator, ratelimit::dev_err_ratelimited, trace},
     ledger::{LedgerHold, LedgerKind},
     mem::{

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The events of each process by PASID: the way from an interrupt to its process.
 
+use hw::faults::FaultPolicy;
 use hw::ih::VmFault;
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
@@ -10,7 +11,7 @@ use kernel::xarray::{AllocKind, XArray};
 use super::events::{EventKind, EventPayload, MemoryFault, ProcessEvents};
 use super::svm::Svm;
 use super::Process;
-use crate::ip::ih::FaultPolicy;
+use crate::ip::retries::FaultOwner;
 use crate::kern::task::TaskIdentity;
 use crate::queue::interrupts::ProcessSink;
 
@@ -92,22 +93,24 @@ impl ProcessSink for PasidMap {
         Some(known.who)
     }
 
-    fn care(&self, gpu: GpuId, pasid: u16) -> FaultPolicy {
-        self.get(pasid)
-            .map_or(FaultPolicy::Nobody, |known| known.svm.care(gpu))
-    }
-
-    fn page_fault(&self, pasid: u16) {
-        if let Some(known) = self.get(pasid) {
-            known.svm.serve_in(0);
-        }
-    }
-
     fn stopped(&self, gpu: GpuId, pasid: u16) {
         if let Some(known) = self.get(pasid) {
             known
                 .events
                 .raise(EventKind::Hardware, EventPayload::Stopped(gpu));
+        }
+    }
+}
+
+impl FaultOwner for PasidMap {
+    fn policy(&self, gpu: GpuId, pasid: u16) -> FaultPolicy {
+        let known = self.get(pasid);
+        known.map_or(FaultPolicy::Error, |known| known.svm.fault_policy(gpu))
+    }
+
+    fn queue(&self, fault: &VmFault) {
+        if let Some(known) = self.get(fault.pasid) {
+            known.svm.serve_in(0);
         }
     }
 }

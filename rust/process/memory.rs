@@ -14,7 +14,7 @@ use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem;
 use crate::mem::account::MemoryClient;
-use crate::mem::bo::{Bo, BoHandle};
+use crate::mem::bo::{self, Bo, BoHandle, BoUsage, DrmDevice, RegisterRange};
 use crate::mem::vm::{MappedPart, Vm};
 use crate::render::file::{RenderFile, VmOwner};
 
@@ -40,9 +40,47 @@ struct ProcessBuffer {
     file: Option<DrmFileRef<RenderFile>>,
 }
 
-/// A buffer to add: the buffer, its range if it has one, the access of the process to it, and
-/// whether the CPU may map it.
-type AddedBuffer = (BoHandle, Option<VaRange>, PageAccess, bool);
+/// The memory of a new buffer.
+pub(crate) enum BufferSource {
+    /// VRAM, in one run if it is to be contiguous and there is one.
+    Vram { contiguous: bool },
+    /// System memory.
+    Gtt,
+    /// The process's own memory from an address on.
+    User(u64),
+    /// Registers of the GPU.
+    Registers(RegisterRange),
+}
+
+/// A buffer to create.
+pub(crate) struct NewBuffer {
+    /// Its memory.
+    pub(crate) source: BufferSource,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Its range in the address spaces of the process, if it is to have one.
+    pub(crate) range: Option<VaRange>,
+    /// How the GPU uses it.
+    pub(crate) usage: BoUsage,
+}
+
+/// A buffer to add, and the access of the process to it.
+struct BufferRights {
+    bo: BoHandle,
+    /// Its range in the address spaces of the process, if it has one.
+    range: Option<VaRange>,
+    access: PageAccess,
+    /// The CPU may map it, through the render file.
+    on_cpu: bool,
+}
+
+/// A buffer of a process, as the process names it.
+pub(crate) struct AddedBuffer {
+    /// Its handle on the GPU.
+    pub(crate) number: u32,
+    /// The offset for mapping it through the render file.
+    pub(crate) mmap_offset: u64,
+}
 
 /// The buffers of a process on one GPU, and its address space there. Fields are dropped in this
 /// order.
@@ -136,22 +174,34 @@ impl ProcessBuffers {
         Ok(())
     }
 
-    /// Adds a new buffer, created by `make` for the given client, with the address range `range` if
-    /// it is to have one, without mapping it. Returns its handle and the offset for mapping it
-    /// through the render file.
+    /// Creates the buffer `new` on the GPU of `drm`, with its address range if it is to have one,
+    /// without mapping it.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if no address space is acquired; `ENOMEM` if there is no memory; those of `make`.
-    pub(crate) fn insert(
-        &mut self,
-        range: Option<VaRange>,
-        make: impl FnOnce(&Arc<MemoryClient>) -> Result<ARef<Bo>>,
-    ) -> Result<(u32, u64)> {
+    /// `ENODEV` if no address space is acquired; `ENOMEM` if there is no memory; those of
+    /// [`bo::create`].
+    pub(crate) fn alloc(&mut self, drm: &ARef<DrmDevice>, new: &NewBuffer) -> Result<AddedBuffer> {
+        let (size, usage) = (new.size, new.usage);
         self.add(|client| {
-            let bo = BoHandle::new(make(client)?);
+            let bo = match &new.source {
+                BufferSource::Vram { contiguous } => {
+                    bo::create::vram(drm, client, size, usage, *contiguous)
+                }
+                BufferSource::Gtt => bo::create::gtt(drm, client, size, usage),
+                BufferSource::User(address) => bo::create::user(drm, client, *address, size, usage),
+                BufferSource::Registers(registers) => {
+                    bo::create::registers(drm, client, size, registers.clone(), usage.access)
+                }
+            };
+            let bo = BoHandle::new(bo?);
             let access = bo.access();
-            Ok((bo, range, access, true))
+            Ok(BufferRights {
+                bo,
+                range: new.range,
+                access,
+                on_cpu: true,
+            })
         })
     }
 
@@ -162,7 +212,7 @@ impl ProcessBuffers {
     ///
     /// # Errors
     ///
-    /// Those of [`ProcessBuffers::insert`].
+    /// `ENODEV` and `ENOMEM` as for [`ProcessBuffers::alloc`]; those of `import`.
     pub(crate) fn import(
         &mut self,
         writable: bool,
@@ -175,25 +225,35 @@ impl ProcessBuffers {
                 write: writable && bo.access().write,
                 ..PageAccess::READ_WRITE.executable()
             };
-            Ok((bo, range, access, access.write))
+            Ok(BufferRights {
+                bo,
+                range,
+                access,
+                on_cpu: access.write,
+            })
         });
-        added.map(|(handle, _)| handle)
+        added.map(|added| added.number)
     }
 
     /// Adds the result of `make`.
     ///
     /// # Errors
     ///
-    /// Those of [`ProcessBuffers::insert`].
+    /// `ENODEV` if no address space is acquired; `ENOMEM` if there is no memory; those of `make`.
     fn add(
         &mut self,
-        make: impl FnOnce(&Arc<MemoryClient>) -> Result<AddedBuffer>,
-    ) -> Result<(u32, u64)> {
+        make: impl FnOnce(&Arc<MemoryClient>) -> Result<BufferRights>,
+    ) -> Result<AddedBuffer> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
         self.buffers.next()?;
-        let (bo, range, access, cpu) = make(acquired.vm.client())?;
-        let offset = bo.mmap_offset()?;
-        let file = cpu.then(|| acquired.file.clone());
+        let BufferRights {
+            bo,
+            range,
+            access,
+            on_cpu,
+        } = make(acquired.vm.client())?;
+        let mmap_offset = bo.mmap_offset()?;
+        let file = on_cpu.then(|| acquired.file.clone());
         if let Some(file) = &file {
             bo.allow(file)?;
         }
@@ -206,7 +266,10 @@ impl ProcessBuffers {
             peers: KVec::new(),
             file,
         };
-        Ok((self.buffers.insert(buffer)?, offset))
+        Ok(AddedBuffer {
+            number: self.buffers.insert(buffer)?,
+            mmap_offset,
+        })
     }
 
     /// The buffer of a handle, and the access of the process to it.

@@ -250,7 +250,7 @@ impl Svm {
             faults,
             ..
         } = &mut *state;
-        gpu.hw.page_faults.cancel(self.pasid);
+        gpu.hw.faults.cancel(self.pasid);
         vms.retain(|(_, vm)| {
             let stays = !Arc::ptr_eq(vm.gpu(), gpu);
             if !stays {

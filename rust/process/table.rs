@@ -13,6 +13,7 @@ use super::pasid::PasidPool;
 use super::sysfs::ProcessesFolder;
 use super::Process;
 use crate::gpu::Gpu;
+use crate::ip::retries::FaultOwner;
 use crate::kern::mm_exit::{AddressSpace, MmExitListener, MmExitSubscription};
 use crate::kern::task::{TaskIdentity, TaskName};
 use crate::kern::{user_range, workqueue};
@@ -92,6 +93,11 @@ impl ProcessTable {
 
     /// The handler that passes interrupts to processes.
     pub(crate) fn sink(&self) -> Arc<dyn ProcessSink> {
+        self.by_pasid.clone()
+    }
+
+    /// The owner of the page faults of the processes.
+    pub(crate) fn fault_owner(&self) -> Arc<dyn FaultOwner> {
         self.by_pasid.clone()
     }
 

@@ -5,7 +5,7 @@ use super::compute::ComputeScheduler;
 use super::request::QueueOwner;
 use super::sdma::feed::END_OF_JOB;
 use super::sdma::slots::SdmaSlots;
-use crate::ip::ih::{FaultPolicy, InterruptSink};
+use crate::ip::interrupt_sink::InterruptSink;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::task::TaskIdentity;
 use crate::kern::trace;
@@ -31,10 +31,6 @@ pub(crate) trait ProcessSink: Send + Sync {
     fn poll_events(&self, pasid: u16);
     /// An access of the process, which it gives, could not be translated.
     fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<TaskIdentity>;
-    /// Who cares for page faults of the process that are retried.
-    fn care(&self, gpu: GpuId, pasid: u16) -> FaultPolicy;
-    /// One more waits for that.
-    fn page_fault(&self, pasid: u16);
     /// A queue of the process was stopped: it hung, or asked for something that is refused.
     fn stopped(&self, gpu: GpuId, pasid: u16);
 }
@@ -162,14 +158,6 @@ impl InterruptSink for InterruptDispatch {
             .for_each(|engine| self.slots.check(engine));
         let pasids = batch.look.0.into_iter().filter(|&pasid| pasid != 0);
         pasids.for_each(|pasid| self.processes.poll_events(pasid));
-    }
-
-    fn care(&self, pasid: u16) -> FaultPolicy {
-        self.processes.care(self.id, pasid)
-    }
-
-    fn page_fault(&self, pasid: u16) {
-        self.processes.page_fault(pasid);
     }
 
     fn cp_eop(&self, eop: &CpEop) {

@@ -86,12 +86,6 @@ impl SdmaMqd {
         Self(dwords)
     }
 
-    /// A descriptor as read back from memory.
-    #[inline]
-    pub const fn from_dwords(dwords: [u32; DWORDS]) -> Self {
-        Self(dwords)
-    }
-
     /// The dwords that go to memory.
     #[inline]
     pub const fn dwords(&self) -> &[u32; DWORDS] {
@@ -108,41 +102,6 @@ impl SdmaMqd {
     #[inline]
     pub const fn write_pointer(&self) -> u64 {
         join(self.0[RB_WPTR], self.0[RB_WPTR_HI])
-    }
-
-    /// Saves the pointers of a queue that was taken off the hardware, bytes.
-    #[inline]
-    pub fn save_pointers(&mut self, read: u64, write: u64) {
-        self.0[RB_RPTR] = lo(read);
-        self.0[RB_RPTR_HI] = hi(read);
-        self.0[RB_WPTR] = lo(write);
-        self.0[RB_WPTR_HI] = hi(write);
-    }
-
-    /// Changes the VMID, when the queue moves to another.
-    #[inline]
-    pub fn set_vmid(&mut self, vmid: u8) {
-        self.0[RB_CNTL] = self.0[RB_CNTL] & !RB_VMID.put(u32::MAX) | RB_VMID.put(vmid.into());
-    }
-
-    /// Moves the queue to another RLC queue with another doorbell.
-    #[inline]
-    pub fn set_slot(&mut self, engine: u8, queue: u8, doorbell: Doorbell) {
-        self.0[ENGINE_ID] = engine.into();
-        self.0[QUEUE_ID] = queue.into();
-        self.0[DOORBELL_OFFSET] = doorbell_offset(doorbell);
-    }
-
-    /// The engine.
-    #[inline]
-    pub const fn engine(&self) -> u8 {
-        self.0[ENGINE_ID] as u8
-    }
-
-    /// The RLC queue of the engine.
-    #[inline]
-    pub const fn queue(&self) -> u8 {
-        self.0[QUEUE_ID] as u8
     }
 
     /// The values to load the RLC queue's registers with.

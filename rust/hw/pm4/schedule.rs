@@ -127,9 +127,6 @@ pub const fn map_process(process: MapProcess) -> [u32; MAP_PROCESS_DWORDS] {
     packet
 }
 
-/// Most queues that one MAP_PROCESS can announce.
-pub const MAX_PROCESS_QUEUES: u32 = NUM_QUEUES.max();
-
 /// Which HQD a queue gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HqdSelect {

@@ -25,12 +25,6 @@ impl CopyPackets {
             remaining: bytes,
         })
     }
-
-    /// The packets still to come.
-    #[inline]
-    pub const fn packets(&self) -> u64 {
-        self.remaining.div_ceil(MAX_BYTES as u64)
-    }
 }
 
 impl Iterator for CopyPackets {
@@ -69,12 +63,6 @@ impl FillPackets {
             value,
             remaining: bytes,
         })
-    }
-
-    /// The packets still to come.
-    #[inline]
-    pub const fn packets(&self) -> u64 {
-        self.remaining.div_ceil(MAX_BYTES as u64)
     }
 }
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Lengths of packets of users: the facts that are needed to find where a packet ends.
 
-use super::packet::{
-    op, sub, COPY_BROADCAST, MAX_WRITE_DWORDS, NOP_COUNT, OP, SUB_OP, WRITE_COUNT,
-};
-
-/// Dwords of the longest packet: a WRITE with its data.
-pub const MAX_PACKET_DWORDS: u32 = 4 + MAX_WRITE_DWORDS;
+use super::packet::{op, sub, COPY_BROADCAST, NOP_COUNT, OP, SUB_OP, WRITE_COUNT};
 
 /// Dwords of a packet that tell its length, at most.
 pub const HEADER_DWORDS: usize = 4;

@@ -87,16 +87,7 @@ impl RingSize {
         }
     }
 
-    /// The bytes that a writer may still put in; one fetch stays free. `None` as for [`RingSize::used`].
-    #[inline]
-    pub const fn free(self, read: u64, write: u64) -> Option<u64> {
-        match self.used(read, write) {
-            Some(used) => Some((self.bytes() - GAP).saturating_sub(used)),
-            None => None,
-        }
-    }
-
-    /// The most bytes that [`RingSize::free`] can return.
+    /// The most bytes that a writer may have in the ring; one fetch stays free.
     #[inline]
     pub const fn capacity(self) -> u64 {
         self.bytes() - GAP
@@ -132,18 +123,6 @@ impl RingSize {
     pub const fn pad_to_phase(self, position: u64, phase: u64) -> u64 {
         let at = position / DWORD % FETCH_DWORDS;
         (phase % FETCH_DWORDS + FETCH_DWORDS - at) % FETCH_DWORDS
-    }
-
-    /// The dwords of padding that bring `position` to a fetch boundary.
-    #[inline]
-    pub const fn pad(self, position: u64) -> u64 {
-        self.pad_to_phase(position, 0)
-    }
-
-    /// The dwords of padding before an INDIRECT packet, whose 6 dwords must end on a fetch boundary.
-    #[inline]
-    pub const fn indirect_pad(self, position: u64) -> u64 {
-        self.pad_to_phase(position, FETCH_DWORDS - 6)
     }
 }
 
@@ -198,14 +177,6 @@ pub struct RingRun {
     pub start: usize,
     /// How many.
     pub dwords: usize,
-}
-
-impl RingRun {
-    /// The run as a range of indices.
-    #[inline]
-    pub const fn range(self) -> core::ops::Range<usize> {
-        self.start..self.start + self.dwords
-    }
 }
 
 /// The places of a run that may pass the ring's end.

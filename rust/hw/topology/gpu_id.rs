@@ -71,12 +71,6 @@ impl GpuId {
         NonZeroU16::new(id).map(Self)
     }
 
-    /// The number after this one; after the last the first.
-    #[inline]
-    pub fn next(self) -> Self {
-        Self(self.0.checked_add(1).unwrap_or(NonZeroU16::MIN))
-    }
-
     /// The number.
     #[inline]
     pub const fn get(self) -> u16 {

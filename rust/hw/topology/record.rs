@@ -46,15 +46,15 @@ pub mod capability {
     use crate::bits::Field;
 
     /// Doorbells are 64 bits wide (type 2): what ROCr asks for.
-    pub const DOORBELL_64: u32 = Field::new(13, 12).put(2);
+    pub(super) const DOORBELL_64: u32 = Field::new(13, 12).put(2);
     /// Memory has error correction.
-    pub const MEMORY_ECC: u32 = Field::bit(20).flag(true);
+    pub(super) const MEMORY_ECC: u32 = Field::bit(20).flag(true);
     /// There is shared virtual memory (`HSA_CAP_SVMAPI_SUPPORTED`).
-    pub const SHARED_VIRTUAL_MEMORY: u32 = Field::bit(27).flag(true);
+    pub(super) const SHARED_VIRTUAL_MEMORY: u32 = Field::bit(27).flag(true);
     /// On-chip memory has error correction: the ISA is `sramecc+`.
-    pub const SRAM_ECC: u32 = Field::bit(26).flag(true);
+    pub(super) const SRAM_ECC: u32 = Field::bit(26).flag(true);
     /// Where the ASIC's revision is.
-    pub const ASIC_REVISION: Field = Field::new(25, 22);
+    pub(super) const ASIC_REVISION: Field = Field::new(25, 22);
 }
 
 /// `nodes/N/properties` of a node of CPUs.
@@ -283,8 +283,6 @@ pub enum HeapType {
     System = 0,
     /// VRAM, all of which the CPU reaches through BAR0.
     FramebufferPublic = 1,
-    /// VRAM that the CPU does not reach.
-    FramebufferPrivate = 2,
 }
 
 /// `mem_banks/J/properties`.
@@ -316,8 +314,6 @@ pub mod cache_type {
     pub const DATA: u32 = 1;
     /// Holds instructions.
     pub const INSTRUCTION: u32 = 2;
-    /// A processor's.
-    pub const CPU: u32 = 4;
     /// A SIMD's.
     pub const SIMD: u32 = 8;
 }
@@ -379,7 +375,7 @@ impl Display for CacheRecord {
 /// Bits of a link's `flags`.
 pub mod link_flag {
     /// The bits that follow count; without it they are ignored.
-    pub const OVERRIDE: u32 = 1;
+    pub(super) const OVERRIDE: u32 = 1;
     /// Neither end's caches see what the other end writes.
     pub const NON_COHERENT: u32 = 1 << 1;
     /// The link does not carry 32-bit atomic operations.
@@ -391,7 +387,7 @@ pub mod link_flag {
 /// `type` of a link between processors of AMD's.
 pub const LINK_HYPER_TRANSPORT: u32 = 1;
 /// `type` of a link over PCI Express.
-pub const LINK_PCIE: u32 = 2;
+const LINK_PCIE: u32 = 2;
 /// `type` of a link between processors of other makers.
 pub const LINK_QPI: u32 = 5;
 /// `weight` of a link from a GPU to the processors that it hangs on.

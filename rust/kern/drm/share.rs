@@ -58,8 +58,8 @@ static OPERATIONS: DmaBufOps = DmaBufOps(ffi::dma_buf_ops {
     map_dma_buf: Some(map),
     unmap_dma_buf: Some(unmap),
     release: Some(release),
-    begin_cpu_access: Some(begin_cpu_access),
-    end_cpu_access: Some(end_cpu_access),
+    begin_cpu_access: Some(cpu_access),
+    end_cpu_access: Some(cpu_access),
     mmap: Some(ffi::drm_gem_dmabuf_mmap),
     ..pin_init::zeroed()
 });
@@ -187,29 +187,12 @@ unsafe extern "C" fn unmap(
     }
 }
 
-/// `dma_buf_ops::begin_cpu_access`.
+/// `dma_buf_ops::begin_cpu_access` and `end_cpu_access`.
 ///
 /// # Safety
 ///
 /// As for [`attach`].
-unsafe extern "C" fn begin_cpu_access(
-    buf: *mut ffi::dma_buf,
-    _direction: ffi::dma_data_direction,
-) -> c_int {
-    // SAFETY: By this function's contract.
-    unsafe {
-        let (obj, functions) = object(buf);
-        (functions.cpu_access)(obj);
-    }
-    0
-}
-
-/// `dma_buf_ops::end_cpu_access`.
-///
-/// # Safety
-///
-/// As for [`attach`].
-unsafe extern "C" fn end_cpu_access(
+unsafe extern "C" fn cpu_access(
     buf: *mut ffi::dma_buf,
     _direction: ffi::dma_data_direction,
 ) -> c_int {

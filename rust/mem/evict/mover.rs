@@ -4,7 +4,7 @@
 //! The holder of a [`BufferMover`] has exclusive access to all of this without the lock of the
 //! evictor's state: moves wait for hardware.
 
-use super::{member::Residency, transfer, EvictStep};
+use super::{residency::Residency, transfer, EvictStep};
 use crate::mem::{
     bo::Bo,
     placement::{BoPlace, VramPlacement},
@@ -36,6 +36,13 @@ pub(super) struct BufferMover {
     next_home: usize,
 }
 
+/// Buffers that may move together.
+struct MovableBuffers {
+    bos: KVVec<ARef<Bo>>,
+    /// There may be more after them: a step looks at a limited number.
+    more: bool,
+}
+
 /// Whether other users of the buffer must be asked before it is moved in.
 fn is_others(bo: &Bo) -> bool {
     bo.placement()
@@ -57,19 +64,17 @@ impl BufferMover {
     }
 
     /// Finds the next buffers that may move and of which the place satisfies `from`, from `next`
-    /// on: as many as move together. The flag says whether there may be more after them; a step
-    /// looks at a limited number.
-    fn some(
-        &self,
-        next: &mut usize,
-        from: impl Fn(&BoPlace) -> bool,
-    ) -> Result<(KVVec<ARef<Bo>>, bool)> {
+    /// on: as many as move together.
+    fn some(&self, next: &mut usize, from: impl Fn(&BoPlace) -> bool) -> Result<MovableBuffers> {
         let mut found = KVVec::new();
         let mut bytes = 0;
         let (bos, owner) = (&self.vm.gpu().bos, self.vm.client().number());
         for _ in 0..LOOKS {
             let Some((key, bo)) = bos.next_of(owner, *next) else {
-                return Ok((found, false));
+                return Ok(MovableBuffers {
+                    bos: found,
+                    more: false,
+                });
             };
             let is = |placement: &&Arc<VramPlacement>| {
                 Arc::ptr_eq(placement.client(), self.vm.client())
@@ -92,7 +97,10 @@ impl BufferMover {
             }
             *next = key + 1;
         }
-        Ok((found, true))
+        Ok(MovableBuffers {
+            bos: found,
+            more: true,
+        })
     }
 
     /// Moves buffers out until `enough` or the end of the step. Returns whether VRAM has become
@@ -110,7 +118,8 @@ impl BufferMover {
                 break;
             }
             let mut next = self.next_out;
-            let (bos, more) = self.some(&mut next, |place| matches!(place, BoPlace::Vram(_)))?;
+            let MovableBuffers { bos, more } =
+                self.some(&mut next, |place| matches!(place, BoPlace::Vram(_)))?;
             self.next_out = next;
             if bos.is_empty() {
                 if more && !step.is_over() {
@@ -177,7 +186,8 @@ impl BufferMover {
         }
         loop {
             let mut next = self.next_home;
-            let (bos, more) = self.some(&mut next, |place| matches!(place, BoPlace::System(_)))?;
+            let MovableBuffers { bos, more } =
+                self.some(&mut next, |place| matches!(place, BoPlace::System(_)))?;
             if bos.is_empty() {
                 if !more {
                     break;

@@ -8,7 +8,7 @@ use super::{
     Vm,
 };
 use crate::{
-    ip::gmc::TlbFlush,
+    ip::hub::TlbFlush,
     kern::ratelimit::dev_warn_ratelimited,
     mem::{
         bo::Bo,

@@ -4,7 +4,7 @@
 
 use super::Vm;
 use crate::{
-    ip::gmc::TlbFlush,
+    ip::hub::TlbFlush,
     kern::{
         addresses::AddressAllocator,
         pages::{DmaRun, SystemPages},

@@ -8,7 +8,7 @@ use super::{
     write, Vm, VmState,
 };
 use crate::{
-    ip::gmc::TlbFlush,
+    ip::hub::TlbFlush,
     kern::{trace, workqueue},
     mem::bo::Bo,
 };

@@ -20,7 +20,7 @@ use super::{
     Vm,
 };
 use crate::{
-    ip::gmc::TlbFlush,
+    ip::hub::TlbFlush,
     kern::{
         device_memory::DeviceMemory,
         errno,

@@ -4,7 +4,7 @@
 //! have one of each kind at a time.
 
 use super::Vm;
-use crate::ip::gmc::TlbFlush;
+use crate::ip::hub::TlbFlush;
 use crate::ip::vmid::{Vmid, VmidLease};
 use hw::trap::TrapHandler;
 use kernel::{

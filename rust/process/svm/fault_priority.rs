@@ -40,7 +40,7 @@ impl Svm {
 
     /// Whether retried page faults on the GPU of `vm` have priority over everything else.
     pub(super) fn is_urgent(&self, vm: &Vm) -> bool {
-        self.retries() && vm.gpu().hw.page_faults.are_urgent(self.pasid)
+        self.retries() && vm.gpu().hw.faults.are_urgent(self.pasid)
     }
 
     /// Decides whether a move that has already begun may continue. A move that stops is repeated

@@ -5,13 +5,13 @@
 
 use super::chunks::usage;
 use super::{MoveProgress, Svm, SvmState, FAULTS};
-use crate::ip::ih::FaultPolicy;
-use crate::ip::page_faults::{FaultCursor, PageFault};
+use crate::ip::retries::PageFault;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::user_range::{self, LockWait, MemoryAround};
 use crate::kern::{errno, host, workqueue};
 use crate::mem::vm::{MappedAt, Vm};
 use crate::smi::{MigrateTrigger, SmiEvent, SmiProcess};
+use hw::faults::{FaultCursor, FaultHistory, FaultPolicy, StaleFault};
 use hw::ih::{HubKind, VmFault};
 use hw::svm::{FaultDestination, GpuIndex, SvmAttributes};
 use hw::topology::gpu_id::GpuId;
@@ -42,8 +42,12 @@ enum FaultVerdict {
     /// The page is mapped, or the access that needed it ended long ago. If neither is the case, the
     /// fault comes again.
     Done,
-    /// The page is not available yet. True if something other than the driver has to act first.
-    Later(bool),
+    /// The page is not available yet.
+    Later {
+        /// Something other than the driver has to act first: a program, or queues that have to
+        /// leave.
+        awaits: bool,
+    },
     /// The process has no such page, or its GPU may not access the page in this way.
     Bad {
         /// Whether the page exists.
@@ -57,12 +61,7 @@ enum FaultVerdict {
 pub(super) struct KnownFaults {
     /// The GPU.
     pub(super) gpu: GpuIndex,
-    /// Faults before this position of its interrupt ring may concern memory that has been unmapped
-    /// since.
-    doubt: u64,
-    /// The value of [`Svm`]'s queue counter when waves there had a bad fault. Those waves are about
-    /// to end, and their further faults until then are not reported.
-    bad: Option<u64>,
+    history: FaultHistory,
 }
 
 impl KnownFaults {
@@ -70,19 +69,18 @@ impl KnownFaults {
     pub(super) const fn new(gpu: GpuIndex) -> Self {
         Self {
             gpu,
-            doubt: 0,
-            bad: None,
+            history: FaultHistory::new(),
         }
     }
 }
 
 impl Svm {
     /// The policy for retried page faults of the GPU `id`. Any context.
-    pub(in crate::process) fn care(&self, id: GpuId) -> FaultPolicy {
+    pub(in crate::process) fn fault_policy(&self, id: GpuId) -> FaultPolicy {
         match (self.retries(), self.is_closing(id)) {
-            (false, _) => FaultPolicy::Nobody,
-            (true, false) => FaultPolicy::Maps,
-            (true, true) => FaultPolicy::Ends,
+            (false, _) => FaultPolicy::Error,
+            (true, false) => FaultPolicy::Map,
+            (true, true) => FaultPolicy::End,
         }
     }
 
@@ -119,7 +117,7 @@ impl WorkItem<FAULTS> for Svm {
                 let Some((index, vm)) = state.vms.get(seen.0) else {
                     break None;
                 };
-                if let Some(fault) = vm.gpu().hw.page_faults.next_fault(this.pasid, &mut seen.1) {
+                if let Some(fault) = vm.gpu().hw.faults.serve(this.pasid, &mut seen.1) {
                     break Some((*index, vm.clone(), fault));
                 }
                 seen = (seen.0 + 1, FaultCursor::default());
@@ -148,7 +146,7 @@ impl WorkItem<FAULTS> for Svm {
 impl SvmState {
     /// Handles `fault` of the GPU `on`, given with the process's address space there. Returns
     /// whether the fault has to wait. If it has to, it keeps its CAM entry if `keep` is set;
-    /// otherwise it comes again.
+    /// otherwise it is raised again.
     fn deal(
         &mut self,
         svm: &Arc<Svm>,
@@ -156,41 +154,53 @@ impl SvmState {
         mut fault: PageFault,
         keep: bool,
     ) -> bool {
-        let ih = &on.1.gpu().hw.ih;
+        let faults = &on.1.gpu().hw.faults;
         let queues = svm.queues.load(Relaxed);
-        let verdict = match self.serve(svm, on, &fault) {
-            // The page may have been unmapped just now, without a notification so far.
-            FaultVerdict::Bad { .. } if user_range::is_changing(&svm.space) => {
-                FaultVerdict::Later(false)
-            }
-            verdict => verdict,
-        };
-        match verdict {
+        match self.serve(svm, on, &fault) {
             FaultVerdict::Done => {}
-            FaultVerdict::Later(awaits) => {
+            FaultVerdict::Later { awaits } => {
                 if keep {
                     fault.put_back(awaits);
                 }
                 return true;
             }
-            FaultVerdict::Gone => ih.end(fault),
-            // The queue that had the fault may be gone.
-            FaultVerdict::Bad { .. } if svm.queues.load(Relaxed) != queues => {}
-            FaultVerdict::Bad { .. } if self.is_doubtful(svm, on.0, &fault) => {}
-            // It is reported already.
-            FaultVerdict::Bad { .. } if self.has_failed(on.0, &fault, queues) => {}
-            FaultVerdict::Bad { present } => {
-                fault.fault.present |= present;
-                fault.fault.unwritable |= present && fault.fault.write;
-                ih.refuse(fault);
-            }
+            FaultVerdict::Gone => faults.end(fault),
+            FaultVerdict::Bad { present } => match self.staleness(svm, on.0, &fault, queues) {
+                Some(StaleFault::Changing) => {
+                    if keep {
+                        fault.put_back(false);
+                    }
+                    return true;
+                }
+                // If the access is not over, it is raised again.
+                Some(StaleFault::QueuesChanged | StaleFault::Unmapped | StaleFault::Reported) => {}
+                None => {
+                    fault.fault.present |= present;
+                    fault.fault.unwritable |= present && fault.fault.write;
+                    faults.refuse(fault);
+                }
+            },
         }
         false
     }
 
-    /// Whether `fault` may concern memory that the process had at the time of the access, and has
-    /// unmapped since. The access may then be over. If it is not, the fault comes again.
-    fn is_doubtful(&mut self, svm: &Svm, index: GpuIndex, fault: &PageFault) -> bool {
+    /// Why `fault` of the GPU at `index`, at an address where the process has nothing for it, is no
+    /// error of its current queues; `None` if it is one. The process had `queues`, as [`Svm`]
+    /// counts them, before the lookup of the address.
+    fn staleness(
+        &mut self,
+        svm: &Svm,
+        index: GpuIndex,
+        fault: &PageFault,
+        queues: u64,
+    ) -> Option<StaleFault> {
+        // The memory may have been unmapped just now, without a notification so far.
+        if user_range::is_changing(&svm.space) {
+            return Some(StaleFault::Changing);
+        }
+        if svm.queues.load(Relaxed) != queues {
+            return Some(StaleFault::QueuesChanged);
+        }
         if let Some(listener) = &self.listener {
             // After this, every unmap that was in progress has notified the listener.
             let _ = listener.read_begin();
@@ -198,21 +208,12 @@ impl SvmState {
         if svm.changed.xchg(false, Full) {
             for (index, vm) in &self.vms {
                 let its = self.faults.iter_mut().filter(|known| known.gpu == *index);
-                its.for_each(|known| known.doubt = vm.gpu().hw.ih.position());
+                its.for_each(|known| known.history.set_unmapped(vm.gpu().hw.ih.position()));
             }
         }
-        let mut its = self.faults.iter();
-        its.any(|known| known.gpu == index && fault.position < known.doubt)
-    }
-
-    /// Whether `fault`, a bad fault, is of waves that have already had one since the process has
-    /// had these `queues`. If not, the fault is recorded as their first.
-    fn has_failed(&mut self, index: GpuIndex, fault: &PageFault, queues: u64) -> bool {
-        let its = self.faults.iter_mut().find(|known| known.gpu == index);
-        let Some(known) = its.filter(|_| fault.fault.hub == HubKind::Gfx) else {
-            return false;
-        };
-        known.bad.replace(queues) == Some(queues)
+        let known = self.faults.iter_mut().find(|known| known.gpu == index)?;
+        let hub = fault.fault.hub;
+        known.history.check(hub, fault.position, queues)
     }
 
     /// Maps the memory of the process at the address where the GPU at `index`, with address space
@@ -235,23 +236,23 @@ impl SvmState {
             return FaultVerdict::Bad { present: false };
         }
         if self.remove_unmapped(svm).is_err() {
-            return FaultVerdict::Later(false);
+            return FaultVerdict::Later { awaits: false };
         }
         match vm.mapped_at(page, write) {
             MappedAt::Nothing | MappedAt::Chunk(_) => {}
             MappedAt::Buffer => return mapped(vm, page, fault),
-            MappedAt::Awaited => return FaultVerdict::Later(true),
+            MappedAt::Awaited => return FaultVerdict::Later { awaits: true },
             MappedAt::Refused => return FaultVerdict::Bad { present: true },
         }
         match self.map_page(svm, (index, vm), page, fault) {
             Ok(verdict) => verdict,
             Err(error) if error == ESRCH => FaultVerdict::Gone,
             Err(error) if error == EAGAIN || error == EBUSY || error == EEXIST => {
-                FaultVerdict::Later(false)
+                FaultVerdict::Later { awaits: false }
             }
-            Err(error) if error == errno::in_progress() => {
-                FaultVerdict::Later(self.request_page(vm, page, write))
-            }
+            Err(error) if error == errno::in_progress() => FaultVerdict::Later {
+                awaits: self.request_page(vm, page, write),
+            },
             Err(error) => {
                 dev_warn_ratelimited!(
                     vm.gpu().hw.dev,

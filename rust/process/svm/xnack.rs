@@ -92,7 +92,7 @@ impl Svm {
             opened.join(process)?;
             // Faults of queues that have failed are not those of the new queue.
             for (_, vm) in &opened.state.vms {
-                vm.gpu().hw.page_faults.cancel(self.pasid);
+                vm.gpu().hw.faults.cancel(self.pasid);
             }
         }
         Ok(())
@@ -101,7 +101,7 @@ impl Svm {
     /// Notes that a queue on `gpu` is gone: its page faults are no longer served.
     pub(in crate::process) fn forget_queue(&self, gpu: &GpuMemory) {
         let _ = self.queues.fetch_add(1, Relaxed);
-        gpu.hw.page_faults.cancel(self.pasid);
+        gpu.hw.faults.cancel(self.pasid);
     }
 
     /// Notes that the process is about to lose these GPUs, and its queues there. From now on until

@@ -78,27 +78,6 @@ fn a_kernel_ring_is_privileged() {
 
 proptest! {
     #[test]
-    fn pointers_are_saved_and_read_back(read: u64, write: u64) {
-        let mut mqd = SdmaMqd::new(&sdma_queue());
-        mqd.save_pointers(read, write);
-        let mqd = SdmaMqd::from_dwords(*mqd.dwords());
-        prop_assert_eq!((mqd.read_pointer(), mqd.write_pointer()), (read, write));
-        prop_assert_eq!((mqd.rlc().rptr, mqd.rlc().wptr), (read, write));
-    }
-
-    #[test]
-    fn a_moved_queue_is_a_queue_made_there(vmid in 0u8..16, engine in 0u8..5, queue in 0u8..8) {
-        let slot = MI210.doorbells.sdma(engine, queue).unwrap();
-        let doorbell = SliceIndex::new(7, BAR).unwrap().doorbell(slot);
-        let mut moved = SdmaMqd::new(&sdma_queue());
-        moved.set_vmid(vmid);
-        moved.set_slot(engine, queue, doorbell);
-        let made = SdmaMqd::new(&SdmaMqdConfig { doorbell, vmid, engine, queue, ..sdma_queue() });
-        prop_assert_eq!(&moved, &made);
-        prop_assert_eq!((moved.engine(), moved.queue()), (engine, queue));
-    }
-
-    #[test]
     fn numbers_of_create_queue_are_judged(value: u32) {
         let percent = value & 0xff;
         prop_assert_eq!(QueuePercentage::new(value).is_some(), percent <= 100);

@@ -29,7 +29,7 @@ proptest! {
         }
         for who in 0..parties {
             let taken: u64 = own.iter().sum();
-            let missing = share.least().saturating_sub(own[who]);
+            let missing = (kept.min(all) / parties as u64).saturating_sub(own[who]);
             prop_assert!(share.allows(taken, own[who], missing));
             own[who] += missing;
         }

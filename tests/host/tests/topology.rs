@@ -262,9 +262,8 @@ proptest! {
             prop_assert_eq!(served, 2 * working);
             let masks = cu_mask::spread(&cus, 0, |_| true).unwrap();
             // As many as the working ones, from bit 0 on.
-            prop_assert!((0..).zip(masks).all(|(engine, mask)| {
-                mask + 1 == 1 << cus.mask(0, engine, 0).count_ones()
-            }));
+            let of_working = |engine| 1 << cus.mask(0, engine, 0).count_ones();
+            prop_assert!((0..).zip(masks).all(|(engine, mask)| mask + 1 == of_working(engine)));
             // Each bit is another CU, and together they are the CUs of a full mask.
             let mut seen = [0; cu_mask::MAX_WORDS];
             for n in 0..working {
@@ -334,8 +333,6 @@ proptest! {
         let id = GpuId::new(&identity);
         prop_assert_eq!(id, GpuId::new(&identity));
         prop_assert_ne!(id.get(), 0);
-        prop_assert_ne!(id.next(), id);
-        prop_assert_ne!(id.next().get(), 0);
         prop_assert_eq!(GpuId::from_raw(id.get().into()), Some(id));
         let location = u32::from(identity.bus) * 256 + u32::from(identity.devfn);
         prop_assert_eq!(identity.location(), location);
@@ -349,8 +346,8 @@ proptest! {
     }
 
     #[test]
-    fn memory_banks_read_back(size: u64, width: u32, clock: u32, heap in 0usize..3) {
-        let heap = [HeapType::System, HeapType::FramebufferPublic, HeapType::FramebufferPrivate][heap];
+    fn memory_banks_read_back(size: u64, width: u32, clock: u32, heap in 0usize..2) {
+        let heap = [HeapType::System, HeapType::FramebufferPublic][heap];
         let bank = MemoryBank { heap, size_in_bytes: size, flags: 0, width, mem_clk_max: clock };
         let p = properties(&bank);
         prop_assert_eq!(p["heap_type"], heap as u64);
@@ -376,6 +373,4 @@ fn gpus_of_one_machine_get_different_ids() {
         })
         .collect();
     assert_eq!(ids.len(), 8);
-    let last = GpuId::from_raw(0xffff).unwrap();
-    assert_eq!(last.next().get(), 1);
 }

@@ -4,7 +4,7 @@
 
 use super::{GpuBinding, Userptr, UserptrState};
 use crate::{
-    ip::gmc::TlbFlush,
+    ip::hub::TlbFlush,
     kern::user_range::{ChangeKind, FetchRequest, LockWait, RangeChange},
     mem::vm::{mapping::BoMapping, Vm},
     smi::{SmiEvent, UnmapTrigger},

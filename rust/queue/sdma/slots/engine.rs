@@ -257,7 +257,7 @@ impl EngineSlots {
     ) -> Result {
         let gpu = rlc.gpu.clone();
         let pasid = rlc.owner.pasid;
-        let _urgent = gpu.hw.page_faults.set_urgent(pasid);
+        let _urgent = gpu.hw.faults.set_urgent(pasid);
         let (mut rlc, mut permit) = (rlc, permit);
         loop {
             let time = patience.left(Delta::from_millis(permit.within_ms()));
@@ -271,7 +271,7 @@ impl EngineSlots {
             };
             let why = if patience.is_over() {
                 LateReason::CallerGivesUp
-            } else if gpu.hw.page_faults.are_under_way(pasid, since_ms) {
+            } else if gpu.hw.faults.are_under_way(pasid, since_ms) {
                 LateReason::PageFaults
             } else {
                 LateReason::Hangs

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The life of a retried page fault, and all that is decided about it.
+//!
+//! The IH's retry CAM lets one entry per page and process through, at a place of its own until that
+//! place is acknowledged. Such a fault goes through these stages ([`FaultStage`]):
+//!
+//! | from | event | to | caused by |
+//! |---|---|---|---|
+//! | (any, or none) | an entry at the place | Raised | the interrupt thread |
+//! | Raised, Awaits | [`FaultMove::Serve`] | Served | the work item of the process, or a cancellation |
+//! | Served | [`FaultMove::PutBack`] | Raised or Awaits | the same thread: the page is on its way |
+//! | Served | [`FaultMove::End`] | Over | the same thread: then it acknowledges the place |
+//!
+//! A thread names the fault that it serves by its position in the interrupt ring. If the place
+//! holds another fault by then, the event changes nothing: an overflow of the ring has every place
+//! acknowledged, whatever its stage.
+//!
+//! The decisions are functions of facts: [`FaultArrival`] of an entry, [`FaultReport`] of an access
+//! that has no page, and [`FaultHistory`] for whether a bad address is news.
+
+use core::ops::DerefMut;
+
+use crate::ih::{CamEntry, HubKind, VmFault};
+
+/// What becomes of the retried page faults of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultPolicy {
+    /// They are errors.
+    Error,
+    /// What the process has there is mapped.
+    Map,
+    /// They end without a report: the process is at its end.
+    End,
+}
+
+/// What is done about an access when its entry arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultArrival {
+    /// It waits for its page.
+    Wait,
+    /// It is ended without a report.
+    End,
+    /// It is ended, and reported according to [`FaultReport`].
+    Refuse,
+}
+
+impl FaultArrival {
+    /// For an access that is `retried` or not, of a process with this `policy`; `cut_off` if the
+    /// process has had a fault for which it has lost its address space.
+    #[inline]
+    pub const fn new(retried: bool, policy: FaultPolicy, cut_off: bool) -> Self {
+        match (retried, policy, cut_off) {
+            (true, FaultPolicy::Map, false) => Self::Wait,
+            (true, FaultPolicy::End, _) => Self::End,
+            (true, FaultPolicy::Error, _) | (true, FaultPolicy::Map, true) | (false, _, _) => {
+                Self::Refuse
+            }
+        }
+    }
+}
+
+/// How an access that has no page is reported and ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultReport {
+    /// Not reported: it follows from the first, since every address of the process faults then.
+    /// Also if the entry comes when the process has already lost the VMID.
+    Follows,
+    /// Reported. It has ended by itself: the hub does not retry it, or a shader has given up or
+    /// waits, and may be saved meanwhile.
+    Report,
+    /// Reported, and its VMID is cut off, so that nothing of the process is retried there.
+    CutOff,
+}
+
+impl FaultReport {
+    /// For an access in `hub`, `retried` or not, by a VMID of a process (`of_user`), which is
+    /// `cut_off` or not.
+    #[inline]
+    pub const fn new(hub: HubKind, of_user: bool, retried: bool, cut_off: bool) -> Self {
+        match (hub, of_user) {
+            (HubKind::Mm, true) if cut_off => Self::Follows,
+            (HubKind::Mm, true) if retried => Self::CutOff,
+            _ => Self::Report,
+        }
+    }
+}
+
+/// How far the driver is with a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultStage {
+    /// To be served.
+    Raised,
+    /// A thread serves it.
+    Served,
+    /// To be served again; a program has to bring pages before that, or queues have to leave.
+    Awaits,
+    /// It ended at this time of boot, and the place is free. The access may still be on its way, or
+    /// the page gone again before it came.
+    Over {
+        /// Milliseconds since boot.
+        at_ms: u64,
+    },
+}
+
+/// An event in the life of a fault that has been raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultMove {
+    /// A thread begins to serve it.
+    Serve,
+    /// It waits on.
+    PutBack {
+        /// The driver cannot bring the page by itself.
+        awaits: bool,
+    },
+    /// Its place is about to be acknowledged. If there is no page by then, the fault is raised
+    /// again.
+    End {
+        /// Milliseconds since boot.
+        at_ms: u64,
+    },
+}
+
+impl FaultStage {
+    /// The stage after `event`; `None` if that cannot happen in this stage.
+    #[inline]
+    pub const fn after(self, event: FaultMove) -> Option<Self> {
+        match (self, event) {
+            (Self::Raised | Self::Awaits, FaultMove::Serve) => Some(Self::Served),
+            (Self::Served, FaultMove::PutBack { awaits: false }) => Some(Self::Raised),
+            (Self::Served, FaultMove::PutBack { awaits: true }) => Some(Self::Awaits),
+            (Self::Served, FaultMove::End { at_ms }) => Some(Self::Over { at_ms }),
+            _ => None,
+        }
+    }
+
+    /// Whether the driver itself has to act on it, or did since `since_ms`.
+    const fn is_under_way(self, since_ms: u64) -> bool {
+        match self {
+            Self::Raised | Self::Served => true,
+            Self::Awaits => false,
+            Self::Over { at_ms } => at_ms >= since_ms,
+        }
+    }
+}
+
+/// A fault at its place in the CAM, and its stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingFault {
+    fault: VmFault,
+    position: u64,
+    stage: FaultStage,
+}
+
+/// A fault that a thread serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedFault {
+    /// What was accessed, and how.
+    pub fault: VmFault,
+    /// Its position in the interrupt ring.
+    pub position: u64,
+    /// Its place in the CAM.
+    pub place: CamEntry,
+}
+
+/// How far a thread has come that serves each fault of a process once, by positions in the
+/// interrupt ring: those before were served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCursor {
+    /// Of waves and the CP.
+    gfx: u64,
+    /// Of SDMA.
+    mm: u64,
+}
+
+impl FaultCursor {
+    fn of(&mut self, hub: HubKind) -> &mut u64 {
+        match hub {
+            HubKind::Gfx => &mut self.gfx,
+            HubKind::Mm => &mut self.mm,
+        }
+    }
+}
+
+/// Processes whose faults are urgent at a time, about one for each engine. Those of more processes
+/// are served as they come.
+const MOST_URGENT: usize = 8;
+
+/// The faults of a GPU by their place in the CAM, the last one at each, in a memory `S` of as many
+/// places; and the processes whose faults are urgent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingFaults<S> {
+    places: S,
+    /// By PASID.
+    urgent: [Option<u16>; MOST_URGENT],
+}
+
+impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
+    /// None; `places` holds `None` for each place.
+    #[inline]
+    pub fn new(places: S) -> Self {
+        Self {
+            places,
+            urgent: [None; MOST_URGENT],
+        }
+    }
+
+    /// `fault`, at `position` of the interrupt ring, waits from now on. A fault that was at its
+    /// place is forgotten: the place was acknowledged, and an access that is still retried has come
+    /// again.
+    #[inline]
+    pub fn raise(&mut self, place: CamEntry, fault: VmFault, position: u64) {
+        if let Some(pending) = self.places.get_mut(place.index()) {
+            *pending = Some(PendingFault {
+                fault,
+                position,
+                stage: FaultStage::Raised,
+            });
+        }
+    }
+
+    /// Begins to serve the next fault of process `pasid` that `seen` has not passed: SDMA's if the
+    /// process's are urgent, or else the one that has waited longest. Looks at all places.
+    pub fn serve(&mut self, pasid: u16, seen: &mut FaultCursor) -> Option<ServedFault> {
+        let is_urgent = self.is_urgent(pasid);
+        let all = CamEntry::all().zip(self.places.iter_mut());
+        let its = all.filter_map(|(place, pending)| Some((place, pending.as_mut()?)));
+        let its = its.filter_map(|(place, pending)| {
+            let is_new = pending.position >= *seen.of(pending.fault.hub);
+            let served = pending.stage.after(FaultMove::Serve);
+            let served = served.filter(|_| pending.fault.pasid == pasid && is_new)?;
+            Some((place, pending, served))
+        });
+        let (place, pending, served) = its.min_by_key(|(_, pending, _)| {
+            let comes_first = is_urgent && pending.fault.hub == HubKind::Mm;
+            (!comes_first, pending.position)
+        })?;
+        *seen.of(pending.fault.hub) = pending.position + 1;
+        pending.stage = served;
+        Some(ServedFault {
+            fault: pending.fault,
+            position: pending.position,
+            place,
+        })
+    }
+
+    /// Moves the fault at `place` that has this `position` on; nothing happens if another is there.
+    pub fn advance(&mut self, place: CamEntry, position: u64, event: FaultMove) {
+        let pending = self.places.get_mut(place.index()).and_then(Option::as_mut);
+        let Some(pending) = pending.filter(|pending| pending.position == position) else {
+            return;
+        };
+        if let Some(stage) = pending.stage.after(event) {
+            pending.stage = stage;
+        }
+    }
+
+    /// Whether there is a fault of process `pasid` for which the driver itself has to do something;
+    /// or one that ended since `since_ms` and whose place has not been taken by another.
+    #[inline]
+    pub fn are_under_way(&self, pasid: u16, since_ms: u64) -> bool {
+        let mut all = self.places.iter().flatten();
+        all.any(|pending| pending.fault.pasid == pasid && pending.stage.is_under_way(since_ms))
+    }
+
+    /// Makes those of process `pasid` urgent; the key for [`PendingFaults::clear_urgent`], `None`
+    /// if there is no room.
+    #[inline]
+    pub fn set_urgent(&mut self, pasid: u16) -> Option<usize> {
+        let (key, free) = (0..)
+            .zip(self.urgent.iter_mut())
+            .find(|(_, pasid)| pasid.is_none())?;
+        *free = Some(pasid);
+        Some(key)
+    }
+
+    /// Takes that back.
+    #[inline]
+    pub fn clear_urgent(&mut self, key: usize) {
+        if let Some(pasid) = self.urgent.get_mut(key) {
+            *pasid = None;
+        }
+    }
+
+    /// Whether those of process `pasid` are urgent.
+    #[inline]
+    pub fn is_urgent(&self, pasid: u16) -> bool {
+        self.urgent.contains(&Some(pasid))
+    }
+}
+
+/// Why a fault at an address where the process has nothing is no error of a queue that it has now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleFault {
+    /// The process is changing its memory: it is to be looked at again.
+    Changing,
+    /// Queues were made or destroyed since it was raised: the one that came there may be gone.
+    QueuesChanged,
+    /// It was raised before the process last unmapped something, so the access may be over.
+    Unmapped,
+    /// Waves of the same queues have come to a bad address before, and are about to go.
+    Reported,
+}
+
+/// What is known of the faults of a process on one GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultHistory {
+    /// Those before this position of the interrupt ring may be of memory that was unmapped since.
+    unmapped_at: u64,
+    /// The count of the process's queues when waves there came to a bad address.
+    failed: Option<u64>,
+}
+
+impl FaultHistory {
+    /// None.
+    #[inline]
+    pub const fn new() -> Self {
+        Self {
+            unmapped_at: 0,
+            failed: None,
+        }
+    }
+
+    /// The process has unmapped something, and the end of the interrupt ring was at `position`
+    /// after that.
+    #[inline]
+    pub fn set_unmapped(&mut self, position: u64) {
+        self.unmapped_at = position;
+    }
+
+    /// Why a fault in `hub` at a bad address, at `position` of the interrupt ring, is stale, while
+    /// the count of the process's queues is `queues`. If it is not, waves have failed now.
+    #[inline]
+    pub fn check(&mut self, hub: HubKind, position: u64, queues: u64) -> Option<StaleFault> {
+        if position < self.unmapped_at {
+            return Some(StaleFault::Unmapped);
+        }
+        let is_of_waves = hub == HubKind::Gfx;
+        let is_reported = is_of_waves && self.failed.replace(queues) == Some(queues);
+        is_reported.then_some(StaleFault::Reported)
+    }
+}

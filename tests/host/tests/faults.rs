@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The life of a retried page fault: its decisions row by row, and every order in which threads can
+//! move the faults of two places.
+
+use std::collections::HashSet;
+
+use hw::faults::{
+    FaultArrival, FaultCursor, FaultHistory, FaultMove, FaultPolicy, FaultReport, FaultStage,
+    PendingFault, PendingFaults, ServedFault, StaleFault,
+};
+use hw::ih::{CamEntry, HubKind, VmFault};
+
+fn place(number: usize) -> CamEntry {
+    CamEntry::all().nth(number).unwrap()
+}
+
+fn fault(hub: HubKind, pasid: u16, number: usize) -> VmFault {
+    VmFault {
+        hub,
+        vmid: 3,
+        pasid,
+        present: false,
+        unwritable: false,
+        page: number as u64,
+        read: true,
+        write: false,
+        execute: false,
+        retry: Some(place(number)),
+    }
+}
+
+#[test]
+fn arrival() {
+    use {FaultArrival as A, FaultPolicy as P};
+    for cut_off in [false, true] {
+        for policy in [P::Error, P::Map, P::End] {
+            assert_eq!(A::new(false, policy, cut_off), A::Refuse);
+        }
+        assert_eq!(A::new(true, P::Error, cut_off), A::Refuse);
+        assert_eq!(A::new(true, P::End, cut_off), A::End);
+    }
+    assert_eq!(A::new(true, P::Map, false), A::Wait);
+    // What a process that has failed comes to is not mapped any more.
+    assert_eq!(A::new(true, P::Map, true), A::Refuse);
+}
+
+#[test]
+fn report() {
+    use FaultReport as R;
+    for cut_off in [false, true] {
+        for retried in [false, true] {
+            for hub in [HubKind::Gfx, HubKind::Mm] {
+                assert_eq!(R::new(hub, false, retried, cut_off), R::Report);
+            }
+            assert_eq!(R::new(HubKind::Gfx, true, retried, cut_off), R::Report);
+        }
+    }
+    assert_eq!(R::new(HubKind::Mm, true, false, false), R::Report);
+    assert_eq!(R::new(HubKind::Mm, true, true, false), R::CutOff);
+    assert_eq!(R::new(HubKind::Mm, true, false, true), R::Follows);
+    assert_eq!(R::new(HubKind::Mm, true, true, true), R::Follows);
+}
+
+#[test]
+fn stages() {
+    use {FaultMove as M, FaultStage as S};
+    let over = S::Over { at_ms: 7 };
+    let table = [
+        (S::Raised, M::Serve, Some(S::Served)),
+        (S::Raised, M::PutBack { awaits: false }, None),
+        (S::Raised, M::PutBack { awaits: true }, None),
+        (S::Raised, M::End { at_ms: 7 }, None),
+        (S::Served, M::Serve, None),
+        (S::Served, M::PutBack { awaits: false }, Some(S::Raised)),
+        (S::Served, M::PutBack { awaits: true }, Some(S::Awaits)),
+        (S::Served, M::End { at_ms: 7 }, Some(over)),
+        (S::Awaits, M::Serve, Some(S::Served)),
+        (S::Awaits, M::PutBack { awaits: false }, None),
+        (S::Awaits, M::PutBack { awaits: true }, None),
+        (S::Awaits, M::End { at_ms: 7 }, None),
+        (over, M::Serve, None),
+        (over, M::PutBack { awaits: false }, None),
+        (over, M::PutBack { awaits: true }, None),
+        (over, M::End { at_ms: 8 }, None),
+    ];
+    for (stage, event, after) in table {
+        assert_eq!(stage.after(event), after, "{stage:?} {event:?}");
+    }
+}
+
+#[test]
+fn history() {
+    let (gfx, mm) = (HubKind::Gfx, HubKind::Mm);
+    let mut history = FaultHistory::new();
+    history.set_unmapped(100);
+    assert_eq!(history.check(gfx, 99, 1), Some(StaleFault::Unmapped));
+    // The first of waves is news, and no other until the process has other queues.
+    assert_eq!(history.check(gfx, 100, 1), None);
+    assert_eq!(history.check(gfx, 101, 1), Some(StaleFault::Reported));
+    assert_eq!(history.check(gfx, 102, 2), None);
+    // SDMA's engine stands at its first.
+    for position in 103..106 {
+        assert_eq!(history.check(mm, position, 2), None);
+    }
+}
+
+type Faults = PendingFaults<Vec<Option<PendingFault>>>;
+
+fn empty(places: usize) -> Faults {
+    PendingFaults::new(vec![None; places])
+}
+
+#[test]
+fn order_of_service() {
+    let mut faults = empty(4);
+    faults.raise(place(0), fault(HubKind::Gfx, 1, 0), 32);
+    faults.raise(place(1), fault(HubKind::Mm, 1, 1), 64);
+    faults.raise(place(2), fault(HubKind::Gfx, 2, 2), 0);
+    let mut oldest = faults.clone();
+    let mut seen = FaultCursor::default();
+    let mut order = || oldest.serve(1, &mut seen).map(|served| served.position);
+    assert_eq!([order(), order(), order()], [Some(32), Some(64), None]);
+    // A fault that is put back is not served again by the thread that has seen it.
+    oldest.advance(place(0), 32, FaultMove::PutBack { awaits: true });
+    assert_eq!(oldest.serve(1, &mut seen), None);
+    assert!(oldest.serve(1, &mut FaultCursor::default()).is_some());
+
+    let key = faults.set_urgent(1).unwrap();
+    assert!(faults.is_urgent(1) && !faults.is_urgent(2));
+    let mut urgent = faults.clone();
+    let mut seen = FaultCursor::default();
+    let mut order = || urgent.serve(1, &mut seen).map(|served| served.position);
+    assert_eq!([order(), order(), order()], [Some(64), Some(32), None]);
+    faults.clear_urgent(key);
+    assert!(!faults.is_urgent(1));
+    let keys: Vec<_> = (0..9).map(|_| faults.set_urgent(2)).collect();
+    assert!(keys[..8].iter().all(Option::is_some) && keys[8].is_none());
+}
+
+#[test]
+fn over_counts_since() {
+    let mut faults = empty(1);
+    faults.raise(place(0), fault(HubKind::Mm, 1, 0), 0);
+    faults.serve(1, &mut FaultCursor::default()).unwrap();
+    faults.advance(place(0), 0, FaultMove::End { at_ms: 50 });
+    assert!(faults.are_under_way(1, 50) && !faults.are_under_way(1, 51));
+    assert!(!faults.are_under_way(2, 0));
+}
+
+/// Places of the CAM, and entries that come in all.
+const PLACES: usize = 2;
+const ENTRIES: u64 = 4;
+/// The process whose faults they are.
+const PASID: u16 = 1;
+
+/// What a thread is at that serves a fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Thread {
+    Idle,
+    Serves(ServedFault),
+    Acknowledges(ServedFault),
+}
+
+/// The CAM, the interrupt ring, the faults and two threads that serve them.
+#[derive(Clone, Debug)]
+struct World {
+    /// Whether the place is taken, until it is acknowledged.
+    taken: [bool; PLACES],
+    /// The position of the last entry at each.
+    last: [u64; PLACES],
+    entries: u64,
+    overflowed: bool,
+    faults: Faults,
+    threads: [Thread; 2],
+}
+
+impl World {
+    /// All states after one step of a thread.
+    fn steps(&self) -> Vec<Self> {
+        let mut next = Vec::new();
+        for number in 0..PLACES {
+            if !self.taken[number] && self.entries < ENTRIES {
+                let mut world = self.clone();
+                world.taken[number] = true;
+                world.last[number] = self.entries;
+                let entry = fault(HubKind::Mm, PASID, number);
+                world.faults.raise(place(number), entry, self.entries);
+                world.entries += 1;
+                next.push(world);
+            }
+        }
+        if !self.overflowed {
+            let mut world = self.clone();
+            world.overflowed = true;
+            world.taken = [false; PLACES];
+            next.push(world);
+        }
+        for (n, thread) in self.threads.iter().enumerate() {
+            match *thread {
+                Thread::Idle => {
+                    let mut world = self.clone();
+                    let served = world.faults.serve(PASID, &mut FaultCursor::default());
+                    if let Some(served) = served {
+                        world.threads[n] = Thread::Serves(served);
+                        next.push(world);
+                    }
+                }
+                Thread::Serves(served) => {
+                    for awaits in [false, true] {
+                        let mut world = self.clone();
+                        let event = FaultMove::PutBack { awaits };
+                        world.faults.advance(served.place, served.position, event);
+                        world.threads[n] = Thread::Idle;
+                        next.push(world);
+                    }
+                    let mut world = self.clone();
+                    let event = FaultMove::End { at_ms: 0 };
+                    world.faults.advance(served.place, served.position, event);
+                    world.threads[n] = Thread::Acknowledges(served);
+                    next.push(world);
+                }
+                Thread::Acknowledges(served) => {
+                    let mut world = self.clone();
+                    world.taken[served.place.index()] = false;
+                    world.threads[n] = Thread::Idle;
+                    next.push(world);
+                }
+            }
+        }
+        next
+    }
+
+    /// The faults that a thread could serve: place and position.
+    fn waiting(&self) -> Vec<(usize, u64)> {
+        let mut faults = self.faults.clone();
+        core::iter::from_fn(|| faults.serve(PASID, &mut FaultCursor::default()))
+            .map(|served| (served.place.index(), served.position))
+            .collect()
+    }
+
+    fn check(&self) {
+        let served = self.threads.iter().filter_map(|thread| match thread {
+            Thread::Idle => None,
+            Thread::Serves(served) | Thread::Acknowledges(served) => {
+                Some((served.place.index(), served.position))
+            }
+        });
+        let served: Vec<_> = served.collect();
+        let waiting = self.waiting();
+        assert!(served.len() < 2 || served[0] != served[1], "{self:?}");
+        assert!(waiting.iter().all(|one| !served.contains(one)), "{self:?}");
+        for number in 0..PLACES {
+            // A place that raises nothing more has a fault that is served, now or later.
+            let current = (number, self.last[number]);
+            let is_seen = waiting.contains(&current) || served.contains(&current);
+            assert!(!self.taken[number] || is_seen, "{self:?}");
+        }
+        // A queue that has to leave is given time for each fault that a thread is at, ...
+        for thread in &self.threads {
+            if let Thread::Serves(served) = thread {
+                let is_current = self.last[served.place.index()] == served.position;
+                assert!(
+                    !is_current || self.faults.are_under_way(PASID, 1),
+                    "{self:?}"
+                );
+            }
+        }
+        // ... and not for ever.
+        if served.is_empty() && waiting.is_empty() {
+            assert!(!self.faults.are_under_way(PASID, 1), "{self:?}");
+        }
+    }
+}
+
+#[test]
+fn every_order_of_threads() {
+    let mut worlds = vec![World {
+        taken: [false; PLACES],
+        last: [0; PLACES],
+        entries: 0,
+        overflowed: false,
+        faults: empty(PLACES),
+        threads: [Thread::Idle; 2],
+    }];
+    let mut known = HashSet::new();
+    while let Some(world) = worlds.pop() {
+        if known.insert(format!("{world:?}")) {
+            world.check();
+            worlds.extend(world.steps());
+        }
+    }
+    assert!(known.len() > 1000, "{}", known.len());
+}
