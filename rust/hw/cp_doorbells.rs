@@ -38,8 +38,8 @@ impl CpDoorbellSlots {
         }
     }
 
-    /// Allocates the next free doorbell of `layout` after the one that was allocated last, so that
-    /// a doorbell is reused as late as possible. `None` if all are allocated.
+    /// Takes the next free doorbell of `layout` after the one that was taken last, so that a
+    /// doorbell is reused as late as possible. `None` if all are taken.
     pub fn alloc(&mut self, layout: &DoorbellLayout) -> Option<DoorbellSlot> {
         let next = self.next;
         let later = layout.cp_slots().filter(|slot| slot.index() >= next);

@@ -44,9 +44,9 @@
 //! long as it finds no job ended, it lets twice as much time pass before the next one: hundreds of
 //! processes may have jobs that wait for ever, and passes run at a higher priority than programs.
 //!
-//! While jobs are under way the page stays mapped, since their ends make the pump look anyway. The
-//! page is armed beside them only after a grace time without any progress. Otherwise a queue that
-//! waits in POLL_REGMEM would hide the doorbells of the others.
+//! While jobs are under way the page stays mapped, since their ends make the pump look anyway. Only
+//! when the grace time goes by without any progress is it armed beside them, lest a queue that
+//! waits in POLL_REGMEM hides the doorbells of the others.
 //!
 //! # Locks and memory order
 //!
@@ -79,11 +79,16 @@
 
 /// Longest time that the end of a job may go unnoticed at first, milliseconds.
 pub const WATCHDOG_MS: u32 = 100;
-/// Number of times that [`WATCHDOG_MS`] doubles. Later the time is no longer than the job has taken
-/// by then.
-pub const DOUBLINGS: u8 = 4;
-/// Number of moments that a pass waits for a store that has not arrived yet.
-pub const PATIENCE: u8 = 8;
+
+/// Limits of a pump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PumpLimits {
+    /// Number of moments that a pass waits for a store that is still to come.
+    pub patience: u8,
+    /// Number of times that [`WATCHDOG_MS`] doubles. Later the time is no longer than the job has
+    /// taken by then.
+    pub doublings: u8,
+}
 
 /// A flag that is set without the pump's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -241,10 +246,9 @@ impl PumpSignal {
 }
 
 /// The part of a pass that is under way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum PumpPhase {
     /// No pass is under way.
-    #[default]
     Resting,
     /// The fences of jobs are being looked at.
     Watching,
@@ -268,19 +272,22 @@ struct PassLook {
 }
 
 /// State of a pump under its lock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PumpState {
+    limits: PumpLimits,
     phase: PumpPhase,
     /// A job could not be made, for which a pass is due.
     unmet: bool,
-    /// Number of passes of the watchdog in a row that found no job ended, at most [`DOUBLINGS`].
+    /// Number of passes of the watchdog in a row that found no job ended, at most
+    /// [`PumpLimits::doublings`].
     fruitless: u8,
 }
 
 impl PumpState {
     /// Returns the state of a pump whose page was never mapped.
-    pub const fn new() -> Self {
+    pub const fn new(limits: PumpLimits) -> Self {
         Self {
+            limits,
             phase: PumpPhase::Resting,
             unmet: false,
             fruitless: 0,
@@ -310,16 +317,16 @@ impl PumpState {
                 };
                 match watched {
                     true => (state.in_phase(PumpPhase::Watching), &[WatchJobs]),
-                    false => (state.in_phase(PumpPhase::looking(flags)), &[Look]),
+                    false => (state.in_phase(self.looking(flags)), &[Look]),
                 }
             }
             (PumpPhase::Watching, PumpEvent::Watched(watched)) => match watched {
                 WatchedFence::Ended => {
-                    let phase = PumpPhase::looking(PassFlags::default());
+                    let phase = self.looking(PassFlags::default());
                     (self.in_phase(phase), &[Look])
                 }
                 WatchedFence::Busy => {
-                    let fruitless = (self.fruitless + 1).min(DOUBLINGS);
+                    let fruitless = (self.fruitless + 1).min(self.limits.doublings);
                     let state = Self { fruitless, ..self };
                     (state.in_phase(PumpPhase::Resting), &[PassByWatchdog])
                 }
@@ -348,6 +355,15 @@ impl PumpState {
         }
     }
 
+    const fn looking(self, flags: PassFlags) -> PumpPhase {
+        PumpPhase::Looking(PassLook {
+            faulted: flags.faulted,
+            kicked: flags.kicked,
+            progress: false,
+            patience: self.limits.patience,
+        })
+    }
+
     const fn in_phase(self, phase: PumpPhase) -> Self {
         Self { phase, ..self }
     }
@@ -362,6 +378,7 @@ impl PumpState {
             phase: PumpPhase::Resting,
             unmet: found.retry,
             fruitless: if watchdog { 0 } else { self.fruitless },
+            ..self
         };
         let actions: &[PassAction] = match (refill, grace, watchdog) {
             (false, true, _) => &[PassByGrace],
@@ -372,16 +389,5 @@ impl PumpState {
             (true, false, false) => &[Refill],
         };
         (state, actions)
-    }
-}
-
-impl PumpPhase {
-    const fn looking(flags: PassFlags) -> Self {
-        Self::Looking(PassLook {
-            faulted: flags.faulted,
-            kicked: flags.kicked,
-            progress: false,
-            patience: PATIENCE,
-        })
     }
 }

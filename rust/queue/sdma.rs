@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! User queues of SDMA: direct ones, which the process's own doorbells ring, and scheduled ones, which
-//! a pump feeds with jobs.
+//! User queues of SDMA: direct ones, which the process's own doorbells ring, and scheduled ones,
+//! which a pump feeds with jobs.
 
 mod direct;
-mod feed;
+pub(super) mod feed;
 pub(super) mod hw_queue;
 pub(super) mod pump;
 pub(super) mod ring_memory;

@@ -18,7 +18,7 @@ use kernel::sync::Arc;
 const IMAGE: u64 = HQD.start as u64 * 4;
 
 /// Memory for a descriptor and a control stack, where the hardware finds it.
-pub(in crate::queue) struct MqdMemory {
+pub(crate) struct MqdMemory {
     memory: GartBuffer,
     _share: SystemShare,
     control_stack: u32,
@@ -42,8 +42,8 @@ impl MqdMemory {
     }
 }
 
-/// A descriptor. The CP may write to it while the queue is on the hardware. Dropped once the
-/// hardware has released the queue: from then on the process's next queue can have its memory.
+/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the
+/// hardware has let go of the queue: the process's next queue can have its memory then.
 pub(super) struct ComputeDescriptor {
     room: Arc<MqdMemory>,
     info: &'static MqdInfo,

@@ -11,7 +11,6 @@
 //! One work item does everything to the hardware. A thread that wants a change puts that into the
 //! table, and waits for a change of the table.
 
-use super::super::queue_group::QuiesceTimeout;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputeScheduler, QueuePlacement};
@@ -20,6 +19,7 @@ use crate::ip::gfx::Gfx;
 use crate::ip::vmid::VmidTurn;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::queue::request::QueueOwner;
 use core::fmt;
 use hw::queue::MecInfo;

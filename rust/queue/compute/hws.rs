@@ -12,10 +12,9 @@
 //! [`RunlistPace`]: pace::RunlistPace
 
 mod firmware;
-mod pace;
+pub(super) mod pace;
 mod runlist;
 
-use super::super::queue_group::QuiesceTimeout;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputeScheduler, QueuePlacement};
@@ -24,6 +23,7 @@ use crate::ip::gfx::Gfx;
 use crate::ip::gmc::Gmc;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::mem::GpuMemory;
 use crate::queue::request::QueueOwner;
 use core::fmt;
@@ -37,7 +37,7 @@ use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, Wo
 use kernel::{dev_err, dev_warn};
 use runlist::{RunlistDue, RunlistEntry, RunlistTable};
 
-pub(crate) use pace::ListCosts;
+use pace::ListCosts;
 
 /// Interval of two checks whether a queue is off the hardware, for waits with a limit, and whether
 /// a list is due at once.

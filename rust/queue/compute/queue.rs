@@ -8,11 +8,10 @@ use super::trap::TrapPage;
 use crate::kern::trace;
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::vm::Vm;
-use crate::queue::queue_group::{GroupMember, QuiesceTimeout};
+use crate::queue::gpu::QueueGpu;
 use crate::queue::quota::CountedQueue;
 use crate::queue::request::{PreparedQueue, QueueOwner};
 use crate::queue::spare::SpareMemory;
-use crate::queue::GpuQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat};
 use hw::mqd::hqd::HqdImage;
@@ -41,7 +40,7 @@ pub(crate) struct ComputeQueue {
     vm: Arc<Vm>,
     _hold: LedgerHold,
     _counted: CountedQueue,
-    pub(super) gpu: Arc<GpuQueues>,
+    pub(super) gpu: Arc<QueueGpu>,
 }
 
 impl ComputeQueue {
@@ -53,7 +52,7 @@ impl ComputeQueue {
     /// `EFAULT` and `EINVAL` for its memory, see [`QueueBuffers::new`]; `ENOSPC` if the GART has no
     /// room; `ENOMEM`.
     pub(super) fn new(
-        gpu: &Arc<GpuQueues>,
+        gpu: &Arc<QueueGpu>,
         vm: &Arc<Vm>,
         trap: &Arc<TrapPage>,
         doorbell: CpDoorbell,
@@ -207,29 +206,16 @@ impl ComputeQueue {
             self.fail();
         });
     }
-}
 
-impl GroupMember for ComputeQueue {
-    fn begin_quiesce(&self) {
-        self.quiesced.store(true, Release);
-        // Makes the scheduler check again which queues may be on the hardware.
-        self.gpu.compute.resume(self);
+    /// Sets whether its group is quiesced. The caller notifies the scheduler.
+    pub(super) fn set_quiesced(&self, quiesced: bool) {
+        self.quiesced.store(quiesced, Release);
     }
 
-    fn quiesce(&self, timeout: &QuiesceTimeout) {
-        // Set before the scheduler is notified: from then on the scheduler does not load the queue.
-        self.quiesced.store(true, Release);
-        self.gpu.compute.quiesce(self, timeout);
-    }
-
-    fn resume(&self) {
-        self.quiesced.store(false, Release);
-        self.gpu.compute.resume(self);
-    }
-
-    /// Exact while it is off the hardware. While it is on the hardware, work that it left midway
-    /// counts until it is off again.
-    fn wants_to_run(&self) -> bool {
+    /// Returns whether it has something to do and its process wants it to run. Exact while it is off
+    /// the hardware. While it is on the hardware, work that was left midway counts until it is off
+    /// again.
+    pub(super) fn wants_to_run(&self) -> bool {
         let midway = || self.descriptor.image().is_ok_and(|image| image.is_midway());
         self.is_active() && !self.has_failed() && (self.memory.has_work() || midway())
     }

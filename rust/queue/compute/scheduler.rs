@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The interface of the schedulers of compute queues.
 
-use super::super::queue_group::QuiesceTimeout;
 use super::change::QueueChange;
-use super::hws::ListCosts;
+use super::hws::pace::ListCosts;
 use super::queue::ComputeQueue;
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::mem::GpuMemory;
 use crate::queue::request::QueueOwner;
 use core::fmt;

@@ -8,7 +8,7 @@ use super::hw_queue::{PacketSource, SdmaHwQueue};
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::sched::SharedWorkQueue;
-use crate::queue::queue_group::QuiesceTimeout;
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::queue::request::QueueOwner;
 use crate::ring::RingEngines;
 use core::fmt;
@@ -72,7 +72,7 @@ impl SdmaSlots {
     }
 
     /// Has all engines look at their queues, as VMIDs are free, wanted or recalled.
-    pub(in crate::queue) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.engines.iter().for_each(EngineSlots::wake);
     }
 
@@ -143,7 +143,7 @@ impl SdmaSlots {
 
     /// Ends jobs that are done, as a TRAP of `engine` has arrived. The hardware does not say for
     /// sure which queue it was, and a look is cheap.
-    pub(in crate::queue) fn check(&self, engine: u8) {
+    pub(crate) fn check(&self, engine: u8) {
         if let Some(engine) = self.engine(engine) {
             engine.poll_seated(SdmaHwQueue::check);
         }
@@ -152,12 +152,7 @@ impl SdmaSlots {
     /// Stops the queues of process `pasid` on `engine`, or on all engines; their jobs fail with
     /// `error`. Returns the owner of one of them. Allocates nothing; the hardware lets go of them
     /// later.
-    pub(in crate::queue) fn fail(
-        &self,
-        engine: Option<u8>,
-        pasid: u16,
-        error: Error,
-    ) -> Option<QueueOwner> {
+    pub(crate) fn fail(&self, engine: Option<u8>, pasid: u16, error: Error) -> Option<QueueOwner> {
         let mut owner = None;
         for one in &self.engines {
             if engine.is_some_and(|number| number != one.number) {
