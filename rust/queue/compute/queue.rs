@@ -212,9 +212,9 @@ impl ComputeQueue {
         self.quiesced.store(quiesced, Release);
     }
 
-    /// Returns whether it has something to do and its process wants it to run. Exact while it is off
-    /// the hardware. While it is on the hardware, work that was left midway counts until it is off
-    /// again.
+    /// Returns whether it has something to do and its process wants it to run. Exact while it is
+    /// off the hardware. While it is on the hardware, work that was left midway counts until it is
+    /// off again.
     pub(super) fn wants_to_run(&self) -> bool {
         let midway = || self.descriptor.image().is_ok_and(|image| image.is_midway());
         self.is_active() && !self.has_failed() && (self.memory.has_work() || midway())
