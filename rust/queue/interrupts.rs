@@ -3,6 +3,7 @@
 
 use super::compute::ComputeScheduler;
 use super::request::QueueOwner;
+use super::sdma::feed::END_OF_JOB;
 use super::sdma::slots::SdmaSlots;
 use crate::ip::interrupt_sink::InterruptSink;
 use crate::kern::ratelimit::dev_warn_ratelimited;
@@ -40,9 +41,6 @@ const SDMA_CONTEXT_BITS: u32 = 28;
 const CP_CONTEXT_BITS: u32 = 32;
 /// Valid bits in the data of a shader's message.
 const SHADER_CONTEXT_BITS: u32 = 24;
-/// The context of the TRAP that ends a job of a scheduled queue: no number of an event. It comes in the process's
-/// name, which has nothing to do with it.
-pub(super) const END_OF_JOB: u32 = 0x0eed_0f0b;
 
 /// The kernel's address space.
 const KERNEL_VMID: u8 = 0;

@@ -3,7 +3,7 @@
 //! a pump feeds with jobs.
 
 mod direct;
-mod feed;
+pub(super) mod feed;
 pub(super) mod hw_queue;
 pub(super) mod pump;
 pub(super) mod ring_memory;

@@ -10,7 +10,7 @@
 //! [`RunlistPace`]: pace::Pace
 
 mod firmware;
-mod pace;
+pub(super) mod pace;
 mod runlist;
 
 use super::super::queue_group::QuiesceTimeout;
@@ -33,9 +33,8 @@ use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex};
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
+use pace::ListCosts;
 use runlist::{RunlistDue, RunlistEntry, RunlistTable};
-
-pub(crate) use pace::ListCosts;
 
 /// Between two looks whether a queue is off that is not waited for at any cost, and whether a list is due at once.
 const OFF_POLL: Delta = Delta::from_micros(200);

@@ -3,7 +3,7 @@
 
 use super::super::queue_group::QuiesceTimeout;
 use super::change::QueueChange;
-use super::hws::ListCosts;
+use super::hws::pace::ListCosts;
 use super::queue::ComputeQueue;
 use crate::mem::GpuMemory;
 use crate::queue::request::QueueOwner;

@@ -7,7 +7,6 @@ use crate::kern::fence::{Fence, HwFence};
 use crate::mem::stopwatch::Stopwatch;
 use crate::mem::vm::Vm;
 use crate::mem::GpuMemory;
-use crate::queue::interrupts::END_OF_JOB;
 use crate::queue::pointers::QueuePointers;
 use crate::queue::queue_group::QueueGroup;
 use crate::queue::spare::SpareMemory;
@@ -27,6 +26,9 @@ const MIN_BYTES: u64 = 4096;
 const MAX_USER_BYTES: u64 = 64 << 20;
 /// Dwords that end a job: FENCE and TRAP.
 const END_DWORDS: u32 = 6;
+/// The context of the TRAP that ends a job of a scheduled queue: no number of an event. The
+/// interrupt carries the process's PASID, but does not concern the process.
+pub(in crate::queue) const END_OF_JOB: u32 = 0x0eed_0f0b;
 /// Dwords that a job takes beside its packets, at most: NOPs up to the packets' phase, and the end.
 const OVERHEAD_DWORDS: u32 = hw::sdma::ring::FETCH_DWORDS as u32 - 1 + END_DWORDS;
 /// Dwords copied at a time.
