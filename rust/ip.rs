@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The hardware's blocks, a file each: what they are told and in which order. Registers are in [`crate::regs`].
+//! The hardware's blocks, a file each, with the order in which they are programmed. Registers are
+//! in [`crate::regs`].
 //!
-//! [`Hardware`] is all of them together. What is above knows the hardware by it, and it knows nothing of what is above.
+//! [`Hardware`] is all of them together. Layers above know the hardware by it, and it does not know
+//! them.
 
 pub(crate) mod athub;
 mod busy;
@@ -66,19 +68,19 @@ use vmid::VmidPool;
 /// Bits of a bus address that the GPU can put out.
 const DMA_BITS: u32 = 48;
 
-/// The blocks of a GPU, what the CPU reaches of it, and what it is. Fields are dropped in this order: each only uses
-/// what is below it.
+/// The blocks of a GPU, the parts of it that the CPU reaches, and its identity. Fields are dropped
+/// in this order: each only uses those below it.
 #[pin_data]
 pub(crate) struct Hardware {
-    /// Its sensors, where they are to be had. Nobody asks them any more when its firmware has gone.
+    /// Its sensors, where it has any. They are not asked any more once its firmware is given back.
     pub(crate) sensors: SetOnce<Arc<dyn SensorSource>>,
-    /// Who has which VMID.
+    /// The use of VMIDs.
     pub(crate) vmids: Arc<VmidPool>,
     /// The SDMA engines.
     pub(crate) sdma: KVec<Arc<Sdma>>,
     /// The command processor.
     pub(crate) gfx: Arc<Gfx>,
-    /// What keeps its clocks.
+    /// The block that keeps its clocks.
     pub(crate) rlc: Rlc,
     /// The interrupt ring.
     pub(crate) ih: Arc<Ih>,
@@ -102,11 +104,11 @@ pub(crate) struct Hardware {
     pub(crate) vram_map: Arc<VramMap>,
     /// The registers.
     pub(crate) mmio: Arc<Mmio>,
-    /// Who watches what happens to it.
+    /// Watchers of the GPU's events.
     pub(crate) smi: Arc<Smi>,
     /// Whether it still answers.
     pub(crate) health: Arc<GpuHealth>,
-    /// What there is on this GPU, counted.
+    /// Counts of the objects of this GPU.
     pub(crate) ledger: Arc<Ledger>,
     /// In which state it was found.
     pub(crate) state: BootState,
@@ -132,7 +134,11 @@ pub(crate) struct Hardware {
     pub(crate) dev: ARef<device::Device>,
 }
 
-/// In which state the GPU is, and what runs. ENODEV for one that the driver leaves alone: the log says why. Sleeps.
+/// The state of the GPU, and the engines that run. Context: may sleep.
+///
+/// # Errors
+///
+/// `ENODEV` for a GPU that the driver leaves alone: the log says why.
 fn probe_state(
     dev: &device::Device,
     mmio: &Arc<Mmio>,
@@ -157,9 +163,14 @@ fn probe_state(
 }
 
 impl Hardware {
-    /// Brings the blocks of the GPU at `pdev`, which is enabled, up, as far as they need neither memory nor interrupts. Whatever somebody has left
-    /// running stands before that. ENODEV for one that the driver does not know or whose firmware is not up; EIO for one that does not stop; errors of
-    /// the blocks. Sleeps.
+    /// Brings the blocks of the GPU at `pdev`, which is enabled, up, as far as they need neither
+    /// memory nor interrupts. Engines that a previous driver has left running are halted before.
+    /// Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for a GPU that the driver does not know or whose firmware is not up; `EIO` for an
+    /// engine that does not stop; errors of the blocks.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Arc<Self>> {
         let asic = Asic::find(pdev.device_id()).ok_or(ENODEV)?;
         pci_ext::set_dma_mask::<DMA_BITS>(pdev)?;
@@ -258,8 +269,9 @@ impl Hardware {
         IpTable::new(&self.ips)
     }
 
-    /// Lets the engines run, which have nothing to do yet, and before the MECs the RLC: who had the GPU before has stopped it (amdgpu:
-    /// gfx_v9_0_hw_fini). The GART is on: they may look at it. Sleeps.
+    /// Lets the engines run, which have no work yet, and the RLC before the MECs: the previous
+    /// driver has stopped it (amdgpu: gfx_v9_0_hw_fini). The GART is on: they may look at it.
+    /// Context: may sleep.
     pub(crate) fn bring_up_engines(&self) {
         self.sdma.iter().for_each(|engine| engine.bring_up());
         self.gfx.set_up(self.doorbells.size());
@@ -267,8 +279,12 @@ impl Hardware {
         self.gfx.run();
     }
 
-    /// Brings the blocks up again as [`Hardware::new`] does, after a sleep in which the GPU may have lost all that it had: in which state it is. ENODEV and EIO as
-    /// there, and EIO for one whose VRAM is another. Sleeps.
+    /// Brings the blocks up again as [`Hardware::new`] does, after a sleep in which the GPU may
+    /// have lost all state, and gives the state in which it was found. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` and `EIO` as there; `EIO` also for a GPU whose VRAM has another size.
     pub(crate) fn resume(&self) -> Result<BootState> {
         let (state, running) = probe_state(&self.dev, &self.mmio, self.ips())?;
         if self.nbio.vram_size()? != self.vram_size {
@@ -292,10 +308,11 @@ impl Hardware {
         self.nbio.close_doorbells();
     }
 
-    /// Halts the engines, whatever they are at. Sleeps.
+    /// Halts the engines, whatever they are doing. Context: may sleep.
     pub(crate) fn halt_engines(&self) {
         for engine in &self.sdma {
-            // Who knows that it may be at something tells that.
+            // A caller that depends on it finds out by itself whether the engine may still be at
+            // work.
             let _ = engine.stop();
         }
         self.gfx.stop();
@@ -306,15 +323,20 @@ impl Hardware {
         self.nbio.vram_size().is_ok()
     }
 
-    /// How much of the time compute units, command processor or any engine of SDMA are at work, percent. By looking, for 20 ms; what they
-    /// are at may also be waiting.
+    /// How much of the time compute units, command processor or any engine of SDMA are at work,
+    /// percent. Sampled for 20 ms; a block that only waits counts as well.
     pub(crate) fn busy_percent(&self) -> u32 {
         let idle = || self.gfx.is_idle() && self.sdma.iter().all(|engine| engine.is_idle());
         self.busy.percent(|| !idle())
     }
 
-    /// Versions of the firmware of compute queues and of SDMA, as who loads it by registers leaves them in those
-    /// (amdgpu: gfx_v9_0_cp_compute_load_microcode, sdma_v4_0_load_microcode). The PSP leaves none there. ENODEV if the ASIC has no such.
+    /// Versions of the firmware of compute queues and of SDMA, as a driver that loads it by
+    /// registers leaves them in those (amdgpu: gfx_v9_0_cp_compute_load_microcode,
+    /// sdma_v4_0_load_microcode). The PSP leaves none there.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has no such blocks.
     pub(crate) fn firmware(&self) -> Result<(u32, u32)> {
         let gc = RegisterWindow::new(&self.mmio, self.ips(), IpBlock::Gc, 0)?;
         let sdma = RegisterWindow::new(&self.mmio, self.ips(), IpBlock::Sdma, 0)?;

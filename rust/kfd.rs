@@ -59,7 +59,7 @@ struct KfdNode {
     drm: ARef<DrmDevice>,
 }
 
-/// Waits, when dropped, for what still runs of ended processes.
+/// Waits, when dropped, for the remaining work of ended processes.
 struct SynchronizeOnDrop(Arc<ProcessTable>);
 
 impl Drop for SynchronizeOnDrop {
@@ -69,8 +69,8 @@ impl Drop for SynchronizeOnDrop {
     }
 }
 
-/// /dev/kfd and what belongs to it, as long as the module is loaded. Dropped in this order: no new callers, then
-/// nothing of the old ones, then the state.
+/// /dev/kfd and all that belongs to it, as long as the module is loaded. Drop order: first no new
+/// callers, then no rest of the old ones, then the state.
 pub(crate) struct KfdRegistration {
     _filled: FilledSlot<Kfd>,
     _device: CharDevice<KfdFile>,
@@ -79,7 +79,11 @@ pub(crate) struct KfdRegistration {
 }
 
 impl KfdRegistration {
-    /// Registers the interface without a GPU. EBUSY if amdgpu is loaded.
+    /// Registers the interface without a GPU.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if amdgpu is loaded.
     pub(crate) fn new(module: &'static ThisModule) -> Result<Self> {
         let amdgpu = AmdgpuModule::new(module)?;
         let class = DeviceClass::new(c"kfd")?;
@@ -106,7 +110,11 @@ impl KfdRegistration {
 }
 
 impl Kfd {
-    /// The instance; ENODEV while the module is being loaded or unloaded.
+    /// The instance.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` while the module is being loaded or unloaded.
     fn instance() -> Result<Arc<Self>> {
         INSTANCE.get().ok_or(ENODEV)
     }
@@ -134,10 +142,10 @@ impl Kfd {
         })
     }
 
-    /// Takes `gpu` away from all processes, with all that they have of it. When it returns nothing of theirs uses
-    /// the device.
+    /// Takes `gpu` away from all processes, with everything that they have on it. When it returns,
+    /// nothing of the processes uses the device.
     fn remove(&self, gpu: &Arc<Gpu>) {
-        // Contexts are made under this lock, so after it none comes.
+        // Contexts are created under this lock, so no new one appears after it.
         self.nodes
             .lock()
             .retain(|node| !Arc::ptr_eq(&node.gpu, gpu));
@@ -148,7 +156,11 @@ impl Kfd {
         }
     }
 
-    /// Runs `f` on the GPU `id`, which stays meanwhile. ENODEV if there is none.
+    /// Runs `f` on the GPU `id`, which stays in place meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is no such GPU.
     fn with_node<T>(&self, id: GpuId, f: impl FnOnce(&KfdNode) -> Result<T>) -> Result<T> {
         let nodes = self.nodes.lock();
         let node = nodes.iter().find(|node| node.facts.id == id);
@@ -220,11 +232,11 @@ pub(crate) struct PluggedGpu {
 
 /// Facts of a GPU that processes see and [`Gpu`] does not know.
 pub(crate) struct NodeInfo {
-    /// Versions of the firmware that compute queues and SDMA run.
+    /// Versions of the firmware of compute queues and of SDMA.
     pub(crate) firmware: (u32, u32),
-    /// The board's number, 0 if it is not known.
+    /// The board's serial number, 0 if it is not known.
     pub(crate) serial: u64,
-    /// Whether its atomic operations reach memory.
+    /// Whether atomic operations of the GPU reach system memory.
     pub(crate) atomics: bool,
 }
 

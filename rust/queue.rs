@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-//! User queues: what CREATE_QUEUE makes, the doorbells that start it and the hardware slots that it runs in. Those of
-//! the CP are in [`compute`].
+//! User queues: the queues that CREATE_QUEUE makes, the doorbells that ring them, and the hardware
+//! slots that they run in. Those of SDMA are in [`sdma`], those of the CP in [`compute`].
 //!
-//! A queue of SDMA is *direct* when the process rings the hardware's own doorbell (`sdma_sched=0`), or *scheduled*: then
-//! the doorbell is a page of memory, a pump takes the packets that it announces, and each batch is a job of a
-//! `drm_gpu_scheduler` of the queue's own.
+//! A queue of SDMA is *direct* when the process rings the hardware's own doorbell (`sdma_sched=0`),
+//! or *scheduled*: then the doorbell is a page of memory, a pump takes the packets that it announces,
+//! and each batch is a job of a `drm_gpu_scheduler` of the queue's own.
 //!
-//! Locks, outermost first: `Pump::queues`, `EngineSlots::state`, `RingFeed::state` or `VmidPool::state`; an engine's `state` is never held while
-//! the hardware is waited for.
+//! Files below use each other, but not this one. They know the GPU as [`gpu::QueueGpu`].
+//!
+//! Locks, outermost first: `Pump::queues`, `EngineSlots::state`, `RingFeed::state` or
+//! `VmidPool::state`. An engine's `state` is never held while a thread waits for the hardware.
 
 pub(crate) mod compute;
 pub(crate) mod doorbell;
+pub(crate) mod gpu;
 pub(crate) mod hardware_queues;
 pub(crate) mod interrupts;
 mod pointers;
@@ -23,11 +26,10 @@ mod spare;
 use crate::ip::Hardware;
 use crate::kern::params::SchedulerMode;
 use crate::mem::vm::Vm;
-use crate::mem::GpuMemory;
 use crate::ring::KernelRings;
-use crate::smi::SmiEvent;
 use compute::{ComputeScheduler, TrapPage, UserComputeQueue};
 use doorbell::SliceTable;
+use gpu::{AllSdmaSlots, HangListener, QueueGpu};
 use hardware_queues::HardwareQueues;
 use interrupts::InterruptDispatch;
 use kernel::prelude::*;
@@ -38,17 +40,13 @@ use resources::QueueResources;
 use sdma::slots::SdmaSlots;
 use sdma::user::UserSdmaQueue;
 
-// How all queues of a process are quiesced; buffers need it too, so it lies below.
-pub(crate) use crate::mem::queue_group;
-
-/// The queues of a GPU, kept by each of them. Fields are dropped in this order: each only uses what is below it.
-#[pin_data]
+/// The queues of a GPU. Fields are dropped in this order: each only uses those below it.
 pub(crate) struct GpuQueues {
-    /// Who takes the GPU's interrupts, once it does.
+    /// The object that takes the GPU's interrupts, once it does.
     pub(crate) interrupts: SetOnce<Arc<InterruptDispatch>>,
-    /// Who has which slot of an SDMA engine.
+    /// The slots of SDMA engines.
     pub(crate) slots: Arc<SdmaSlots>,
-    /// Which compute queues are on the hardware.
+    /// The scheduler of compute queues.
     pub(crate) compute: Arc<dyn ComputeScheduler>,
     /// The leased slices of doorbells.
     pub(crate) slices: Arc<SliceTable>,
@@ -56,40 +54,48 @@ pub(crate) struct GpuQueues {
     quota: Arc<QueueQuota>,
     /// The driver's own rings.
     pub(crate) rings: Arc<KernelRings>,
-    /// The memory.
-    pub(crate) memory: Arc<GpuMemory>,
     /// The hardware.
     pub(crate) hw: Arc<Hardware>,
+    /// The parts that queues use.
+    gpu: Arc<QueueGpu>,
 }
 
 impl GpuQueues {
-    /// No queues. ENOMEM.
+    /// Returns a GPU without queues.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(rings: &Arc<KernelRings>) -> Result<Arc<Self>> {
-        Arc::pin_init(
-            try_pin_init!(Self {
-                interrupts: SetOnce::new(),
-                slots: SdmaSlots::new(rings.hw.asic.sdma.engines())?,
-                compute: compute::scheduler(
-                    SchedulerMode::get(),
-                    &rings.hw.gfx,
-                    &rings.hw.gmc,
-                    &rings.hw.health,
-                    &rings.hw.dev,
-                )?,
-                slices: SliceTable::new()?,
-                quota: QueueQuota::new()?,
-                rings: rings.clone(),
-                memory: rings.memory.clone(),
-                hw: rings.hw.clone(),
-            }),
-            GFP_KERNEL,
-        )
+        let gpu = QueueGpu::new(rings)?;
+        let slots = SdmaSlots::new(rings.hw.asic.sdma.engines())?;
+        gpu.slots.set(slots.clone());
+        let queues = Self {
+            interrupts: SetOnce::new(),
+            slots,
+            compute: compute::scheduler(
+                SchedulerMode::get(),
+                &rings.hw.gfx,
+                &rings.hw.gmc,
+                &rings.hw.health,
+                &rings.hw.dev,
+            )?,
+            slices: SliceTable::new()?,
+            quota: QueueQuota::new()?,
+            rings: rings.clone(),
+            hw: rings.hw.clone(),
+            gpu,
+        };
+        Ok(Arc::new(queues, GFP_KERNEL)?)
     }
 
-    /// Starts the scheduler of compute queues, once the rings have started.
+    /// Starts the scheduler of compute queues, once the rings have started and interrupts are taken.
     pub(crate) fn start(&self) -> Result {
-        let turns = HardwareQueues::new(self)?;
-        self.compute.start(&self.memory)?;
+        if let Some(dispatch) = self.interrupts.as_ref() {
+            self.gpu.listen(dispatch.clone());
+        }
+        let turns = HardwareQueues::new(&self.slots, &self.compute)?;
+        self.compute.start(&self.gpu.memory)?;
         self.hw.vmids.watch(Some(turns));
         Ok(())
     }
@@ -102,24 +108,30 @@ impl GpuQueues {
     pub(crate) fn open(&self, pid: i32, pasid: u16) -> Result<Arc<QueueResources>> {
         QueueResources::new(&self.hw, &self.slices, &self.quota, pid, pasid)
     }
+}
 
-    /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as `cause` says: the process
-    /// is told, and who watches the GPU. Itself allocates nothing and waits for nothing.
-    fn queue_hung(&self, pasid: u16, cause: &CStr, stop: impl FnOnce()) {
-        self.hw.smi.notify(&SmiEvent::Resetting(cause));
-        stop();
-        if let Some(dispatch) = self.interrupts.as_ref() {
-            dispatch.stopped(pasid);
-        }
-        self.hw.smi.notify(&SmiEvent::Reset(cause));
+impl HangListener for InterruptDispatch {
+    fn stopped(&self, pasid: u16) {
+        InterruptDispatch::stopped(self, pasid);
     }
 }
 
-/// Makes a queue of `owner` in `vm`, with a doorbell in `slice` and, if it has waves, the trap handler that `trap` gives. EFAULT and
-/// EINVAL for what `create` asks for, see there; ENOSPC without a doorbell, a slot of the hardware that it needs at once, or with
-/// too many queues; ENOMEM; errors of `trap`.
+impl AllSdmaSlots for SdmaSlots {
+    fn fail(&self, engine: Option<u8>, pasid: u16, error: Error) -> Option<QueueOwner> {
+        SdmaSlots::fail(self, engine, pasid, error)
+    }
+}
+
+/// Makes a queue of `owner` in `vm`, from the process's `resources`. If the queue has waves, `trap`
+/// returns its trap handler.
+///
+/// # Errors
+///
+/// `EFAULT` or `EINVAL` for the arguments, see [`request::CreateQueue`]; `ENOSPC` without a doorbell
+/// or a hardware slot that the queue needs at once, or with too many queues; `ENOMEM`; errors of
+/// `trap`.
 pub(crate) fn create(
-    gpu: &Arc<GpuQueues>,
+    queues: &GpuQueues,
     vm: &Arc<Vm>,
     trap: impl FnOnce() -> Result<Arc<TrapPage>>,
     resources: &Arc<QueueResources>,
@@ -127,8 +139,13 @@ pub(crate) fn create(
     create: &PreparedQueue,
 ) -> Result<Arc<dyn UserQueue>> {
     if create.kind.is_sdma() {
-        return Ok(UserSdmaQueue::create(gpu, vm, resources, owner, create)?);
+        let (gpu, slots) = (&queues.gpu, &queues.slots);
+        return Ok(UserSdmaQueue::create(
+            gpu, slots, vm, resources, owner, create,
+        )?);
     }
-    let queue = UserComputeQueue::create(gpu, vm, &trap()?, resources, owner, create)?;
-    Ok(queue)
+    let (gpu, scheduler, trap) = (&queues.gpu, &queues.compute, trap()?);
+    Ok(UserComputeQueue::create(
+        gpu, scheduler, vm, &trap, resources, owner, create,
+    )?)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Registers by AMD's names: where they are in their block, and their fields. A block's place in BAR5
-//! comes from the GPU's table of blocks (SOC15 addressing), so that one list serves every chip with
-//! that version of the block.
+//! Registers by AMD's names: where they are in their block, and their fields. A block's place in
+//! BAR5 comes from the GPU's table of blocks (SOC15 addressing), so that one list serves every chip
+//! with that version of the block.
 
 pub(crate) mod athub;
 pub(crate) mod df;

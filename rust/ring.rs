@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Kernel rings: the ring of each SDMA engine that the driver itself uses, behind `drm_gpu_scheduler`.
+//! Kernel rings: the ring of each SDMA engine that the driver itself uses, behind
+//! `drm_gpu_scheduler`.
 
 mod batch;
 pub(crate) mod flight;
@@ -26,7 +27,7 @@ pub(crate) use pm4::Pm4Ring;
 use sdma::SdmaRing;
 pub(crate) use sdma::STARVED_MS;
 
-/// The rings of a GPU, one an engine, and the memory that they are in and work on.
+/// Kernel rings of a GPU, one for each engine, and the memory that they are in and work on.
 pub(crate) struct KernelRings {
     running: Arc<RunningSet>,
     /// The memory.
@@ -35,7 +36,8 @@ pub(crate) struct KernelRings {
     pub(crate) hw: Arc<Hardware>,
 }
 
-/// The rings as memory knows them: none before [`KernelRings::start`] and after [`KernelRings::stop`], so that neither keeps the other.
+/// The rings as memory knows them: none before [`KernelRings::start`] and after
+/// [`KernelRings::stop`], so that neither keeps the other alive.
 #[pin_data]
 struct RunningSet {
     #[pin]
@@ -43,13 +45,14 @@ struct RunningSet {
     next: Atomic<u32>,
 }
 
-/// Who knows what else runs on the engines of the kernel rings.
+/// The owner of the other queues on the engines of the kernel rings.
 pub(crate) trait RingEngines: Send + Sync {
-    /// The kernel ring of `engine` gets no turns: every other queue there is to leave for a moment, so that the one shows
-    /// that does not. Waits for nothing, allocates nothing.
+    /// The kernel ring of `engine` gets no turns: every other queue is asked to leave for a moment,
+    /// so that a queue which does not leave shows. Waits for nothing, allocates nothing.
     fn clear(&self, engine: u8);
 
-    /// The kernel ring of `engine`, which has failed, does not stop: the engine is reset, and goes on without it. Sleeps.
+    /// The kernel ring of `engine`, which has failed, does not stop: the engine is reset, and goes
+    /// on without it. Context: may sleep.
     fn reset(&self, hw: &Hardware, engine: u8);
 }
 
@@ -60,12 +63,12 @@ struct RingSet {
     vram: u64,
 }
 
-/// Whose turn it is.
+/// How the engine for a job is chosen.
 #[derive(Clone, Copy)]
 enum EngineTurn<'a> {
-    /// Each engine's, one after the other: the number of the next one.
+    /// Each engine in turn; this is the number of the next one.
     All(&'a Atomic<u32>),
-    /// Always the first one's.
+    /// Always the first engine.
     First,
 }
 
@@ -73,18 +76,22 @@ enum EngineTurn<'a> {
 pub(crate) struct RingState {
     /// The engine.
     pub(crate) engine: u8,
-    /// How far the engine has come.
+    /// Read pointer: how far the engine has come.
     pub(crate) rptr: u64,
-    /// How far the ring is written.
+    /// Write pointer: how far the ring is written.
     pub(crate) wptr: u64,
-    /// The last sequence number given to a job, and the last that is done.
+    /// The sequence number last given to a job, and the last one that is done.
     pub(crate) sequence: (u32, u32),
-    /// It has failed and takes no more jobs.
+    /// Whether the ring has failed and takes no more jobs.
     pub(crate) dead: bool,
 }
 
 impl KernelRings {
-    /// No rings yet; `memory` is cleared and copied by them once there are. ENOMEM.
+    /// No rings yet; once there are rings, `memory` is cleared and copied by them.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(memory: &Arc<GpuMemory>) -> Result<Arc<Self>> {
         let running = Arc::pin_init(
             pin_init!(RunningSet {
@@ -102,8 +109,13 @@ impl KernelRings {
         Ok(Arc::new(rings, GFP_KERNEL)?)
     }
 
-    /// Starts the ring of every engine; they and the GART are up. `engines` hears of those that hang. ENOMEM; ENOSPC without
-    /// room in the GART; ETIMEDOUT for an engine that does nothing, which the log says. Sleeps.
+    /// Starts the ring of every engine; they and the GART are up. `engines` is notified of rings
+    /// that hang. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` without room in the GART; `ETIMEDOUT` for an engine that does nothing,
+    /// which the log says.
     pub(crate) fn start(&self, engines: &Arc<dyn RingEngines>) -> Result {
         let gpu = &self.memory;
         let count = gpu.hw.asic.sdma.engines();
@@ -126,7 +138,7 @@ impl KernelRings {
         Ok(())
     }
 
-    /// Stops the rings; what is under way fails with ENODEV. Bounded; sleeps.
+    /// Stops the rings; jobs under way fail with `ENODEV`. Bounded. Context: may sleep.
     pub(crate) fn stop(&self) {
         let set = self.running.set.lock().take();
         if let Some(set) = set {
@@ -134,7 +146,8 @@ impl KernelRings {
         }
     }
 
-    /// A TRAP of `engine`'s ring arrived, or one may have been lost: jobs that are done end.
+    /// Ends the jobs that are done. Called when a TRAP of `engine`'s ring arrived, or may have been
+    /// lost.
     pub(crate) fn check(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -143,8 +156,8 @@ impl KernelRings {
         }
     }
 
-    /// Has `engine` show that it gives its kernel ring turns; if it does not, [`RingEngines::clear`] is called. Allocates nothing,
-    /// waits for nothing.
+    /// Has `engine` show that it gives its kernel ring turns; if it does not,
+    /// [`RingEngines::clear`] is called. Allocates nothing, waits for nothing.
     pub(crate) fn pulse(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -153,7 +166,8 @@ impl KernelRings {
         }
     }
 
-    /// `engine` was reset, and is about to run: its kernel ring goes on where it was. Allocates nothing.
+    /// `engine` was reset, and is about to run: its kernel ring goes on where it was. Allocates
+    /// nothing.
     pub(crate) fn resume(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -162,7 +176,8 @@ impl KernelRings {
         }
     }
 
-    /// `engine` runs no more: its kernel ring takes no more jobs. What it has is kept, as the engine may still use it.
+    /// `engine` runs no more: its kernel ring takes no more jobs. Its memory is kept, as the engine
+    /// may still use it.
     pub(crate) fn set_dead(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -171,7 +186,8 @@ impl KernelRings {
         }
     }
 
-    /// `engine` refused a packet of its ring, or is lost and will be reset with the whole GPU: jobs there fail, now and later. Bounded; sleeps.
+    /// `engine` refused a packet of its ring, or is lost and will be reset with the whole GPU: jobs
+    /// there fail, now and later. Bounded. Context: may sleep.
     pub(crate) fn fail(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
@@ -192,16 +208,21 @@ impl KernelRings {
 }
 
 impl RunningSet {
-    /// Who does what belongs to `lane`.
+    /// The engines that do the work of `lane`.
     fn turns(&self, lane: CopyLane) -> EngineTurn<'_> {
         match lane {
             CopyLane::All => EngineTurn::All(&self.next),
-            // Nobody's queue is put there who waits for pages: `queue::request::engines`.
+            // No queue of a process that waits for pages is put on that engine, see
+            // `queue::request::engines`.
             CopyLane::Pages => EngineTurn::First,
         }
     }
 
-    /// The rings; ENODEV when they are stopped.
+    /// The rings.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when they are stopped.
     fn set(&self) -> Result<Arc<RingSet>> {
         self.set.lock().clone().ok_or(ENODEV)
     }
@@ -227,7 +248,12 @@ impl CopyEngine for RunningSet {
 }
 
 impl RingSet {
-    /// Gives `packets`, which use the memory of `keep`, to the engine whose turn it is, or the next one whose ring works. EIO when none does.
+    /// Gives `packets`, which use the memory of `keep`, to the engine whose turn it is, or to the
+    /// next one whose ring works.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` when no ring works.
     fn submit(
         &self,
         turns: EngineTurn<'_>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Chips as values. [`Asic`] is the only door to facts of a chip, and each chip has a file below
+//! Chips as values. [`Asic`] is the only access to facts of a chip, and each chip has a file below
 //! `asic/` with all of its facts. Code elsewhere asks the `Asic` of its GPU and never which chip it
-//! is. What a chip *does* differently is chosen by the version of the block, in the driver's HALs.
+//! is. Behaviour that differs is chosen by the version of the block, in the driver's HALs.
 //!
-//! Figures that differ from card to card (compute units, VRAM, clocks) come from registers, the
-//! SMU or the VBIOS; the figures here are what a chip of that kind has at most.
+//! Figures that differ from card to card (compute units, VRAM, clocks) come from registers, the SMU
+//! or the VBIOS; the figures here are the most that a chip of that kind has.
 
 pub mod gfx90a;
 
@@ -116,7 +116,7 @@ pub struct SdmaInfo {
     pub xgmi_engines: u8,
     /// RLC queues of an engine.
     pub queues_per_engine: u8,
-    /// What AMD wants in an engine's registers.
+    /// Golden settings of an engine.
     pub golden: SdmaGolden,
 }
 
@@ -131,9 +131,9 @@ impl SdmaInfo {
 /// Register contents of an SDMA engine that no driver chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct SdmaGolden {
-    /// GB_ADDR_CONFIG, how tiled memory is laid out: which bits.
+    /// GB_ADDR_CONFIG, the layout of tiled memory: the bits that are set.
     pub tiles_mask: u32,
-    /// GB_ADDR_CONFIG: what is in those bits.
+    /// GB_ADDR_CONFIG: the values of those bits.
     pub tiles: u32,
     /// UTCL1_TIMEOUT: tries of a translation that misses.
     pub xnack_limit: u32,
@@ -141,10 +141,10 @@ pub struct SdmaGolden {
     pub quantum: u32,
 }
 
-/// A register of GC that [`GfxGolden`] sets. Where it is in the block, the driver's registers say.
+/// A register of GC that [`GfxGolden`] sets. Its place in the block is in the driver's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoldenRegister {
-    /// GB_ADDR_CONFIG: how tiled memory is laid out.
+    /// GB_ADDR_CONFIG: the layout of tiled memory.
     GbAddrConfig,
     /// TA_CNTL_AUX.
     TaCntlAux,
@@ -173,12 +173,12 @@ pub struct GoldenSetting {
     pub register: GoldenRegister,
     /// The bits that are set; the others stay.
     pub mask: u32,
-    /// What is in those bits.
+    /// The values of those bits.
     pub value: u32,
 }
 
 impl GoldenSetting {
-    /// `value` in the bits `mask` of `register`.
+    /// The setting `value` of the bits `mask` of `register`.
     #[inline]
     pub const fn new(register: GoldenRegister, mask: u32, value: u32) -> Self {
         Self {
@@ -192,9 +192,9 @@ impl GoldenSetting {
 /// Register contents of GC that no driver chooses ("golden settings").
 #[derive(Clone, Copy, Debug)]
 pub struct GfxGolden {
-    /// Of every die.
+    /// Settings of every die.
     pub common: &'static [GoldenSetting],
-    /// By the number of the die in its package.
+    /// Settings by the number of the die in its package.
     pub dies: &'static [&'static [GoldenSetting]],
 }
 
@@ -206,14 +206,14 @@ impl GfxGolden {
     }
 }
 
-/// Who has which VMIDs. VMID 0 is the driver's own.
+/// The use of VMIDs. VMID 0 is the driver's own.
 #[derive(Clone, Copy, Debug)]
 pub struct VmidSplit {
-    /// The first VMID of compute; those between 0 and it are graphics'.
+    /// The first VMID of compute. VMIDs between 0 and this one belong to graphics.
     pub first: u8,
     /// The last VMID.
     pub last: u8,
-    /// The first of those that the CP's firmware gives to processes, where it schedules.
+    /// The first VMID that the CP's firmware gives to processes, if it schedules.
     pub first_of_firmware: u8,
 }
 
@@ -226,20 +226,20 @@ pub struct VramInfo {
     pub width: u32,
     /// Highest clock, MHz.
     pub max_mhz: u32,
-    /// It has error correction.
+    /// Whether it has error correction.
     pub ecc: bool,
 }
 
 /// Caches of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheKind {
-    /// Distance from the CU.
+    /// Its level, as distance from the CU.
     pub level: u8,
     /// KiB of each.
     pub kib: u32,
     /// Bytes of a line.
     pub line: u32,
-    /// What it holds: bits of [`crate::topology::record::cache_type`].
+    /// Contents: bits of [`crate::topology::record::cache_type`].
     pub kind: u32,
     /// CUs that share one; more than an array has for one cache of the whole GPU.
     pub shared_by: u32,
@@ -250,7 +250,7 @@ pub struct CacheKind {
 pub struct Asic {
     /// Its names and numbers.
     pub ids: AsicIds,
-    /// Compute units and what is around them.
+    /// Compute units and the blocks around them.
     pub gfx: GfxInfo,
     /// How waves are saved.
     pub wave_save: WaveSaveInfo,
@@ -264,13 +264,13 @@ pub struct Asic {
     pub sdma: SdmaInfo,
     /// How interrupts name blocks.
     pub interrupts: IhInfo,
-    /// Which doorbell belongs to which block.
+    /// The doorbells of each block.
     pub doorbells: DoorbellLayout,
-    /// The byte in BAR5 at which the page of HDP flush registers is made to appear.
+    /// The byte in BAR5 to which the page of HDP flush registers is remapped.
     pub hdp_page: u32,
     /// Attributes of page-table entries.
     pub pte: PteFormat,
-    /// Who has which VMIDs.
+    /// The use of VMIDs.
     pub vmids: VmidSplit,
     /// Memory.
     pub vram: VramInfo,
@@ -278,9 +278,9 @@ pub struct Asic {
     pub caches: &'static [CacheKind],
     /// The words of the trap handler.
     pub trap: &'static [u32],
-    /// How its firmware is loaded.
+    /// How the firmware of the chip is loaded.
     pub firmware: &'static FirmwarePlan,
-    /// Its blocks, of a chip without a discovery table in memory.
+    /// Its blocks, if the chip has no discovery table in memory.
     pub ips: &'static [IpInstance],
 }
 
@@ -294,13 +294,13 @@ impl Asic {
             .asic
     }
 
-    /// Its blocks, of a chip without a discovery table in memory.
+    /// Its blocks, if the chip has no discovery table in memory.
     #[inline]
     pub const fn ip_table(&self) -> IpTable<'static> {
         IpTable::new(self.ips)
     }
 
-    /// Sizes of a compute queue's save area where `cus` compute units of an XCC work.
+    /// Sizes of a compute queue's save area if `cus` compute units of an XCC work.
     #[inline]
     pub const fn context_save(&self, cus: u32) -> ContextSaveSizes {
         ContextSaveSizes::new(self, cus)
@@ -337,8 +337,8 @@ pub const KNOWN_DEVICES: [KnownDevice; 3] = gfx90a::DEVICES;
 /// Bytes of a page of host memory, by which save areas are rounded.
 const PAGE: u32 = 4096;
 
-/// Sizes of the area in which a compute queue's waves are saved (CWSR) by one XCC. libhsakmt works
-/// out the same from the topology, so the figures must agree.
+/// Sizes of the area in which one XCC saves a compute queue's waves (CWSR). libhsakmt calculates
+/// the same from the topology, so the figures must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextSaveSizes {
     /// Waves at most.
@@ -370,7 +370,7 @@ impl ContextSaveSizes {
     }
 
     /// Bytes that a process allocates for a queue which `xccs` XCCs run: an area of `area` bytes
-    /// for each XCC, then what the debugger needs of each.
+    /// for each XCC, then the debugger's part of each.
     #[inline]
     pub const fn total(&self, area: u32, xccs: u32) -> u64 {
         (area as u64 + self.debug as u64) * xccs as u64

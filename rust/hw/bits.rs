@@ -25,7 +25,7 @@ impl Field {
         Self::new(bit, bit)
     }
 
-    /// `value` moved to the field's place; bits that do not fit are dropped.
+    /// `value` shifted to the field; bits that do not fit are dropped.
     #[inline]
     pub const fn put(self, value: u32) -> u32 {
         (value & self.mask) << self.shift
@@ -80,7 +80,7 @@ impl Field64 {
         Self::new(bit, bit)
     }
 
-    /// `value` moved to the field's place; bits that do not fit are dropped.
+    /// `value` shifted to the field; bits that do not fit are dropped.
     #[inline]
     pub const fn put(self, value: u64) -> u64 {
         (value & self.mask) << self.shift

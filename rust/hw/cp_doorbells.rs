@@ -6,15 +6,15 @@ use crate::doorbell::{DoorbellLayout, DoorbellSlot, PAGE_SLOTS};
 /// Bits of a word.
 const WORD: usize = u64::BITS as usize;
 
-/// The CP doorbells of a slice that are taken.
+/// The allocated CP doorbells of a slice.
 pub struct CpDoorbellSlots {
     taken: [u64; PAGE_SLOTS as usize / WORD],
-    /// Where the search begins: after the doorbell that was taken last.
+    /// Where the search begins: after the doorbell that was allocated last.
     next: u16,
 }
 
 impl CpDoorbellSlots {
-    /// Returns a slice's doorbells, of which none is taken.
+    /// Returns a slice's doorbells, of which none is allocated.
     pub const fn new() -> Self {
         Self {
             taken: [0; PAGE_SLOTS as usize / WORD],
@@ -38,8 +38,8 @@ impl CpDoorbellSlots {
         }
     }
 
-    /// Takes the next free doorbell of `layout` after the one that was taken last, so that a doorbell is reused as
-    /// late as possible. `None` if all are taken.
+    /// Takes the next free doorbell of `layout` after the one that was taken last, so that a
+    /// doorbell is reused as late as possible. `None` if all are taken.
     pub fn alloc(&mut self, layout: &DoorbellLayout) -> Option<DoorbellSlot> {
         let next = self.next;
         let later = layout.cp_slots().filter(|slot| slot.index() >= next);
@@ -50,7 +50,7 @@ impl CpDoorbellSlots {
         Some(slot)
     }
 
-    /// Gives a doorbell back.
+    /// Frees a doorbell.
     pub fn free(&mut self, slot: DoorbellSlot) {
         self.set(slot, false);
     }

@@ -2,8 +2,8 @@
 //! Doorbells: slots of 8 bytes in BAR2, the slice that each process gets, and the offsets that name
 //! them to user space.
 //!
-//! The low 12 bits of a doorbell's address decide which block gets it, so the same slots of every
-//! 4 KiB page belong to SDMA, IH and VCN; all others belong to the CP. Which slots those are differs
+//! The low 12 bits of a doorbell's address decide which block gets it, so the same slots of every 4
+//! KiB page belong to SDMA, IH and VCN; all others belong to the CP. Which slots those are differs
 //! from chip to chip: [`DoorbellLayout`].
 
 use crate::bits::{Field, Field64};
@@ -39,8 +39,8 @@ impl DoorbellSlot {
         }
     }
 
-    /// The slot of scheduled SDMA queue `index` of a process: the slice's second page, which is RAM for such a
-    /// process, so that the hardware's routing does not bind it.
+    /// The slot of scheduled SDMA queue `index` of a process: the slice's second page, which is RAM
+    /// for such a process, so that the hardware's routing does not bind it.
     #[inline]
     pub const fn scheduled(index: u16) -> Option<Self> {
         if index < PAGE_SLOTS {
@@ -356,7 +356,8 @@ impl MmapOffset {
         }
     }
 
-    /// `doorbell_offset` of CREATE_QUEUE: the slice's mmap offset with the byte of `slot` in the low bits.
+    /// `doorbell_offset` of CREATE_QUEUE: the slice's mmap offset with the byte of `slot` in the
+    /// low bits.
     #[inline]
     pub const fn doorbell(gpu_id: u16, slot: DoorbellSlot) -> u64 {
         let slice = Self {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The firmware of a GPU: its files, the images in them, which go where in which order, and in which state one finds it.
+//! The firmware of a GPU: its files, the images in them, the order and the destinations of the
+//! images, and the states in which a driver finds the firmware.
 //!
-//! Sources: amdgpu_ucode.h and psp_v13_0.c of Linux 7.2 for headers, numbers and order; what begins a signed image was read in the files
-//! themselves, and what its fields mean is inferred.
+//! Sources: amdgpu_ucode.h and psp_v13_0.c of Linux 7.2 for headers, numbers and order. The header
+//! of a signed image was read in the files themselves, and the meaning of its fields is inferred.
 
 pub mod file;
 pub mod image;
@@ -10,7 +11,7 @@ pub mod part;
 pub mod plan;
 pub mod state;
 
-/// The `N` bytes at `at`; None where there are not so many.
+/// The `N` bytes at `at`; `None` if there are fewer.
 pub(crate) fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }

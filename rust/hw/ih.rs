@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Interrupt vectors: the 32-byte entries of the IH ring, and what they announce.
+//! Interrupt vectors: the 32-byte entries of the IH ring, and the events that they report.
 
 mod cp;
 mod fault;
@@ -50,11 +50,11 @@ pub enum IhClient {
     Mp0,
     /// System-management processor.
     Mp1,
-    /// One that this list does not have.
+    /// A client that this list does not have.
     Other(u8),
 }
 
-/// How a chip's interrupts name blocks that there are several of.
+/// How a chip's interrupts identify blocks that exist more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IhInfo {
     /// The `client_id`s of the SDMA engines of a die, from its first engine on.
@@ -144,17 +144,17 @@ pub enum HubKind {
 /// An entry of the IH ring, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IvEntry {
-    /// Who raised it.
+    /// The block that raised it.
     pub client: IhClient,
-    /// Its number, as the entry has it.
+    /// The client's number in the entry.
     pub client_id: u8,
-    /// Why: see [`source`].
+    /// The reason: see [`source`].
     pub source: u8,
-    /// The client's ring; its meaning is the client's.
+    /// The client's ring; each client defines its meaning.
     pub ring: u8,
     /// The address space that was active.
     pub vmid: u8,
-    /// The hub whose VMID that is.
+    /// The hub that the VMID belongs to.
     pub hub: HubKind,
     /// GPU clock, 48 bits.
     pub timestamp: u64,
@@ -162,7 +162,7 @@ pub struct IvEntry {
     pub pasid: u16,
     /// The node: which die, and which XCC of it, on chips with more than one.
     pub node: u8,
-    /// What the client adds.
+    /// Data of the client.
     pub data: [u32; 4],
 }
 
@@ -190,7 +190,7 @@ impl IvEntry {
         }
     }
 
-    /// What the entry announces.
+    /// The event of the entry.
     #[inline]
     pub const fn event(&self) -> IvEvent {
         match (self.client, self.source) {
@@ -223,18 +223,18 @@ impl IvEntry {
     }
 }
 
-/// What an entry announces.
+/// The event of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IvEvent {
     /// A TRAP packet was reached.
     SdmaTrap(SdmaTrap),
-    /// An SDMA engine refused something.
+    /// An SDMA engine reported an error.
     SdmaError(SdmaError),
     /// An address could not be translated.
     VmFault(VmFault),
     /// A compute queue reached an end-of-pipe event.
     CpEop(CpEop),
-    /// The CP refused something.
+    /// The CP reported an error.
     CpError(CpError),
     /// A wave sent a message, or has an error.
     ShaderMessage(ShaderMessage),

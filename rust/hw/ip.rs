@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Hardware blocks, their versions, and where their registers begin.
 //!
-//! A register's place in BAR5 is the base of one of its block's segments plus the offset that the register
-//! headers give, in dwords (SOC15 addressing).
+//! A register's place in BAR5 is the base of one of its block's segments plus the offset that the
+//! register headers give, in dwords (SOC15 addressing).
 
 use core::fmt;
 
@@ -68,7 +68,8 @@ pub struct SegmentBases {
 }
 
 impl SegmentBases {
-    /// The bases `bases`, of which the first [`MAX_SEGMENTS`] count: no register is in any other.
+    /// The bases `bases`, of which the first [`MAX_SEGMENTS`] count: no register is in any later
+    /// one.
     #[inline]
     pub const fn new(bases: &[u32]) -> Self {
         let mut own = [0; MAX_SEGMENTS];
@@ -118,7 +119,7 @@ impl IpInstance {
     }
 }
 
-/// The blocks of a GPU that work. The list belongs to the GPU's owner, who has it from the chip's
+/// The blocks of a GPU that work. The list belongs to the GPU's owner, and comes from the chip's
 /// description or from a table that was read from the GPU's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct IpTable<'a> {
@@ -126,16 +127,11 @@ pub struct IpTable<'a> {
 }
 
 impl<'a> IpTable<'a> {
-    /// The table with `instances`; those of a block in ascending order of their numbers.
+    /// The table with `instances`; the instances of a block are in ascending order of their
+    /// numbers.
     #[inline]
     pub const fn new(instances: &'a [IpInstance]) -> Self {
         Self { instances }
-    }
-
-    /// All of it.
-    #[inline]
-    pub const fn instances(&self) -> &'a [IpInstance] {
-        self.instances
     }
 
     /// The instances of `block`.
@@ -144,7 +140,7 @@ impl<'a> IpTable<'a> {
         self.instances.iter().filter(move |ip| ip.block == block)
     }
 
-    /// The `n`-th instance of `block` that works.
+    /// The `n`-th working instance of `block`.
     #[inline]
     pub fn find(&self, block: IpBlock, n: usize) -> Option<&'a IpInstance> {
         self.of(block).nth(n)

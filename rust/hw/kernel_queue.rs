@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The driver's own compute queues of an XCC: KIQ and HIQ.
+//! The driver's compute queues of an XCC: KIQ and HIQ.
 
 use crate::bits::Field;
 use crate::doorbell::{DoorbellLayout, DoorbellSlot};
 use crate::queue::{HqdLocation, MecInfo};
 
-/// A queue of the driver's own.
+/// A compute queue of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelQueue {
     /// The kernel's interface queue, loaded by registers; maps HIQ.
@@ -30,7 +30,7 @@ impl KernelQueue {
         }
     }
 
-    /// Its doorbell of XCC `xcc`, in the kernel's slice.
+    /// Its doorbell for XCC `xcc`, in the kernel's slice.
     #[inline]
     pub const fn doorbell(self, layout: &DoorbellLayout, xcc: u8) -> Option<DoorbellSlot> {
         match self {
@@ -40,7 +40,7 @@ impl KernelQueue {
     }
 }
 
-/// The byte by which RLC_CP_SCHEDULERS names the queue in `hqd`.
+/// The byte that names the queue in `hqd` in RLC_CP_SCHEDULERS.
 #[inline]
 pub const fn scheduler(hqd: HqdLocation) -> u32 {
     VALID.flag(true)

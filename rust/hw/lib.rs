@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the hardware defines, as pure data: no kernel, no I/O, no `unsafe`. kbuild and cargo both build it.
+//! The hardware's definitions as pure data: no kernel, no I/O, no `unsafe`. kbuild and cargo both
+//! build it.
 //!
-//! Addresses are `u64` bytes unless a name says otherwise; "dword" is 32 bits. Nothing here allocates or
-//! blocks, so every function may be called in any context.
+//! Addresses are `u64` bytes unless a name says otherwise; "dword" is 32 bits. Nothing here
+//! allocates or blocks, so every function may be called in any context.
 // kbuild gives the attribute on the command line and warns of a second one.
 #![cfg_attr(not(MODULE), no_std)]
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod pte;
 pub mod pump;
 pub mod queue;
 pub mod sdma;
+pub mod seat;
 pub mod share;
 pub mod smu;
 pub mod svm;

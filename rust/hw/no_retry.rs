@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Page tables of an address space in which every access ends in a fault, and none is tried again: one table of each level, all of
-//! whose entries lead to the next, and the last one's to nothing.
+//! Page tables of an address space in which every access ends in a fault, and none is retried: one
+//! table for each level. All entries of a table lead to the next table, and those of the last one
+//! to nothing.
 
 use crate::pte::{ContextBase, Pde, Pte};
 use crate::va::{TableLevel, PAGE_SIZE};
@@ -16,7 +17,7 @@ const LEVELS: [TableLevel; 4] = [
 /// Bytes of all tables.
 pub const BYTES: u64 = LEVELS.len() as u64 * PAGE_SIZE;
 
-/// The tables, by the address where they begin: where entries find VRAM.
+/// The tables, by the address of the first one, which is how entries address VRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRetryTables(u64);
 
@@ -27,13 +28,13 @@ impl NoRetryTables {
         Self(first)
     }
 
-    /// What a context is pointed at.
+    /// The page table base of a context that uses them.
     #[inline]
     pub const fn base(self) -> ContextBase {
         ContextBase::new(self.0)
     }
 
-    /// For each table where it begins, bytes from the first, and what each of its entries is.
+    /// For each table its start, bytes from the first one, and the value of each of its entries.
     pub fn tables(self) -> impl Iterator<Item = (u64, u64)> {
         LEVELS.into_iter().zip(0..).map(move |(level, table)| {
             let offset = table * PAGE_SIZE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! PM4: encoders of the type-3 packets that the driver puts into its own queues, KIQ and HIQ. Each returns the packet's
-//! dwords.
+//! PM4: encoders of the type-3 packets that the driver puts into its own queues, KIQ and HIQ. Each
+//! returns the packet's dwords.
 
 pub mod memory;
 pub mod schedule;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the PSP (MP0, 13.0) and a driver write for each other: commands in a page, frames in a ring, words in mailboxes
-//! (amdgpu: psp_gfx_if.h, psp_v13_0.c).
+//! Data that the PSP (MP0, 13.0) and a driver exchange: commands in a page, frames in a ring, words
+//! in mailboxes (amdgpu: psp_gfx_if.h, psp_v13_0.c).
 
 use crate::bits::{hi, lo, Field};
 
-/// C2PMSG_35 and _64: the PSP is done with the last command; the other bits say how.
+/// C2PMSG_35 and _64: the PSP has finished the last command; the other bits are its result.
 pub const READY: u32 = 1 << 31;
-/// C2PMSG_35: what the bootloader says of the last image, 0 if nothing is wrong with it.
+/// C2PMSG_35: the bootloader's result for the last image, 0 if there is no error.
 pub const BOOTLOADER_CODE: Field = Field::new(15, 0);
-/// C2PMSG_64: how the last command went, 0 well.
+/// C2PMSG_64: the result of the last command, 0 for success.
 pub const RING_STATUS: Field = Field::new(15, 0);
-/// C2PMSG_36: the image's MC address in units of so many bytes, log2.
+/// C2PMSG_36: unit of the image's MC address, log2 of bytes.
 pub const BOOTLOADER_ADDRESS_SHIFT: u32 = 20;
 /// C2PMSG_64: make a ring for kernels (GFX_CTRL_CMD_ID_INIT_GPCOM_RING).
 pub const MAKE_RING: u32 = 2 << 16;
-/// C2PMSG_64: no more rings (GFX_CTRL_CMD_ID_DESTROY_RINGS).
+/// C2PMSG_64: destroy the rings (GFX_CTRL_CMD_ID_DESTROY_RINGS).
 pub const DESTROY_RINGS: u32 = 3 << 16;
 
 /// Bytes of the ring.
@@ -35,16 +35,16 @@ pub const RESPONSE_AT: u64 = 0x360;
 pub struct PspStatus(pub u32);
 
 impl PspStatus {
-    /// It has been done.
+    /// The command has been done.
     pub const OK: Self = Self(0);
-    /// A register list was there already: harmless.
+    /// A register list was already loaded: harmless.
     pub const CANCELLED: Self = Self(0xffff_0002);
 }
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PspCommand {
-    /// Gives the PSP memory of its own, to which nobody else has access from then on.
+    /// Gives the PSP memory of its own, which from then on only the PSP can access.
     SetupTmr {
         /// MC address of its first byte.
         mc: u64,
@@ -53,20 +53,20 @@ pub enum PspCommand {
         /// Bytes.
         bytes: u32,
     },
-    /// Checks an image, and loads it where it belongs.
+    /// Checks an image, and loads it to its destination.
     LoadIpFw {
         /// MC address of its first byte.
         mc: u64,
         /// Bytes.
         bytes: u32,
-        /// What it is.
+        /// Kind of the image.
         kind: u32,
     },
-    /// Gives the memory back.
+    /// Takes the memory back.
     DestroyTmr,
 }
 
-/// SETUP_TMR: the physical address is there, too.
+/// SETUP_TMR: the physical address is valid, too.
 const VIRTUAL_AND_PHYSICAL: u32 = 1 << 1;
 /// Dword of a command's number, and of its first argument.
 const ID_AT: usize = 2;
@@ -82,7 +82,7 @@ impl PspCommand {
         }
     }
 
-    /// What is written to the command page.
+    /// The contents of the command page.
     pub fn dwords(self) -> [u32; COMMAND_DWORDS] {
         let arguments = match self {
             Self::SetupTmr {
@@ -107,7 +107,8 @@ impl PspCommand {
     }
 }
 
-/// A frame of the ring: the command page at MC address `command`, and `value` for the fence word at `fence` when it is done.
+/// A frame of the ring: the command page at MC address `command`, and `value` for the fence word at
+/// `fence` when the command is done.
 pub fn frame(command: u64, fence: u64, value: u32) -> [u32; FRAME_DWORDS] {
     let mut dwords = [0; FRAME_DWORDS];
     dwords[0] = lo(command);
@@ -118,7 +119,8 @@ pub fn frame(command: u64, fence: u64, value: u32) -> [u32; FRAME_DWORDS] {
     dwords
 }
 
-/// Where in the ring the frame goes, bytes, and the write pointer after it, for the write pointer `wptr`, dwords. None where no frame can begin.
+/// The offset of the frame in the ring, bytes, and the write pointer after it, for the write
+/// pointer `wptr`, dwords. `None` if no frame can begin there.
 pub fn place(wptr: u32) -> Option<(u64, u32)> {
     let frame = FRAME_DWORDS as u32;
     if wptr >= RING_DWORDS || wptr % frame != 0 {

@@ -2,8 +2,9 @@
 //! GPUVM page-table entries of gfx9, in the translate-further form of gfx 9.4.2 and 9.4.3. Memory
 //! types differ from chip to chip: [`PteFormat`].
 //!
-//! Four levels of 512 entries. In this form an entry of PDB1 that points to a PDB0 carries block fragment
-//! size 9; an entry of PDB0 is a 2 MiB leaf unless its TF bit says that it points to a PTB of 4 KiB pages.
+//! Four levels of 512 entries. In this form an entry of PDB1 that points to a PDB0 carries block
+//! fragment size 9; an entry of PDB0 is a 2 MiB leaf unless its TF bit says that it points to a PTB
+//! of 4 KiB pages.
 
 use crate::bits::{hi, lo, Field64};
 use crate::va::{LeafRun, TableLevel, LARGE_PAGE_FRAGMENT};
@@ -23,10 +24,12 @@ const TF: Field64 = Field64::bit(56);
 const MTYPE: Field64 = Field64::new(58, 57);
 const BFS: Field64 = Field64::new(63, 59);
 
-/// `PAGE_TABLE_DEPTH` of `VM_CONTEXTn_CNTL` for user contexts: levels above the block that BFS folds.
+/// `PAGE_TABLE_DEPTH` of `VM_CONTEXTn_CNTL` for user contexts: levels above the block that BFS
+/// folds.
 pub const CONTEXT_DEPTH: u32 = 2;
 
-/// `PAGE_TABLE_BLOCK_SIZE` of `VM_CONTEXTn_CNTL` for user contexts: log2 of the 4 KiB pages in a 2 MiB block.
+/// `PAGE_TABLE_BLOCK_SIZE` of `VM_CONTEXTn_CNTL` for user contexts: log2 of the 4 KiB pages in a 2
+/// MiB block.
 pub const CONTEXT_BLOCK_SIZE: u32 = 9;
 
 /// Memory type of a mapping: how the GPU's caches treat it.
@@ -219,16 +222,16 @@ impl PteFragment {
 pub struct Pte(u64);
 
 impl Pte {
-    /// An entry that maps nothing. EXECUTABLE without VALID is what makes gfx9 report the access as an
-    /// invalid page rather than as a permission fault.
+    /// An entry that maps nothing. gfx9 reports the access as an invalid page rather than as a
+    /// permission fault because EXECUTABLE is set without VALID.
     pub const INVALID: Self = Self(EXECUTABLE.in_place());
 
-    /// An entry that ends an access which is being retried: it faults, and is not tried again (amdgpu: AMDGPU_VM_NORETRY_FLAGS_TF). In a
-    /// PTB alone, and in translate-further form.
+    /// An entry that ends a retried access: the access faults, and is not tried again (amdgpu:
+    /// AMDGPU_VM_NORETRY_FLAGS_TF). Only for a PTB, and only in translate-further form.
     pub const NO_RETRY: Self = Self(VALID.in_place() | SYSTEM.in_place() | PRT.in_place());
 
-    /// The entry that maps the page at `address`: a VRAM offset, or a DMA address with `flags.system`.
-    /// Bits outside 47:12 are dropped.
+    /// The entry that maps the page at `address`: a VRAM offset, or a DMA address with
+    /// `flags.system`. Bits outside 47:12 are dropped.
     #[inline]
     pub const fn page(address: u64, flags: PteFlags, fragment: PteFragment) -> Self {
         Self(leaf_bits(address, flags, fragment))
@@ -260,11 +263,11 @@ impl Pde {
     /// An entry of PDB2 or PDB1 that maps nothing: a leaf that is not valid.
     pub const EMPTY: Self = Self(P.in_place());
 
-    /// An entry of PDB0 that maps nothing. TF being clear it is a leaf; address bit 12 is what makes the fault an
-    /// invalid page.
+    /// An entry of PDB0 that maps nothing. It is a leaf because TF is clear; the fault is an
+    /// invalid page because address bit 12 is set.
     const EMPTY_LEAF: Self = Self(PAGE.put(1));
 
-    /// What a new table of `level` is filled with (PTBs too, as raw entries).
+    /// The entry with which a new table of `level` is filled (PTBs too, as raw entries).
     #[inline]
     pub const fn invalid(level: TableLevel) -> u64 {
         match level {
@@ -274,8 +277,8 @@ impl Pde {
         }
     }
 
-    /// The entry in a directory of `level` that points to the next table at VRAM offset `table`. Bits of
-    /// `table` outside 47:6 are dropped. A PTB has no such entry: `None`.
+    /// The entry in a directory of `level` that points to the next table at VRAM offset `table`.
+    /// Bits of `table` outside 47:6 are dropped. A PTB has no such entry: `None`.
     #[inline]
     pub const fn table(level: TableLevel, table: u64) -> Option<Self> {
         let kind = match level {
@@ -306,7 +309,8 @@ impl LeafRun {
     pub fn entries(&self, flags: PteFlags) -> impl ExactSizeIterator<Item = u64> {
         let first = self.entry(flags);
         let step = self.level.entry_span();
-        // `VaRange::leaves` has checked that the addresses stay in their field, so adding is enough.
+        // `VaRange::leaves` has checked that the addresses stay in their field, so adding is
+        // enough.
         (0..self.count as u32).map(move |entry| first + u64::from(entry) * step)
     }
 }
@@ -316,8 +320,8 @@ const fn leaf_bits(address: u64, flags: PteFlags, fragment: PteFragment) -> u64 
     address & PAGE.in_place() | flags.bits() | FRAGMENT.put(fragment.0 as u64) | VALID.in_place()
 }
 
-/// Value of `VM_CONTEXTn_PAGE_TABLE_BASE_ADDR_LO/HI32` (and of MAP_PROCESS's page table base): the root
-/// directory's VRAM offset with VALID.
+/// Value of `VM_CONTEXTn_PAGE_TABLE_BASE_ADDR_LO/HI32` (and of MAP_PROCESS's page table base): the
+/// root directory's VRAM offset with VALID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextBase(u64);
 

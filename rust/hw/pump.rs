@@ -2,62 +2,65 @@
 //! The pump of a process's scheduled queues, as a state machine.
 //!
 //! The pump sees the doorbells of the queues and makes jobs of the packets that they announce. This
-//! file decides when it looks, when it takes the page of doorbells away from the process, and when it
-//! looks next; `queue/sdma/pump.rs` carries that out. The tests on the host explore all interleavings
-//! of the steps below.
+//! file decides when it looks, when it takes the page of doorbells away from the process, and when
+//! it looks next; `queue/sdma/pump.rs` carries that out. The tests on the host explore all
+//! interleavings of the steps below.
 //!
 //! # Why no doorbell is lost
 //!
-//! A store to the page of doorbells either faults or goes unseen. It goes unseen only while the page is
-//! mapped, and for the page as a whole this holds at all times:
+//! A store to the page of doorbells either faults or goes unseen. It goes unseen only while the
+//! page is mapped, and for the page as a whole this holds at all times:
 //!
 //! > mapped, or about to be ⇒ [`PumpFlag::Open`] is set, and a pass is queued, running, or due by a
 //! > timer. (1)
 //!
-//! - *The page becomes mapped* by a fault alone. [`PumpSignal::Touched`] follows the insertion: it sets
-//!   the flag, then queues a pass, at once or by the timer. A pass that was running before does not
-//!   count: queueing a running item makes it run again.
-//! - *A pass ends* in one of two ways. It leaves the page mapped, and then queues itself in the grace
-//!   time, so (1) holds. Or it arms the page: it clears the flag, takes the page away
-//!   ([`PassAction::Zap`]), and reads all doorbells once more. A store before the end of the zap went to
-//!   the page and is seen by that last reading, since the zap returns only after no CPU can use its old
-//!   translation. A store after it faults. A fault that came in between has set the flag after its
-//!   insertion and queued a pass of its own. Whether this zap met the page or not, (1) holds.
-//! - *The fault itself comes before the store* that caused it: a pass may find nothing because the store
-//!   is still to come. If the pass leaves the page mapped, a later pass sees the store by (1). If it arms
-//!   the page, the store faults again. To let the store happen rather than fault again and again, a pass
-//!   waits a moment for it before it arms the page: when it follows a fault and found nothing, or when a
-//!   doorbell is behind the position that the process's write pointer already announced.
+//! - *The page becomes mapped* by a fault alone. [`PumpSignal::Touched`] follows the insertion: it
+//!   sets the flag, then queues a pass, at once or by the timer. A pass that was running before
+//!   does not count: queueing a running item makes it run again.
+//! - *A pass ends* in one of two ways. It leaves the page mapped, and then queues itself in the
+//!   grace time, so (1) holds. Or it arms the page: it clears the flag, takes the page away
+//!   ([`PassAction::Zap`]), and reads all doorbells once more. A store before the end of the zap
+//!   went to the page and is seen by that last reading, since the zap returns only after no CPU can
+//!   use its old translation. A store after it faults. A fault that came in between has set the
+//!   flag after its insertion and queued a pass of its own. Whether this zap met the page or not,
+//!   (1) holds.
+//! - *The fault itself comes before the store* that caused it: a pass may find nothing because the
+//!   store is still to come. If the pass leaves the page mapped, a later pass sees the store by
+//!   (1). If it arms the page, the store faults again. To let the store happen rather than fault
+//!   again and again, a pass waits a moment for it before it arms the page: when it follows a fault
+//!   and found nothing, or when a doorbell is behind the position that the process's write pointer
+//!   already announced.
 //!
-//! So each store is read by a pass that begins its last reading after the store. The packets that it
-//! announces are taken unless the queue already has all the jobs that it may have, or memory is short.
-//! In the first case the end of a job, which also queues a pass, makes room. In the second a pass is due
-//! by the timer.
+//! So each store is read by a pass that begins its last reading after the store. The packets that
+//! it announces are taken unless the queue already has all the jobs that it may have, or memory is
+//! short. In the first case the end of a job, which also queues a pass, makes room. In the second a
+//! pass is due by the timer.
 //!
 //! # Jobs whose end goes unnoticed
 //!
-//! The end of a job may go unnoticed too, when its interrupt is lost. While jobs are under way a pass is
-//! due at the latest in [`WATCHDOG_MS`], and looks at the fences. While the page is not mapped it looks
-//! at nothing else: thousands of queues may be there beside few that have jobs. As long as it finds no
-//! job ended, it lets twice as much time pass before the next one: hundreds of processes may have jobs
-//! that wait for ever, and passes run at a higher priority than programs.
+//! The end of a job may go unnoticed too, when its interrupt is lost. While jobs are under way a
+//! pass is due at the latest in [`WATCHDOG_MS`], and looks at the fences. While the page is not
+//! mapped it looks at nothing else: thousands of queues may be there beside few that have jobs. As
+//! long as it finds no job ended, it lets twice as much time pass before the next one: hundreds of
+//! processes may have jobs that wait for ever, and passes run at a higher priority than programs.
 //!
-//! While jobs are under way the page stays mapped, since their ends make the pump look anyway. Only when
-//! the grace time goes by without any progress is it armed beside them, lest a queue that waits in
-//! POLL_REGMEM hides the doorbells of the others.
+//! While jobs are under way the page stays mapped, since their ends make the pump look anyway. Only
+//! when the grace time goes by without any progress is it armed beside them, lest a queue that
+//! waits in POLL_REGMEM hides the doorbells of the others.
 //!
 //! # Locks and memory order
 //!
-//! A pass runs under the pump's lock, a mutex: [`PumpState`] belongs to it, and [`PumpState::step`] is
-//! called under it. A fault cannot wait for the lock, and neither can an interrupt: they tell of
+//! A pass runs under the pump's lock, a mutex: [`PumpState`] belongs to it, and [`PumpState::step`]
+//! is called under it. A fault cannot wait for the lock, and neither can an interrupt: they tell of
 //! themselves by [`PumpFlag`]s and by queueing a pass ([`PumpSignal::actions`]). The order of these
 //! actions matters, and so does that of memory:
 //!
-//! - A flag is set with Release and read with Acquire: a pass that sees a flag sees everything before it.
-//! - A pass takes the flags of its beginning by a full exchange. Whatever it reads after that, it reads
-//!   after all that had happened before the flag was set.
-//! - Queueing a work item is a full barrier. If the item was pending before, it begins later and sees
-//!   the flag; if it was running, it runs again.
+//! - A flag is set with Release and read with Acquire: a pass that sees a flag sees everything
+//!   before it.
+//! - A pass takes the flags of its beginning by a full exchange. Whatever it reads after that, it
+//!   reads after all that had happened before the flag was set.
+//! - Queueing a work item is a full barrier. If the item was pending before, it begins later and
+//!   sees the flag; if it was running, it runs again.
 //!
 //! | state | event | next state | actions |
 //! |---|---|---|---|
@@ -70,30 +73,36 @@
 //! | looking | open, and no jobs or no progress | arming | clear the flag, zap, look |
 //! | looking, arming | any other: the pass ends | resting | refill; pass by grace or watchdog |
 //!
-//! A pass ends with a refill if an engine would run dry or packets were left; with a pass by the grace
-//! time if the page is open or memory was short; else, while jobs are under way, with one by the watchdog.
+//! A pass ends with a refill if an engine would run dry or packets were left; with a pass by the
+//! grace time if the page is open or memory was short; else, while jobs are under way, with one by
+//! the watchdog.
 
 /// Longest time that the end of a job may go unnoticed at first, milliseconds.
 pub const WATCHDOG_MS: u32 = 100;
-/// Number of times that [`WATCHDOG_MS`] doubles. Later the time is no longer than the job has taken by
-/// then.
-const DOUBLINGS: u8 = 4;
-/// Number of moments that a pass waits for a store that is still to come.
-const PATIENCE: u8 = 8;
+
+/// Limits of a pump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PumpLimits {
+    /// Number of moments that a pass waits for a store that is still to come.
+    pub patience: u8,
+    /// Number of times that [`WATCHDOG_MS`] doubles. Later the time is no longer than the job has
+    /// taken by then.
+    pub doublings: u8,
+}
 
 /// A flag that is set without the pump's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PumpFlag {
     /// The page of doorbells may be mapped, so that stores to it go unseen.
     Open,
-    /// The page was touched since the last pass, and nothing was taken in the fault.
+    /// A fault mapped the page since the last pass, and took no packets itself.
     Faulted,
-    /// The pass was asked for, rather than due.
+    /// The pass was requested, rather than due by a timer.
     Kicked,
 }
 
-/// The flags at the beginning of a pass, which takes [`PumpFlag::Faulted`] and [`PumpFlag::Kicked`]
-/// away.
+/// The flags at the beginning of a pass, which clears [`PumpFlag::Faulted`] and
+/// [`PumpFlag::Kicked`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PassFlags {
     /// [`PumpFlag::Open`].
@@ -113,12 +122,12 @@ pub struct PumpFindings {
     pub busy: bool,
     /// A job could not be made for want of memory.
     pub retry: bool,
-    /// A job was made that is its queue's only one: unless another follows, the engine runs dry at its
-    /// end.
+    /// A job was made that is its queue's only one: unless another follows, the engine runs dry at
+    /// its end.
     pub single: bool,
     /// More packets are there than one look may take.
     pub more: bool,
-    /// A doorbell is behind the packets that were taken: its store is still to come.
+    /// A doorbell is behind the packets that were taken: its store has not arrived yet.
     pub behind: bool,
 }
 
@@ -152,9 +161,9 @@ pub enum PumpEvent {
 /// An event without the pump's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PumpSignal {
-    /// A fault has inserted the page of doorbells. If the lock was free, the fault has looked at the
-    /// queues itself: a process writes its write pointer before the doorbell, so that most packets can
-    /// be taken there, a change of threads earlier.
+    /// A fault has inserted the page of doorbells. If the lock was free, the fault has looked at
+    /// the queues itself: a process writes its write pointer before the doorbell, so that most
+    /// packets can be taken there, a change of threads earlier.
     Touched {
         /// The look made progress.
         taken: bool,
@@ -165,8 +174,8 @@ pub enum PumpSignal {
     Kick,
 }
 
-/// An action of a pass. Actions are carried out in the order that they are given in, and only the last
-/// one leads to an event.
+/// An action of a pass. Actions are carried out in the order that they are given in, and only the
+/// last one leads to an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PassAction {
     /// Look at the fences of jobs under way, and at nothing else. [`PumpEvent::Watched`] follows.
@@ -177,15 +186,16 @@ pub enum PassAction {
     Wait,
     /// Clear [`PumpFlag::Open`].
     ClearOpen,
-    /// Take the page of doorbells away from the process. Stores before the end are visible then, and
-    /// later ones fault.
+    /// Take the page of doorbells away from the process. Stores before the end are visible then,
+    /// and later ones fault.
     Zap,
     /// Have a pass run in the grace time, unless one is queued already, which is sooner.
     PassByGrace,
-    /// Have a pass run in [`PumpState::watchdog_ms`], unless one is queued already, which is sooner.
+    /// Have a pass run in [`PumpState::watchdog_ms`], unless one is queued already, which is
+    /// sooner.
     PassByWatchdog,
-    /// Have the other work item kick the pump in a moment, unless it is queued already. A delayed pass
-    /// would be too late: a jiffy is longer than many a job.
+    /// Have the other work item kick the pump in a moment, unless it is queued already. A delayed
+    /// pass would be too late: a jiffy is longer than many a job.
     Refill,
 }
 
@@ -200,9 +210,9 @@ pub enum SignalAction {
     PassNow,
     /// Have a pass run in the grace time, whenever it was due.
     PassInGrace,
-    /// Have a pass run at once if [`PumpFlag::Kicked`] is set. A kick sets its flag before it queues the
-    /// pass. So either it queues the pass after [`SignalAction::PassInGrace`] and shortens the time, or
-    /// this action sees its flag.
+    /// Have a pass run at once if [`PumpFlag::Kicked`] is set. A kick sets its flag before it
+    /// queues the pass. So either it queues the pass after [`SignalAction::PassInGrace`] and
+    /// shortens the time, or this action sees its flag.
     PassNowIfKicked,
     /// As [`PassAction::Refill`].
     Refill,
@@ -219,7 +229,7 @@ impl PumpSignal {
                 false => &[Set(Faulted), Set(Open), Set(Kicked), PassNow],
                 true => &[Refill, Set(Faulted), Set(Open), Set(Kicked), PassNow],
             },
-            // There is no hurry: a pass now would only keep the store from being made.
+            // There is no hurry: a pass now would only delay the store.
             Self::Touched { taken: true, more } => match more {
                 false => &[Clear(Faulted), Set(Open), PassInGrace, PassNowIfKicked],
                 true => &[
@@ -236,10 +246,9 @@ impl PumpSignal {
 }
 
 /// The part of a pass that is under way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum PumpPhase {
     /// No pass is under way.
-    #[default]
     Resting,
     /// The fences of jobs are being looked at.
     Watching,
@@ -263,19 +272,22 @@ struct PassLook {
 }
 
 /// State of a pump under its lock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PumpState {
+    limits: PumpLimits,
     phase: PumpPhase,
     /// A job could not be made, for which a pass is due.
     unmet: bool,
-    /// Number of passes of the watchdog in a row that found no job ended, at most [`DOUBLINGS`].
+    /// Number of passes of the watchdog in a row that found no job ended, at most
+    /// [`PumpLimits::doublings`].
     fruitless: u8,
 }
 
 impl PumpState {
     /// Returns the state of a pump whose page was never mapped.
-    pub const fn new() -> Self {
+    pub const fn new(limits: PumpLimits) -> Self {
         Self {
+            limits,
             phase: PumpPhase::Resting,
             unmet: false,
             fruitless: 0,
@@ -300,16 +312,16 @@ impl PumpState {
                 };
                 match watched {
                     true => (state.in_phase(PumpPhase::Watching), &[WatchJobs]),
-                    false => (state.in_phase(PumpPhase::looking(flags)), &[Look]),
+                    false => (state.in_phase(self.looking(flags)), &[Look]),
                 }
             }
             (PumpPhase::Watching, PumpEvent::Watched(watched)) => match watched {
                 WatchedFence::Ended => {
-                    let phase = PumpPhase::looking(PassFlags::default());
+                    let phase = self.looking(PassFlags::default());
                     (self.in_phase(phase), &[Look])
                 }
                 WatchedFence::Busy => {
-                    let fruitless = (self.fruitless + 1).min(DOUBLINGS);
+                    let fruitless = (self.fruitless + 1).min(self.limits.doublings);
                     let state = Self { fruitless, ..self };
                     (state.in_phase(PumpPhase::Resting), &[PassByWatchdog])
                 }
@@ -338,6 +350,15 @@ impl PumpState {
         }
     }
 
+    const fn looking(self, flags: PassFlags) -> PumpPhase {
+        PumpPhase::Looking(PassLook {
+            faulted: flags.faulted,
+            kicked: flags.kicked,
+            progress: false,
+            patience: self.limits.patience,
+        })
+    }
+
     const fn in_phase(self, phase: PumpPhase) -> Self {
         Self { phase, ..self }
     }
@@ -352,6 +373,7 @@ impl PumpState {
             phase: PumpPhase::Resting,
             unmet: found.retry,
             fruitless: if watchdog { 0 } else { self.fruitless },
+            ..self
         };
         let actions: &[PassAction] = match (refill, grace, watchdog) {
             (false, true, _) => &[PassByGrace],
@@ -362,16 +384,5 @@ impl PumpState {
             (true, false, false) => &[Refill],
         };
         (state, actions)
-    }
-}
-
-impl PumpPhase {
-    const fn looking(flags: PassFlags) -> Self {
-        Self::Looking(PassLook {
-            faulted: flags.faulted,
-            kicked: flags.kicked,
-            progress: false,
-            patience: PATIENCE,
-        })
     }
 }

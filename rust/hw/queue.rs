@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The numbers of CREATE_QUEUE and UPDATE_QUEUE that can be judged without the kernel.
+//! The numbers of CREATE_QUEUE and UPDATE_QUEUE that can be checked without the kernel.
 
 /// What a queue is for: `queue_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl QueueType {
     }
 }
 
-/// `queue_percentage`: how much of the hardware the queue may have, and the XCC that PM4 of it goes to.
+/// `queue_percentage`: the queue's share of the hardware, and the XCC that runs its PM4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePercentage {
     /// 0 to 100; a queue of 0 is created inactive.
@@ -74,7 +74,7 @@ impl QueuePercentage {
 pub struct QueuePriority(u8);
 
 impl QueuePriority {
-    /// What a queue has whose creator has no wish.
+    /// The priority of a queue without any particular one.
     pub const NORMAL: Self = Self(7);
 
     /// Priority `value`, if it is in range.
@@ -98,7 +98,7 @@ impl QueuePriority {
     }
 }
 
-/// Where an HQD is, of whichever micro engine.
+/// The place of an HQD, of any micro engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HqdLocation {
     /// Number of the micro engine, from 1 on.
@@ -191,7 +191,7 @@ impl MecInfo {
 }
 
 /// The most user HQDs: CP_PQ_WPTR_POLL_CNTL1 and the driver's own masks have 32 bits.
-const MAX_USER_HQDS: u8 = 32;
+pub const MAX_USER_HQDS: u8 = 32;
 
 /// An HQD for user queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How much of something that all want one of them may take, so that there is some left for each of the others.
+//! Limits on how much of a shared resource each of many users may take, so that some is left for
+//! the others.
 
-/// A number of things, of which a part is kept for those who have few.
+/// A number of things, a part of which is reserved for users that have few.
 ///
-/// Of what is beyond that part everybody takes as much as there is. Of the part itself takes only who then has no more than
-/// its least: each of so many parties gets that, whatever the others do.
+/// Anything beyond the reserved part is free for every user. From the reserved part a user may take
+/// only as long as it then has no more than its least share. Each of a number of parties is sure of
+/// that share, whatever the others do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairShare {
     all: u64,
@@ -13,7 +15,8 @@ pub struct FairShare {
 }
 
 impl FairShare {
-    /// Of `all` things, `kept` (or all, if that is less) for `parties`: each has at least its part of them.
+    /// Of `all` things, `kept` (or all, if that is less) are reserved for `parties`, each of which
+    /// has at least its part of them.
     #[inline]
     pub const fn new(all: u64, kept: u64, parties: u64) -> Self {
         let kept = if kept < all { kept } else { all };
@@ -21,7 +24,7 @@ impl FairShare {
         Self { all, kept, least }
     }
 
-    /// All that there is.
+    /// Number of all things.
     #[inline]
     pub const fn all(&self) -> u64 {
         self.all
@@ -41,7 +44,7 @@ impl FairShare {
         }
     }
 
-    /// Whether one who has `own` may take `more`; the rest as [`FairShare::most`].
+    /// Whether a user that has `own` may take `more`; the rest as [`FairShare::most`].
     #[inline]
     pub const fn allows(&self, taken: u64, own: u64, more: u64) -> bool {
         more <= self.most(taken, own)

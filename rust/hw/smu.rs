@@ -14,15 +14,15 @@ pub const FIRMWARE_FLAGS: u32 = 0x03b1_0024;
 
 /// Bytes of the memory for traces.
 pub const TRACE_BYTES: u64 = 0x1_9000;
-/// Level of GetDpmFreqByIndex that asks which is the highest.
+/// Level in GetDpmFreqByIndex that asks for the number of the highest level.
 pub const HIGHEST_LEVEL: u8 = 0xff;
 
 /// Argument of GfxDriverReset.
 const MODE_1: u32 = 1;
-/// Argument of GetDpmFreqByIndex.
+/// Argument of GetDpmFreqByIndex: the clock.
 const CLOCK: Field = Field::new(31, 16);
 const LEVEL: Field = Field::new(15, 0);
-/// What that answers, MHz: not how fine the levels are.
+/// The frequency in its answer, MHz; the rest says whether the levels are fine grained.
 const FREQUENCY: Field = Field::new(30, 0);
 /// The last firmware that does not know BoardPowerCalibration (amdgpu: aldebaran_run_board_btc).
 const LAST_WITHOUT_CALIBRATION: u32 = 0x0044_1d00;
@@ -32,15 +32,16 @@ const LAST_WITHOUT_CALIBRATION: u32 = 0x0044_1d00;
 pub enum SmuMessage {
     /// Version of the firmware.
     GetSmuVersion,
-    /// Version of what drivers and firmware have agreed on.
+    /// Version of the interface between drivers and firmware.
     GetDriverIfVersion,
-    /// The whole GPU is reset, but for its PCI function (mode 1): all firmware is gone then, and what VRAM has.
+    /// Resets the whole GPU except for its PCI function (mode 1). All firmware and the contents of
+    /// VRAM are lost.
     GfxDriverReset,
-    /// All begins that it can do by itself, of what the table of limits wants.
+    /// Turns on all automatic features that the table of limits asks for.
     EnableAllSmuFeatures,
-    /// Everything that it does by itself ends.
+    /// Turns off all automatic features.
     DisableAllSmuFeatures,
-    /// Which of the first 32 features are on: the low half of [`SmuFeatures`].
+    /// Asks which of the first 32 features are on: the low half of [`SmuFeatures`].
     GetEnabledSmuFeaturesLow,
     /// The high half.
     GetEnabledSmuFeaturesHigh,
@@ -48,21 +49,22 @@ pub enum SmuMessage {
     SetDriverDramAddrHigh(u32),
     /// Low half.
     SetDriverDramAddrLow(u32),
-    /// MC address of memory for its traces, [`TRACE_BYTES`], which tools look at: high half.
+    /// MC address of the memory for its traces, [`TRACE_BYTES`], which tools read: high half.
     SetToolsDramAddrHigh(u32),
     /// Low half.
     SetToolsDramAddrLow(u32),
-    /// A table is written to that page.
+    /// Writes a table to that page.
     TransferTableSmu2Dram(SmuTable),
-    /// A table is read from that page.
+    /// Reads a table from that page.
     TransferTableDram2Smu(SmuTable),
-    /// One of a clock's levels: MHz ([`megahertz`]), or for [`HIGHEST_LEVEL`] the number of the highest.
+    /// Asks for one of a clock's levels: MHz ([`megahertz`]), or the number of the highest level
+    /// for [`HIGHEST_LEVEL`].
     GetDpmFreqByIndex(SmuClock, u8),
-    /// It measures how the supply of graphics droops.
+    /// Measures the droop of the supply of graphics.
     RunDcBtc,
-    /// It measures the board's power once, to take it off from then on.
+    /// Measures the board's own power once, and subtracts it from then on.
     BoardPowerCalibration,
-    /// The driver goes. The last message.
+    /// Announces that the driver unloads. The last message.
     PrepareMp1ForUnload,
 }
 
@@ -90,7 +92,7 @@ impl SmuMessage {
         }
     }
 
-    /// Its argument, 0 for one without.
+    /// Its argument, 0 if it has none.
     pub const fn argument(self) -> u32 {
         match self {
             Self::SetDriverDramAddrHigh(half)
@@ -145,12 +147,12 @@ impl fmt::Display for SmuMessage {
     }
 }
 
-/// A table that the SMU gives or takes.
+/// A table that the SMU writes or reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmuTable {
-    /// Within what it works: [`limits::SmuLimits`].
+    /// The limits in which it works: [`limits::SmuLimits`].
     Limits,
-    /// What it measures: [`metrics::SmuMetrics`].
+    /// Its measurements: [`metrics::SmuMetrics`].
     Metrics,
 }
 
@@ -164,14 +166,14 @@ impl SmuTable {
     }
 }
 
-/// A clock whose levels it tells.
+/// A clock whose levels can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmuClock {
-    /// Of SOC.
+    /// The clock of SOC.
     Soc,
-    /// Of memory.
+    /// The clock of memory.
     Memory,
-    /// Of the fabric.
+    /// The clock of the fabric.
     Fabric,
 }
 
@@ -186,12 +188,12 @@ impl SmuClock {
     }
 }
 
-/// A clock as GetDpmFreqByIndex answers: MHz.
+/// The frequency in an answer to GetDpmFreqByIndex, MHz.
 pub const fn megahertz(result: u32) -> u32 {
     FREQUENCY.get(result)
 }
 
-/// What the SMU does by itself.
+/// The automatic features of the SMU, a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmuFeatures(pub u64);
 
@@ -199,38 +201,38 @@ impl SmuFeatures {
     const DPM_GFXCLK: Field64 = Field64::bit(1);
     const DPM_UCLK: Field64 = Field64::bit(2);
 
-    /// Some are on.
+    /// Whether any feature is on.
     pub const fn are_any(self) -> bool {
         self.0 != 0
     }
 
-    /// It sets the graphics clock.
+    /// Whether it sets the graphics clock.
     pub const fn sets_graphics_clock(self) -> bool {
         Self::DPM_GFXCLK.is_set(self.0)
     }
 
-    /// It sets the memory clock.
+    /// Whether it sets the memory clock.
     pub const fn sets_memory_clock(self) -> bool {
         Self::DPM_UCLK.is_set(self.0)
     }
 }
 
-/// An answer.
+/// An answer to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmuAnswer {
-    /// None yet.
+    /// No answer yet.
     None,
     /// Done.
     Ok,
-    /// It went wrong.
+    /// The message failed.
     Failed,
-    /// There is no such message.
+    /// The firmware does not know the message.
     Unknown,
-    /// Something has to be done before.
+    /// Something else has to be done first.
     Prerequisite,
-    /// It is at something else.
+    /// The firmware is busy with something else.
     Busy,
-    /// What no firmware answers.
+    /// A value that no firmware answers.
     Other(u32),
 }
 
@@ -262,19 +264,19 @@ impl fmt::Display for SmuAnswer {
     }
 }
 
-/// Voltage of graphics, mV, by what the regulator calls it (amdgpu: smu_v13_0_get_gfx_vdd, which takes the same eight bits). 0 for codes beyond
-/// the last, by which it is off.
+/// Voltage of graphics, mV, for a code of the regulator (amdgpu: smu_v13_0_get_gfx_vdd, which takes
+/// the same eight bits). 0 for codes beyond the last one, which turn it off.
 pub const fn graphics_millivolts(code: u32) -> u32 {
     // 1550 mV, and 6.25 less for each step.
     6200u32.saturating_sub((code & 0xff) * 25) / 4
 }
 
-/// Version of the firmware, as GetSmuVersion says it.
+/// Version of the firmware, in the form of GetSmuVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmuVersion(pub u32);
 
 impl SmuVersion {
-    /// It calibrates a board's power.
+    /// Whether it calibrates a board's power.
     pub const fn calibrates_board(self) -> bool {
         self.0 > LAST_WITHOUT_CALIBRATION
     }

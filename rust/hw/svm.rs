@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Shared virtual memory: what a process may say of ranges of its memory, and ask (`AMDKFD_IOC_SVM`).
+//! Shared virtual memory: the attributes that a process may set for ranges of its memory, and query
+//! (`AMDKFD_IOC_SVM`).
 
 mod map;
 mod ping_pong;
@@ -29,7 +30,8 @@ mod kind {
     pub(super) const GRANULARITY: u32 = 7;
 }
 
-/// `KFD_IOCTL_SVM_FLAG_*`: those that decide how the GPU may use a range. All others are kept and told, and do nothing.
+/// `KFD_IOCTL_SVM_FLAG_*`: the flags that decide how the GPU may use a range. All others are stored
+/// and returned, and have no effect.
 mod flag {
     pub(super) const HOST_ACCESS: u32 = 1 << 0;
     pub(super) const COHERENT: u32 = 1 << 1;
@@ -39,28 +41,28 @@ mod flag {
     pub(super) const EXT_COHERENT: u32 = 1 << 7;
 }
 
-/// The location that is none, and that of system memory.
+/// The values for no location, and for system memory.
 const UNDEFINED: u32 = u32::MAX;
 const SYSTEM: u32 = 0;
 
-/// Log2 of the pages that move together, if nothing was said: 2 MiB.
+/// Log2 of the pages that move together by default: 2 MiB.
 const DEFAULT_GRANULARITY: u8 = 9;
-/// The largest that is kept.
+/// The largest granularity that is stored.
 const MOST_GRANULARITY: u32 = 0x3f;
 
-/// The process cannot say or ask this.
+/// The error of an attribute that a process cannot set or query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadAttribute;
 
-/// A GPU, by its place among those of which a process has said something.
+/// A GPU, by its index among the GPUs that a process has set attributes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuIndex(u8);
 
 impl GpuIndex {
-    /// So many GPUs can be told apart.
+    /// The number of GPUs that can be distinguished.
     pub const COUNT: usize = 64;
 
-    /// The GPU at a place below [`GpuIndex::COUNT`].
+    /// The GPU at an index below [`GpuIndex::COUNT`].
     #[inline]
     pub const fn new(index: usize) -> Option<Self> {
         if index < Self::COUNT {
@@ -70,14 +72,14 @@ impl GpuIndex {
         }
     }
 
-    /// The place.
+    /// The index.
     #[inline]
     pub const fn get(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Some GPUs.
+/// A set of GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct GpuSet(u64);
 
@@ -95,10 +97,10 @@ impl GpuSet {
     }
 }
 
-/// Where memory is to be.
+/// A location of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLocation {
-    /// Nobody has said.
+    /// No location was set.
     Undefined,
     /// System memory.
     System,
@@ -115,7 +117,7 @@ impl MemoryLocation {
         }
     }
 
-    /// As in an attribute.
+    /// Its value in an attribute.
     #[inline]
     pub const fn raw(self) -> u32 {
         match self {
@@ -129,16 +131,16 @@ impl MemoryLocation {
 /// How a GPU may use a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuReach {
-    /// It may, and the memory may be brought to it.
+    /// It may use the range, and the memory may be moved to it.
     Access,
-    /// It may, where the memory is.
+    /// It may use the range in place, where the memory is.
     InPlace,
-    /// It may not.
+    /// It may not use the range.
     None,
 }
 
 impl GpuReach {
-    /// `KFD_IOCTL_SVM_ATTR_ACCESS` and the two like it.
+    /// `KFD_IOCTL_SVM_ATTR_ACCESS` and the two similar kinds.
     const fn kind(self) -> u32 {
         match self {
             Self::Access => kind::ACCESS,
@@ -148,26 +150,30 @@ impl GpuReach {
     }
 }
 
-/// One thing that a process says of a range.
+/// A change of one attribute of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeChange {
-    /// Where it is best.
+    /// The preferred location.
     Preferred(MemoryLocation),
-    /// Where it is to come now; not [`MemoryLocation::Undefined`].
+    /// The location to move to now; not [`MemoryLocation::Undefined`].
     Prefetch(MemoryLocation),
-    /// How a GPU may use it.
+    /// The access of a GPU.
     Reach(GpuIndex, GpuReach),
-    /// Flags that are set from now on.
+    /// Flags to set.
     Set(u32),
-    /// Flags that are clear from now on.
+    /// Flags to clear.
     Clear(u32),
     /// Log2 of the pages that move together.
     Granularity(u8),
 }
 
 impl AttributeChange {
-    /// What the `kind` and `value` of an attribute say; `gpu` tells the GPU of an id, if there is one. [`BadAttribute`] for an
-    /// unknown kind or GPU.
+    /// Returns the change for the `kind` and `value` of an attribute; `gpu` returns the GPU with an
+    /// id, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`BadAttribute`] for an unknown kind or GPU.
     #[inline]
     pub fn new(
         kind: u32,
@@ -199,32 +205,33 @@ impl AttributeChange {
         Ok(Self::Reach(gpu(value).ok_or(BadAttribute)?, reach))
     }
 
-    /// Whether a GPU may use the range after it.
+    /// Whether a GPU may use the range after the change.
     #[inline]
     pub const fn gives_access(self) -> bool {
         matches!(self, Self::Reach(_, GpuReach::Access | GpuReach::InPlace))
     }
 }
 
-/// One thing that a process asks of a range.
+/// A query of one attribute of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeQuery {
-    /// Where it is best.
+    /// The preferred location.
     Preferred,
-    /// Where it was to come last.
+    /// The location of the last prefetch.
     Prefetch,
-    /// How a GPU may use it.
+    /// The access of a GPU.
     Reach(GpuIndex),
-    /// The flags that are set everywhere.
+    /// The flags that are set everywhere in the range.
     Set,
-    /// The flags that are clear everywhere.
+    /// The flags that are clear everywhere in the range.
     Clear,
     /// Log2 of the pages that move together.
     Granularity,
 }
 
 impl AttributeQuery {
-    /// What an attribute of this `kind` and `value` asks; the rest as [`AttributeChange::new`]. Kinds of access are asked by the first one.
+    /// Returns the query for an attribute of this `kind` and `value`; `gpu` and errors as in
+    /// [`AttributeChange::new`]. All kinds of access are queried by the first one.
     #[inline]
     pub fn new(
         kind: u32,
@@ -243,7 +250,7 @@ impl AttributeQuery {
     }
 }
 
-/// All that can be said of a range.
+/// All attributes of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SvmAttributes {
     preferred: MemoryLocation,
@@ -255,7 +262,8 @@ pub struct SvmAttributes {
 }
 
 impl Default for SvmAttributes {
-    /// Of a range of which nothing was said, while page faults are not retried (XNACK off): no GPU may use it.
+    /// The attributes of a range without any settings, while page faults are not retried (XNACK
+    /// off): no GPU may use it.
     #[inline]
     fn default() -> Self {
         Self {
@@ -269,19 +277,20 @@ impl Default for SvmAttributes {
     }
 }
 
-/// Where memory is to be that a GPU has come to.
+/// The location of memory after a GPU fault on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultDestination {
     /// System memory.
     System,
     /// The VRAM of that GPU.
     Vram,
-    /// Where it is.
+    /// Where the memory is.
     Stays,
 }
 
 impl SvmAttributes {
-    /// Of a range of which nothing was said: if page faults are retried (XNACK on), all GPUs may use it.
+    /// The attributes of a range without any settings: if page faults are retried (XNACK on), all
+    /// GPUs may use it.
     #[inline]
     pub fn initial(retries: bool) -> Self {
         Self {
@@ -290,7 +299,7 @@ impl SvmAttributes {
         }
     }
 
-    /// These after `changes`, one after the other.
+    /// The attributes after `changes`, in order.
     #[inline]
     pub fn after(self, changes: &[AttributeChange]) -> Self {
         changes.iter().fold(self, |was, change| match *change {
@@ -335,8 +344,10 @@ impl SvmAttributes {
         }
     }
 
-    /// Whether `gpu` has to reach the range in system memory, so that it may not be in another one's VRAM. With `retries` of page faults that is who
-    /// uses it in place: others have it come when they want it (`svm_range_best_prefetch_location`).
+    /// Whether `gpu` has to access the range in system memory, so that the range may not be in the
+    /// VRAM of another GPU. If page faults are retried (`retries`), this is true only of a GPU that
+    /// uses it in place: for others the memory moves when they access it
+    /// (`svm_range_best_prefetch_location`).
     #[inline]
     pub const fn must_stay_in_system(&self, gpu: GpuIndex, retries: bool) -> bool {
         match self.reach(gpu) {
@@ -346,20 +357,21 @@ impl SvmAttributes {
         }
     }
 
-    /// Where it was to come last.
+    /// The location of the last prefetch.
     #[inline]
     pub const fn prefetch(&self) -> MemoryLocation {
         self.prefetch
     }
 
-    /// Where it is best.
+    /// The preferred location.
     #[inline]
     pub const fn preferred(&self) -> MemoryLocation {
         self.preferred
     }
 
-    /// Where memory is to be that the GPU `id`, at `gpu`, has come to: where it is preferred, if that is there or in system memory; otherwise there, unless the GPU uses
-    /// it in place (`svm_range_best_restore_location`).
+    /// The location of memory after a fault of the GPU `id`, at index `gpu`: the preferred location
+    /// if that is this GPU or system memory. Otherwise this GPU, unless it uses the range in place
+    /// (`svm_range_best_restore_location`).
     #[inline]
     pub const fn destination(&self, gpu: GpuIndex, id: u32) -> FaultDestination {
         match self.preferred {
@@ -372,7 +384,7 @@ impl SvmAttributes {
         }
     }
 
-    /// What a GPU that may use the range may do with it.
+    /// The access of a GPU that may use the range.
     #[inline]
     pub const fn access(&self) -> PageAccess {
         PageAccess {
@@ -382,14 +394,17 @@ impl SvmAttributes {
         }
     }
 
-    /// Whether the GPU has it before it comes there, also if it retries page faults.
+    /// Whether the range is mapped for the GPU before the GPU accesses it, even if the GPU retries
+    /// page faults.
     #[inline]
     pub const fn is_always_mapped(&self) -> bool {
         self.flags & flag::GPU_ALWAYS_MAPPED != 0
     }
 
-    /// The most bytes of it that the GPU gets, and loses, together. What may go to VRAM does so by large pages, and comes back whenever the CPU
-    /// touches it, so that others had better stay; what is in system memory changes rarely. `retries`: page faults are.
+    /// The most bytes of the range that are mapped and unmapped together. Memory that may go to
+    /// VRAM moves there in large pages, and comes back whenever the CPU touches it, so the rest of
+    /// the range should stay mapped. Memory in system memory changes rarely. `retries`: page faults
+    /// are retried.
     #[inline]
     pub const fn together(&self, retries: bool) -> u64 {
         let refaults = retries && !self.is_always_mapped();
@@ -408,7 +423,7 @@ impl SvmAttributes {
         self.granularity
     }
 
-    /// What its caches may do.
+    /// The coherence of the caches for the range.
     #[inline]
     pub const fn coherence(&self) -> Coherence {
         Coherence {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the topology files in sysfs say: facts of each ASIC, sizes that follow from them, and the records whose
+//! The topology files in sysfs: sizes that follow from a chip's facts, and the records whose
 //! `Display` is a file's text.
 
 pub mod cus;

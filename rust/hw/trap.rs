@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The trap handler of a process's shaders: the page with its code and, behind that, the memory that it reads (TMA).
+//! The trap handler of a process's shaders: the page with its code and, behind that, the memory
+//! that it reads (TMA).
 //!
-//! The handler is the driver's own. It saves waves that have to leave the hardware, restores them, and takes everything
-//! else to the *second level*, the handler that the process has set.
+//! The handler is the driver's own. It saves waves that have to leave the hardware, restores them,
+//! and passes everything else to the *second level*, the handler that the process has set.
 
 pub mod gfx9_4_2;
 
 use crate::bits::{hi, lo};
 use crate::va::VA_END;
 
-/// Where the page is in a process's address space, before sign extension: amdkfd's place for it, far above all that is the
-/// user's and away from the driver's other mappings.
+/// The place of the page in a process's address space, before sign extension: the one that amdkfd
+/// uses, far above all user addresses and away from the driver's other mappings.
 pub const PAGE: u64 = VA_END - (4 << 20) - (64 << 10);
 /// Bytes of the page. The GPU may read and execute it.
 pub const BYTES: usize = 4096;
-/// Where in the page the TMA block begins; the code is before it.
+/// Offset of the TMA block in the page; the code is before it.
 pub const MEMORY: usize = 0xf00;
 /// 64-bit words of the TMA block.
 const MEMORY_WORDS: usize = 4;
@@ -24,8 +25,8 @@ pub const CODE_BYTES: usize = MEMORY;
 
 const _: () = assert!(MEMORY + MEMORY_WORDS * 8 <= BYTES);
 
-/// What a VMID's shaders run when they trap: GPU addresses that are multiples of 256, or 0 for nothing. Bits 47:8 go to
-/// SQ_SHADER_TBA and SQ_SHADER_TMA, and are sign-extended from there.
+/// The trap handler of a VMID's shaders: GPU addresses that are multiples of 256, or 0 for none.
+/// Bits 47:8 go to SQ_SHADER_TBA and SQ_SHADER_TMA, and are sign-extended from there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrapHandler {
     /// Its code, SQ_SHADER_TBA.
@@ -35,7 +36,7 @@ pub struct TrapHandler {
 }
 
 impl TrapHandler {
-    /// The one in a page at GPU address `page`.
+    /// The handler in a page at GPU address `page`.
     #[inline]
     pub const fn in_page(page: u64) -> Self {
         Self {
@@ -52,13 +53,13 @@ impl TrapHandler {
     }
 }
 
-/// The handler that a process has set: any addresses of its own. No code means that there is none: s_trap does nothing
-/// then, and a wave that cannot go on halts.
+/// The handler that a process has set: any addresses of its own. No code means that there is none:
+/// s_trap does nothing then, and a wave that cannot go on halts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SecondLevelTrap {
     /// Its code, which the first level jumps to.
     pub code: u64,
-    /// Its memory, which it finds in TTMP14:15.
+    /// Its memory, whose address it finds in TTMP14:15.
     pub memory: u64,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! GPU virtual addresses: ranges, page-table levels, and the cutting of a mapping into table entries.
+//! GPU virtual addresses: ranges, page-table levels, and the cutting of a mapping into table
+//! entries.
 
 use crate::pte::PteFragment;
 use core::ops::Range;
@@ -40,7 +41,7 @@ pub const SCRATCH_LIMIT: u64 = SCRATCH_BASE + 0xffff_ffff;
 /// `SH_MEM_BASES` that agrees with the two apertures: SHARED in 31:16, PRIVATE in 15:0.
 pub const SH_MEM_BASES: u32 = ((LDS_BASE >> 48) as u32) << 16 | (SCRATCH_BASE >> 48) as u32;
 
-/// Why three numbers are not a range.
+/// The reason why two numbers are not a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VaError {
     /// The size is zero.
@@ -51,8 +52,8 @@ pub enum VaError {
     OutOfRange,
 }
 
-/// A range of GPU addresses, page aligned and not empty: of the user's half, below bit 47, or of the upper
-/// half, where addresses are written without the bits above 47 (see [`canonical`]).
+/// A range of GPU addresses, page aligned and not empty: of the user's half, below bit 47, or of
+/// the upper half, where addresses are written without the bits above 47 (see [`canonical`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VaRange {
     start: u64,
@@ -132,20 +133,22 @@ impl VaRange {
         Self::new(start, end.checked_sub(start)?).ok()
     }
 
-    /// What of a process's addresses is in the user's half, if anything is: with tables of five levels it may have memory beyond.
+    /// The part of a process's addresses in the user's half, if there is any: with tables of five
+    /// levels a process may have memory beyond.
     #[inline]
     pub fn of_process(addresses: &Range<usize>) -> Option<Self> {
         let end = (addresses.end as u64).min(USER_VA_END);
         Self::between(addresses.start as u64, end)
     }
 
-    /// What is in both ranges, of the user's half.
+    /// The addresses that are in both ranges, of the user's half.
     #[inline]
     pub fn intersection(self, other: Self) -> Option<Self> {
         Self::between(self.start.max(other.start), self.end.min(other.end))
     }
 
-    /// From the beginning of one to the end of the other, be there a gap between them or not. Both are of the same half.
+    /// The range from the start of the first to the end of the last, with any gap between them.
+    /// Both are of the same half.
     #[inline]
     pub fn hull(self, other: Self) -> Self {
         Self {
@@ -154,7 +157,8 @@ impl VaRange {
         }
     }
 
-    /// The part of `size` bytes at `offset` from the start; an error when it is not inside or not a range.
+    /// The part of `size` bytes at `offset` from the start; an error when it is not inside or not a
+    /// range.
     #[inline]
     pub const fn slice(self, offset: u64, size: u64) -> Result<Self, VaError> {
         let Some(start) = self.start.checked_add(offset) else {
@@ -182,8 +186,8 @@ impl VaRange {
         }
     }
 
-    /// The entries that map the range to the contiguous memory at `address`, largest pages first where they fit.
-    /// `None` when `address` is not page aligned or the memory would pass bit 47.
+    /// The entries that map the range to the contiguous memory at `address`, largest pages first
+    /// where they fit. `None` when `address` is not page aligned or the memory would pass bit 47.
     #[inline]
     pub const fn leaves(self, address: u64) -> Option<LeafWalk> {
         let fits = match address.checked_add(self.size()) {
@@ -321,7 +325,7 @@ pub struct LeafRun {
     pub level: TableLevel,
     /// The address that the first entry maps.
     pub va: u64,
-    /// The memory that it maps to; the entries that follow map what follows.
+    /// The memory that the first entry maps to; the following entries map the memory behind it.
     pub address: u64,
     /// The entries, all in one table.
     pub count: usize,
@@ -337,8 +341,8 @@ pub struct LeafWalk {
     address: u64,
 }
 
-/// The level and the size, as log2 of bytes, of the largest aligned block at the start of a mapping. A block
-/// never leaves its table.
+/// The level and the size, as log2 of bytes, of the largest aligned block at the start of a
+/// mapping. A block never leaves its table.
 #[inline]
 const fn block(va: u64, address: u64, remaining: u64) -> (TableLevel, u32) {
     let aligned = (va | address).trailing_zeros();

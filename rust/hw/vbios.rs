@@ -1,45 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The BIOS of a card, as its flash chip has it: an option ROM with the tables of an ATOM BIOS. It is data here: nothing of it is executed
-//! (amdgpu: amdgpu_bios.c, atom.c, atomfirmware.h). Little-endian; nothing of it is believed before it is checked.
+//! The BIOS of a card in its flash chip: an option ROM with the tables of an ATOM BIOS. It is only
+//! data: nothing of it is executed (amdgpu: amdgpu_bios.c, atom.c, atomfirmware.h). Little-endian.
+//! Everything is checked before it is used.
 
 use core::fmt;
 
 use crate::firmware::bytes_at;
 
-/// Bytes from the start in which [`length`] finds what it looks for.
+/// Bytes from the start that [`length`] needs.
 pub const HEADER_BYTES: usize = 60;
 
 /// Bytes in the unit of the image's length.
 const UNIT: usize = 512;
-/// What an option ROM begins with.
+/// The first bytes of an option ROM.
 const MAGIC: [u8; 2] = [0x55, 0xaa];
-/// Bytes that every table begins with: its bytes, and revisions of its format and of its content.
+/// Bytes of the header of every table: the table's size, and revisions of its format and of its
+/// content.
 const TABLE_HEADER_BYTES: usize = 4;
 
-/// Places.
+/// Offsets in the image.
 mod at {
-    /// How many units the image has.
+    /// Length of the image, in units.
     pub(super) const LENGTH: usize = 2;
     pub(super) const SIGNATURE: usize = 0x30;
-    /// Where the header of the tables is.
+    /// Offset of the header of the tables.
     pub(super) const HEADER: usize = 0x48;
-    /// In that: what it begins with behind its size, and where the list of data tables is.
+    /// In that header: the signature behind its size, and the offset of the list of data tables.
     pub(super) const ATOM: usize = 4;
     pub(super) const DATA_TABLES: usize = 0x20;
 }
 
-/// Whose BIOS it is, and which kind of.
+/// Owner and kind of the BIOS.
 const SIGNATURE: [u8; 10] = *b" 761295520";
 const ATOM: [u8; 4] = *b"ATOM";
 
-/// A data table, by its place in the list.
+/// A data table, by its index in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VbiosTableKind {
-    /// What the board adds to the SMU's limits (smc_dpm_info).
+    /// The board's part of the SMU's limits (smc_dpm_info).
     Board,
-    /// What the BIOS says of itself (firmwareinfo).
+    /// Facts about the BIOS itself (firmwareinfo).
     Firmware,
-    /// Of power management (powerplayinfo).
+    /// Power management (powerplayinfo).
     Power,
 }
 
@@ -67,9 +69,9 @@ impl fmt::Display for VbiosTableKind {
 /// Revisions of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableRevision {
-    /// Of its format.
+    /// Revision of its format.
     pub format: u8,
-    /// Of what is in it.
+    /// Revision of its content.
     pub content: u8,
 }
 
@@ -79,37 +81,38 @@ impl fmt::Display for TableRevision {
     }
 }
 
-/// What is wrong with a BIOS.
+/// A defect of a BIOS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VbiosError {
-    /// It is no option ROM of such a card: it begins with these two bytes.
+    /// The image is no option ROM of such a card: it begins with these two bytes.
     NoImage([u8; 2]),
-    /// Reading it twice gave two images.
+    /// Two reads gave different images.
     Unsteady,
-    /// The header of its tables is not in it, or is none.
+    /// The header of the tables is missing or invalid.
     NoTables,
-    /// There is no such table in it.
+    /// The image does not have this table.
     Missing(VbiosTableKind),
-    /// There is, and it does not lie in it as a whole.
+    /// The table is not completely inside the image.
     Outside(VbiosTableKind),
-    /// A revision that is not known.
+    /// An unknown revision of a table.
     Revision(VbiosTableKind, TableRevision),
     /// A table has `bytes`, fewer than `least`.
     Short {
-        /// Which.
+        /// The table.
         kind: VbiosTableKind,
-        /// What it has.
+        /// Its bytes.
         bytes: usize,
-        /// What it has to have.
+        /// The least number of bytes that are needed.
         least: usize,
     },
-    /// Its table of limits is not the one for this board, but that of this number, which is elsewhere.
+    /// Its table of limits is not for this board. The board's table has this number and is
+    /// elsewhere.
     Elsewhere(u32),
-    /// A limit is not what is sane.
+    /// A limit is not sane.
     Limit {
-        /// By its name in the SMU's interface.
+        /// Its name in the SMU's interface.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: u16,
     },
 }
@@ -132,12 +135,17 @@ impl fmt::Display for VbiosError {
     }
 }
 
-/// A place in the image that is in it, as it says.
+/// Reads the offset at `at`, if it is inside the image.
 fn place_at(bytes: &[u8], at: usize) -> Option<usize> {
     bytes_at(bytes, at).map(|half| u16::from_le_bytes(half).into())
 }
 
-/// How many bytes the image has that begins with `head`, [`HEADER_BYTES`] or more. [`VbiosError::NoImage`].
+/// Returns the number of bytes of the image that begins with `head`, which has [`HEADER_BYTES`] or
+/// more.
+///
+/// # Errors
+///
+/// [`VbiosError::NoImage`].
 pub fn length(head: &[u8]) -> Result<usize, VbiosError> {
     let begin = bytes_at(head, 0).unwrap_or_default();
     let units = head.get(at::LENGTH).copied().map_or(0, usize::from);
@@ -153,12 +161,16 @@ pub fn length(head: &[u8]) -> Result<usize, VbiosError> {
 #[derive(Clone, Copy, Debug)]
 pub struct Vbios<'a> {
     bytes: &'a [u8],
-    /// Where the list of data tables is.
+    /// Offset of the list of data tables.
     list: usize,
 }
 
 impl<'a> Vbios<'a> {
-    /// The image that is `bytes`, of which nothing counts behind its own length. [`VbiosError`] if it is not all there, or has no tables.
+    /// Returns the image in `bytes`; bytes beyond the image's own length are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`VbiosError`] if the image is not complete, or has no tables.
     pub fn new(bytes: &'a [u8]) -> Result<Self, VbiosError> {
         let length = length(bytes)?;
         let image = bytes.get(..length).ok_or(VbiosError::NoTables)?;
@@ -176,11 +188,15 @@ impl<'a> Vbios<'a> {
         })
     }
 
-    /// The data table `kind`. [`VbiosError`] if there is none, or not all of it.
+    /// Returns the data table `kind`.
+    ///
+    /// # Errors
+    ///
+    /// [`VbiosError`] if the table is missing or not complete.
     pub fn table(&self, kind: VbiosTableKind) -> Result<VbiosTable<'a>, VbiosError> {
         let list = self.bytes.get(self.list..).ok_or(VbiosError::NoTables)?;
         let length = place_at(list, 0).ok_or(VbiosError::NoTables)?;
-        // The list may be shorter than that, and then has no such table.
+        // A list that is too short for `kind` does not have the table.
         let list = list.get(..length).ok_or(VbiosError::NoTables)?;
         let entry = TABLE_HEADER_BYTES + 2 * kind.number();
         let at = place_at(list, entry).filter(|at| *at != 0);
@@ -199,17 +215,21 @@ impl<'a> Vbios<'a> {
     }
 }
 
-/// A data table, which is all in the image.
+/// A data table that is completely inside the image.
 #[derive(Clone, Copy, Debug)]
 pub struct VbiosTable<'a> {
     kind: VbiosTableKind,
-    /// What its header says.
+    /// The revisions in its header.
     pub revision: TableRevision,
     bytes: &'a [u8],
 }
 
 impl<'a> VbiosTable<'a> {
-    /// All of it, with its header. [`VbiosError::Short`] if that is less than `least` bytes.
+    /// The whole table with its header.
+    ///
+    /// # Errors
+    ///
+    /// [`VbiosError::Short`] if it has fewer than `least` bytes.
     pub fn with(&self, least: usize) -> Result<&'a [u8], VbiosError> {
         if self.bytes.len() < least {
             return Err(VbiosError::Short {
@@ -221,13 +241,17 @@ impl<'a> VbiosTable<'a> {
         Ok(self.bytes)
     }
 
-    /// The `N` bytes at `at`. [`VbiosError::Short`] if they are not all in it.
+    /// The `N` bytes at `at`.
+    ///
+    /// # Errors
+    ///
+    /// [`VbiosError::Short`] if they are not all in the table.
     pub fn bytes<const N: usize>(&self, at: usize) -> Result<[u8; N], VbiosError> {
         let least = at.saturating_add(N);
         bytes_at(self.with(least)?, at).ok_or(VbiosError::Outside(self.kind))
     }
 
-    /// That its revision is not known.
+    /// Returns the error for an unknown revision of the table.
     pub fn unknown(&self) -> VbiosError {
         VbiosError::Revision(self.kind, self.revision)
     }

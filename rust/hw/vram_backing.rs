@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How much system memory has to be there for VRAM that is asked for: all of it, when that is more than there is, so that each buffer can
-//! move out for another; and in any case what has moved out.
+//! The system memory that must be reserved for allocated VRAM. If more VRAM is allocated than
+//! exists, all of it is backed, so that each buffer can move out for another. Buffers that have
+//! moved out are backed in any case.
 
-/// What is asked for of a GPU's VRAM, in bytes, and the system memory that is taken for that. No locks: its owner has one.
+/// The allocated VRAM of a GPU, in bytes, and the system memory reserved for it. No locks: the
+/// owner has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VramBacking {
     usable: u64,
@@ -12,7 +14,7 @@ pub struct VramBacking {
 }
 
 impl VramBacking {
-    /// Nothing is asked for.
+    /// No allocations.
     pub const fn new() -> Self {
         Self {
             usable: 0,
@@ -22,41 +24,43 @@ impl VramBacking {
         }
     }
 
-    /// There are so many bytes for buffers now.
+    /// Sets the bytes of VRAM that buffers can use.
     pub fn set_usable(&mut self, bytes: u64) {
         self.usable = bytes;
     }
 
-    /// The bytes that there are for buffers.
+    /// The bytes of VRAM that buffers can use.
     pub const fn usable(&self) -> u64 {
         self.usable
     }
 
-    /// The bytes that are asked for.
+    /// The allocated bytes.
     pub const fn asked(&self) -> u64 {
         self.asked
     }
 
-    /// The bytes of system memory that are taken.
+    /// The reserved bytes of system memory.
     pub const fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// The bytes of system memory that have to be taken before `asked` bytes more are asked for, and `away` more are in system memory.
+    /// The bytes of system memory to reserve before `asked` more bytes are allocated, and `away`
+    /// more bytes are in system memory.
     pub fn missing(&self, asked: u64, away: u64) -> u64 {
         let asked = self.asked.saturating_add(asked);
         let away = self.away.saturating_add(away);
         self.need(asked, away).saturating_sub(self.taken)
     }
 
-    /// So many bytes more are asked for, and in system memory; [`VramBacking::missing`] was taken for that.
+    /// Records `asked` more allocated bytes, and `away` more bytes in system memory, after
+    /// [`VramBacking::missing`] was reserved for them.
     pub fn add(&mut self, asked: u64, away: u64) {
         self.taken = self.taken.saturating_add(self.missing(asked, away));
         self.asked = self.asked.saturating_add(asked);
         self.away = self.away.saturating_add(away);
     }
 
-    /// So many bytes less are; how many bytes of system memory are to be given back for that.
+    /// Records as many bytes less; returns the bytes of system memory to release.
     pub fn remove(&mut self, asked: u64, away: u64) -> u64 {
         self.asked = self.asked.saturating_sub(asked);
         self.away = self.away.saturating_sub(away);
@@ -65,7 +69,8 @@ impl VramBacking {
         left
     }
 
-    /// What is away may stay so for long, as other devices have it, also when there is room for all again.
+    /// The system memory that is needed. Buffers that other devices use may stay out for long, even
+    /// when VRAM has room for all again.
     fn need(&self, asked: u64, away: u64) -> u64 {
         if asked > self.usable {
             asked.max(away)

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Whose turn it is with VRAM, when processes together want more than there is.
+//! The order of users of VRAM, when processes together want more than there is.
 //!
-//! Two kinds wait: processes that are away and have something to do, and allocations for which there is no room. An allocation goes
-//! first for as long as the other one's turn lasts; from then on who waits longer does. So whoever waits is overtaken by those that
-//! began before that, and by nobody twice, however often somebody allocates and frees.
+//! There are two kinds of waiters: evicted processes that have work to do, and allocations for
+//! which there is no room. A new allocation has priority over an evicted process for one time slice
+//! of that process. After that, the longest waiter wins. So a waiter is overtaken only by waiters
+//! that began before that, and by none of them twice, however often a process allocates and frees.
 
-/// How long a process may run, at least, before it yields to one that waits, milliseconds.
+/// Minimum time slice of a process before it yields to a waiter, milliseconds.
 pub const TURN_MS: i64 = 250;
 
-/// How long the turn of a process lasts that it took `took` milliseconds to bring home: it runs longer than it is moved.
+/// The time slice of a process that took `took` milliseconds to restore: it runs longer than it is
+/// moved.
 #[inline]
 pub const fn turn_ms(took: i64) -> i64 {
     let twice = took.saturating_mul(2);
@@ -19,25 +21,26 @@ pub const fn turn_ms(took: i64) -> i64 {
     }
 }
 
-/// Who waits, for how many milliseconds so far.
+/// A waiter, with its waiting time so far in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VramWait {
-    /// A process that is away and has something to do. It took `took` milliseconds to bring it home the last time.
+    /// An evicted process that has work to do.
     Home {
-        /// So long it is away.
+        /// Time since its eviction.
         away: i64,
-        /// So long that took.
+        /// Time that its last restore took.
         took: i64,
     },
     /// An allocation.
     Room {
-        /// So long it looks for room.
+        /// Time for which it has been looking for room.
         asked: i64,
     },
 }
 
 impl VramWait {
-    /// For how long it is to be served: who has the most goes first. Not yet if that is less than nothing.
+    /// How long it has been due, milliseconds: the waiter with the largest value is served first.
+    /// It is not due yet if this is negative.
     #[inline]
     pub const fn due(self) -> i64 {
         match self {
@@ -46,7 +49,8 @@ impl VramWait {
         }
     }
 
-    /// Whether it goes before `other`, which is of the other kind. Of two that are due for the same time the allocation does.
+    /// Whether it is served before `other`, which is of the other kind. If both have been due for
+    /// the same time, the allocation is.
     #[inline]
     pub const fn precedes(self, other: Self) -> bool {
         match self {

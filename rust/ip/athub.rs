@@ -19,15 +19,22 @@ pub(crate) struct Athub {
 }
 
 impl Athub {
-    /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    /// The block of the GPU whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has none.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: IpTable<'_>) -> Result<Self> {
         Ok(Self {
             regs: RegisterWindow::new(mmio, ips, IpBlock::Athub, 0)?,
         })
     }
 
-    /// Maps `vmid` to `pasid` for the clients of both hubs, or to no process. Sleeps. ETIMEDOUT if the block
-    /// does not take it within 100 ms.
+    /// Maps `vmid` to `pasid` for the clients of both hubs, or to no process. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the block does not take the mapping within 100 ms.
     pub(crate) fn map(&self, vmid: Vmid, pasid: Option<u16>) -> Result {
         let value = pasid.map_or(0, |pasid| {
             mapping::PASID.put(pasid.into()) | mapping::VALID.flag(true)

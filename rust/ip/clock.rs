@@ -19,7 +19,11 @@ pub(crate) struct ReferenceClock {
 }
 
 impl ReferenceClock {
-    /// The clock of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    /// The clock of the GPU whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has none.
     pub(crate) fn new(
         mmio: &Arc<Mmio>,
         ips: IpTable<'_>,

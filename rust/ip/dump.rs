@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Registers that say what a GPU is at, for who looks into it after it has hung. Reading them changes nothing.
+//! Registers that show the work of a GPU, for a look into one that has hung. Reading them changes
+//! nothing.
 
 use core::fmt;
 

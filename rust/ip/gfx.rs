@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! GC 9.4's command processor: the compute micro engines (MECs) and their hardware queue slots (HQDs).
+//! GC 9.4's command processor: the compute micro engines (MECs) and their hardware queue slots
+//! (HQDs).
 
 mod firmware;
 mod golden;
@@ -34,7 +35,7 @@ use crate::regs::hub::VMIDS;
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
 use crate::regs::{bit, with, Register, RegisterWindow};
 
-/// How long the MECs take to stand or to run.
+/// How long the MECs take to halt or to run.
 const MEC_PAUSE: Delta = Delta::from_micros(50);
 /// How long a pipe is held in reset.
 const RESET_PAUSE: Delta = Delta::from_millis(1);
@@ -93,13 +94,14 @@ pub(crate) struct Gfx {
     /// Held while a bank is selected. Nothing else is taken, waited for or allocated under it.
     #[pin]
     banks: Mutex<HqdBanks>,
-    /// Held while MEC_CNTL changes, also while a pipe is in reset: so that a pipe that leaves its reset does not let MECs
-    /// run that were halted meanwhile. Nothing is allocated under it.
+    /// Held while MEC_CNTL changes, also while a pipe is in reset: so that a pipe that leaves its
+    /// reset does not let MECs run that were halted meanwhile. Nothing is allocated under it.
     #[pin]
     control: Mutex<()>,
 }
 
-/// What the registers of user HQDs without a queue hold, by the HQD's index, where that is known.
+/// The contents of the registers of user HQDs without a queue, by the HQD's index, where they are
+/// known.
 struct HqdBanks {
     held: KVec<Option<HqdImage>>,
 }
@@ -116,8 +118,8 @@ impl HqdBanks {
     }
 }
 
-/// A selected bank, until this is dropped. It then stays selected, as whoever accesses registers of a bank selects one
-/// first.
+/// A selected bank, until this is dropped. It then stays selected, as every access to registers of
+/// a bank selects one first.
 struct SelectedBank<'a> {
     regs: &'a RegisterWindow,
     banks: MutexGuard<'a, HqdBanks>,
@@ -217,7 +219,8 @@ impl Gfx {
         grbm_status::GUI_ACTIVE.get(self.regs.read(regs::GRBM_STATUS)) == 0
     }
 
-    /// Sets what shaders and queues need up, and leaves the MECs halted; `doorbells` bytes of the doorbell BAR may be theirs. Sleeps.
+    /// Sets up the registers that shaders and queues need, and leaves the MECs halted; `doorbells`
+    /// bytes of the doorbell BAR may be theirs. Context: may sleep.
     pub(crate) fn set_up(&self, doorbells: u64) {
         let r = &self.regs;
         self.halt(true);
@@ -225,9 +228,7 @@ impl Gfx {
         self.hal
             .apply_golden(r, &self.df, &self.asic.golden, self.die);
         r.update(regs::GRBM_CNTL, &[(grbm_cntl::READ_TIMEOUT, READ_TIMEOUT)]);
-        for word in 0..2 {
-            r.write(regs::SPI_GDBG_TRAP_DATA0.nth(word, 1), 0);
-        }
+        self.hal.clear_trap_data(r);
         for vmid in 0..VMIDS {
             let bank = self.select(GrbmSelect::of_vmid(vmid));
             r.write(regs::SH_MEM_CONFIG, sh_mem_config(false));
@@ -245,8 +246,8 @@ impl Gfx {
             if vmid == 0 {
                 continue;
             }
-            // No process has any of the global data share. VMID 0 keeps it all, as it comes out of reset: the firmware saves and restores by it
-            // (gfx_v9_0_init_gds_vmid).
+            // No process has any of the global data share. VMID 0 keeps it all, as it is out of
+            // reset: the firmware saves and restores with it (gfx_v9_0_init_gds_vmid).
             r.write(regs::GDS_VMID0_BASE.nth(vmid, 2), 0);
             r.write(regs::GDS_VMID0_BASE.nth(1, 1).nth(vmid, 2), 0);
             r.write(regs::GDS_GWS_VMID0.nth(vmid, 1), 0);
@@ -279,7 +280,7 @@ impl Gfx {
         }
     }
 
-    /// Lets the MECs run, with no queue. Sleeps.
+    /// Lets the MECs run, with no queue. Context: may sleep.
     pub(crate) fn run(&self) {
         self.halt(false);
         self.hal.heed_power_brake(&self.regs);
@@ -298,7 +299,8 @@ impl Gfx {
         bank.regs.write(regs::SH_MEM_CONFIG, sh_mem_config(retries));
     }
 
-    /// Halts the MECs, whatever they are doing, and selects the bank that is selected out of reset. Sleeps.
+    /// Halts the MECs, whatever they are doing, and selects the bank that is selected out of reset.
+    /// Context: may sleep.
     pub(crate) fn stop(&self) {
         self.regs
             .update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 0)]);
@@ -306,8 +308,8 @@ impl Gfx {
         drop(self.select(GrbmSelect::of_vmid(0)));
     }
 
-    /// Empties the HQDs of both MECs, which are halted, whoever has a queue in them (amdgpu: gfx_v9_0_kiq_fini_register, for one that does not leave by
-    /// itself).
+    /// Empties the HQDs of both MECs, which are halted, of any owner's queues (amdgpu:
+    /// gfx_v9_0_kiq_fini_register, for a queue that does not leave by itself).
     pub(super) fn drop_queues(&self) {
         for place in self.mec().all_hqds() {
             let bank = self.select(GrbmSelect::of_hqd(place));
@@ -319,7 +321,8 @@ impl Gfx {
         drop(self.select(GrbmSelect::of_vmid(0)));
     }
 
-    /// Halted MECs begin anew when they run again: no pipe has anything left, and code that was cached is forgotten.
+    /// Halts the MECs or lets them run. Halted MECs begin anew when they run again: no pipe has any
+    /// work left, and cached code is forgotten.
     fn halt(&self, halt: bool) {
         let all = |field: Field| field.put(if halt { field.max() } else { 0 });
         let _control = self.control.lock();
@@ -338,8 +341,9 @@ impl Gfx {
         fsleep(MEC_PAUSE);
     }
 
-    /// Loads a queue into `hqd`, which is free, and has it go on where it was. A doorbell that rings from now on finds
-    /// it, and one that has rung before is found by polling the write pointer once.
+    /// Loads a queue into `hqd`, which is free, and has it go on where it was. A doorbell that
+    /// rings from now on finds it, and one that has rung before is found by polling the write
+    /// pointer once.
     pub(crate) fn load(self: &Arc<Self>, hqd: Hqd, image: &HqdImage) -> HqdGuard {
         let mut bank = self.bank(hqd);
         let r = bank.regs;
@@ -362,7 +366,8 @@ impl Gfx {
         self.bank(hqd).regs.read(reg)
     }
 
-    /// Resets a pipe of the users' micro engine: the queues on it are gone. Sleeps; banks can be selected meanwhile.
+    /// Resets a pipe of the users' micro engine: the queues on it are lost. Context: may sleep;
+    /// banks can be selected meanwhile.
     pub(crate) fn reset_pipe(&self, pipe: u8) {
         let _control = self.control.lock();
         let pipes = cp_mec_cntl::MEC_ME1_PIPE_RESET;
@@ -382,7 +387,8 @@ impl Gfx {
     }
 }
 
-/// A queue in an HQD. Unless it has left when this is dropped it is reset, and nobody looks whether that helped.
+/// A queue in an HQD. Unless it has left when this is dropped it is reset, and the success of that
+/// is not checked.
 pub(crate) struct HqdGuard {
     gfx: Arc<Gfx>,
     hqd: Hqd,
@@ -395,8 +401,8 @@ impl HqdGuard {
         self.hqd
     }
 
-    /// Asks the CP to take the queue off between two packets, with its waves saved. The CP writes to the descriptor how far it
-    /// is, and what of the waves is where.
+    /// Asks the CP to take the queue off between two packets, with its waves saved. The CP writes
+    /// its progress and the places of the saved waves to the descriptor.
     pub(crate) fn save(&self) {
         self.dequeue(&self.gfx.bank(self.hqd), SAVE);
     }
@@ -411,7 +417,8 @@ impl HqdGuard {
         );
     }
 
-    /// The HQD is not active any more. The CP has saved its registers in `image`, unless it was reset.
+    /// The HQD is not active any more. The CP has saved its registers in `image`, unless it was
+    /// reset.
     pub(crate) fn left(mut self, image: Option<HqdImage>) {
         self.has_left = true;
         self.gfx.banks.lock().save(self.hqd, image);

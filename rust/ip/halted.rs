@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a driver before has left running is brought to rest before the GPU's way to memory changes in any way: engines and the interrupt ring go on
-//! by addresses that were another's, and what they come to by new tables, or as bus master, is somebody else's.
+//! Halts everything that a previous driver has left running, before the GPU's way to memory changes
+//! in any way. Engines and the interrupt ring would otherwise go on with the previous driver's
+//! addresses, which new tables, or bus mastering, would lead to memory of another owner.
 //!
-//! amdgpu halts its engines when it goes (sdma_v4_0_hw_fini, gfx_v9_0_hw_fini, vega20_ih_irq_disable), and where a driver went without that, before it
-//! starts them anew, which is after its hubs and its GART; it resets such a GPU first in virtual machines only (soc15_need_reset_on_init). On gfx90a it
-//! leaves the RLC running when it goes.
+//! amdgpu halts its engines when it is unbound (sdma_v4_0_hw_fini, gfx_v9_0_hw_fini,
+//! vega20_ih_irq_disable), and where a driver went without that, before it starts them anew, which
+//! is after its hubs and its GART; it resets such a GPU first in virtual machines only
+//! (soc15_need_reset_on_init). With GC 9.4.2 it leaves the RLC running when it is unbound.
 
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -20,25 +22,31 @@ use super::sdma::Sdma;
 use crate::kern::mmio::Mmio;
 use crate::regs::RegisterWindow;
 
-/// A GPU of which nothing is at work, nor will be before it is told to: who changes its way to memory gets to the registers by this.
+/// A GPU whose engines are all halted, and stay so until they are started: code that changes the
+/// GPU's way to memory reaches the registers through this.
 pub(super) struct HaltedGpu<'a> {
     mmio: &'a Arc<Mmio>,
     ips: IpTable<'a>,
 }
 
-/// What may be at work.
+/// The engines that may be at work.
 pub(super) struct EngineSet<'a> {
     /// The SDMA engines.
     pub(super) sdma: &'a [Arc<Sdma>],
     /// The command processor.
     pub(super) gfx: &'a Gfx,
-    /// What keeps its clocks.
+    /// The block that keeps its clocks.
     pub(super) rlc: &'a Rlc,
 }
 
 impl<'a> HaltedGpu<'a> {
-    /// Halts the `engines` and turns the interrupt ring off, if any of that is `running`; nothing is written otherwise. ENODEV if the ASIC whose
-    /// blocks are `ips` has no interrupt ring; EIO for an engine that does not stop: the log says so. Sleeps.
+    /// Halts the `engines` and turns the interrupt ring off, if any of that is `running`; nothing
+    /// is written otherwise. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU whose blocks are `ips` has no interrupt ring; `EIO` for an engine that
+    /// does not stop: the log says so.
     pub(super) fn halt(
         dev: &Device,
         mmio: &'a Arc<Mmio>,
@@ -71,7 +79,8 @@ impl<'a> HaltedGpu<'a> {
             Some(number) => {
                 dev_err!(
                     dev,
-                    "sdma{number}, which a driver has left running, does not stop: reset the device, or switch the machine off and on\n"
+                    "sdma{number}, which a driver has left running, does not stop: \
+                     reset the device, or switch the machine off and on\n"
                 );
                 Err(EIO)
             }

@@ -64,8 +64,8 @@ impl Hdp {
             .write(regs::HDP_NONSURFACE_BASE_HI, lo(vram >> 40));
     }
 
-    /// Earlier stores of the CPU to VRAM are visible to the GPU after it, and loads after it see what the GPU has stored before. Any
-    /// context.
+    /// Makes earlier stores of the CPU to VRAM visible to the GPU; loads after it see the GPU's
+    /// earlier stores. Any context.
     pub(crate) fn flush(&self) {
         barrier::wmb();
         self.mmio.write(self.place / 4, 0);
@@ -78,8 +78,8 @@ impl Hdp {
         &self.page
     }
 
-    /// The page frame of the flush registers, for user space (KFD's MMIO_REMAP): MEM flush at 0, REG flush
-    /// at 4.
+    /// The page frame of the flush registers, for user space (KFD's MMIO_REMAP): MEM flush at 0,
+    /// REG flush at 4.
     pub(crate) fn remap_pfn(&self) -> Result<usize> {
         self.mmio.pfn(self.place.into())
     }

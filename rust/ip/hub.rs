@@ -30,7 +30,7 @@ use hal::HubHal;
 const ENGINE: u32 = 17;
 /// How long an invalidation may take.
 const FLUSH_TIMEOUT: Delta = Delta::from_millis(1000);
-/// How long one usually takes: so long nobody else gets the CPU.
+/// How long an invalidation usually takes: the waiting thread keeps the CPU for so long.
 const FLUSH_SPIN: Delta = Delta::from_micros(20);
 /// Between two looks after that.
 const FLUSH_POLL: Delta = Delta::from_micros(50);
@@ -182,7 +182,8 @@ impl Hub {
         }
     }
 
-    /// Sets up apertures, TLBs, caches and contexts 1 to 15, which have no tables yet; context 0 is off.
+    /// Sets up apertures, TLBs, caches and contexts 1 to 15, which have no tables yet; context 0 is
+    /// off.
     pub(crate) fn bring_up(&self, fb: FbLocation, scratch: ScratchPages) {
         self.apertures(fb, scratch);
         self.caches();
@@ -353,8 +354,12 @@ impl Hub {
         );
     }
 
-    /// Drops all cached translations of `vmid` and waits for it. Sleeps. ETIMEDOUT after a second, and at once as long as the
-    /// hub has not answered since it did not the last time.
+    /// Drops all cached translations of `vmid` and waits for it. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` after a second, and at once as long as the hub has not answered again after an
+    /// earlier timeout.
     pub(crate) fn invalidate(&self, vmid: Vmid, kind: TlbFlush) -> Result {
         let mask = bit(vmid.get().into());
         self.write(
@@ -408,7 +413,8 @@ impl Hub {
         status
     }
 
-    /// Faults go on with the dummy page; the register holds none. Which clients' faults interrupt stays as it is out of reset: all.
+    /// Lets faults go on with the dummy page; the register holds no fault afterwards. The clients
+    /// whose faults interrupt stay those of the reset value: all.
     fn clear_fault(&self) {
         self.regs.update(
             regs::VM_L2_PROTECTION_FAULT_CNTL.within(self.first),

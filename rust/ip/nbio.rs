@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! NBIO 7: the PCI side of the chip. Doorbell routing, the VRAM BAR's enables, the HDP's flush page.
+//! NBIO 7: the PCI side of the chip. Doorbell routing, the VRAM BAR's enables, the HDP's flush
+//! page.
 
 mod hal;
 
@@ -46,7 +47,11 @@ impl Nbio {
         })
     }
 
-    /// Bytes of VRAM (RCC_CONFIG_MEMSIZE); ENODEV if the card does not say, as one whose firmware is not up.
+    /// Bytes of VRAM (RCC_CONFIG_MEMSIZE).
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the card does not say, as one whose firmware is not up.
     pub(crate) fn vram_size(&self) -> Result<u64> {
         match self.regs.read(regs::RCC_CONFIG_MEMSIZE) {
             0 | GONE => Err(ENODEV),
@@ -59,8 +64,9 @@ impl Nbio {
         self.hal.revision(&self.regs)
     }
 
-    /// Opens the doorbell BAR and places the HDP's flush page. `doorbells` is the bus address of the doorbell
-    /// BAR: what the GPU itself stores there goes to the doorbells without leaving the chip. Nothing of it does that yet.
+    /// Opens the doorbell BAR and places the HDP's flush page. `doorbells` is the bus address of
+    /// the doorbell BAR: the GPU's own stores to it reach the doorbells without leaving the chip.
+    /// No part of the GPU does that yet.
     pub(super) fn bring_up(&self, _: &HaltedGpu<'_>, doorbells: u64) {
         let r = &self.regs;
         r.update(
@@ -88,8 +94,8 @@ impl Nbio {
         self.regs.write(regs::RCC_DOORBELL_APER_EN, 0);
     }
 
-    /// Interrupts go without the dummy read that chips without MSI need; `dummy` is the bus address of a page
-    /// that it could go to.
+    /// Sends interrupts without the dummy read that chips without MSI need; `dummy` is the bus
+    /// address of a page to which that read could go.
     pub(crate) fn setup_interrupts(&self, dummy: u64) {
         self.regs.write(regs::INTERRUPT_CNTL2, (dummy >> 8) as u32);
         self.regs.update(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The RLC of GC 9.4: it keeps the GPU's clock and those of graphics, and helps the CP to schedule (amdgpu: gfx_v9_0_rlc_resume). Its
-//! firmware has been loaded before.
+//! The RLC of GC 9.4: it keeps the GPU's clock and those of graphics, and helps the CP to schedule
+//! (amdgpu: gfx_v9_0_rlc_resume). Its firmware has been loaded before.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -23,7 +23,7 @@ const PAUSE: Delta = Delta::from_micros(50);
 /// How long what is behind the serial bus may be busy.
 const IDLE_TIMEOUT: Delta = Delta::from_millis(100);
 const IDLE_POLL: Delta = Delta::from_micros(50);
-/// RLC_SPM_VMID: nobody's.
+/// RLC_SPM_VMID: none.
 const NO_VMID: u32 = 0xf;
 /// What the CP tells the RLC of.
 const SLEEP: [Field; 3] = [
@@ -39,7 +39,11 @@ pub(crate) struct Rlc {
 }
 
 impl Rlc {
-    /// The block of the ASIC whose blocks are `ips`, which has so many shader `engines`; ENODEV if it has none.
+    /// The block of the GPU whose blocks are `ips`, which has so many shader `engines`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has none.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: IpTable<'_>, engines: u32) -> Result<Self> {
         Ok(Self {
             regs: RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?,
@@ -47,7 +51,7 @@ impl Rlc {
         })
     }
 
-    /// Lets it run. Sleeps.
+    /// Lets it run. Context: may sleep.
     pub(crate) fn start(&self) {
         let r = &self.regs;
         self.stop();
@@ -63,7 +67,8 @@ impl Rlc {
         fsleep(PAUSE);
     }
 
-    /// Stops it, and waits for what it is at; whether that came to its end in time makes no difference any more. Sleeps.
+    /// Stops it, and waits for its current work. A timeout of that makes no difference any more.
+    /// Context: may sleep.
     pub(crate) fn stop(&self) {
         let r = &self.regs;
         r.update(regs::RLC_CNTL, &[(rlc_cntl::RLC_ENABLE_F32, 0)]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The flash chip with the card's BIOS, which SMUIO 13.0 reads (amdgpu: smuio_v13_0.c, amdgpu_soc15_read_bios_from_rom). It is always read from
-//! its first byte on: of other places nobody has seen that they can be set.
+//! The flash chip with the card's BIOS, which SMUIO 13.0 reads (amdgpu: smuio_v13_0.c,
+//! amdgpu_soc15_read_bios_from_rom). It is always read from its first byte on: no source shows that
+//! another start can be set.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -16,20 +17,28 @@ use crate::regs::RegisterWindow;
 const PIECE: usize = 4096;
 const REST: Delta = Delta::from_micros(20);
 
-/// The chip. One reads at a time: who has the GPU alone.
+/// The chip. One reader at a time: the only owner of the GPU.
 pub(crate) struct Rom {
     smuio: RegisterWindow,
 }
 
 impl Rom {
-    /// That of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    /// The chip of the GPU whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the GPU has none.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: IpTable<'_>) -> Result<Self> {
         Ok(Self {
             smuio: RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?,
         })
     }
 
-    /// The first `bytes` bytes, a multiple of four; ones of a device that is gone. ENOMEM. Sleeps.
+    /// The first `bytes` bytes, a multiple of four; ones if the device is gone. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn read(&self, bytes: usize) -> Result<KVVec<u8>> {
         let mut image = KVVec::with_capacity(bytes, GFP_KERNEL)?;
         self.each(bytes, |word| {
@@ -39,7 +48,7 @@ impl Rom {
         Ok(image)
     }
 
-    /// Whether it begins with `image`, whose bytes are a multiple of four. Sleeps.
+    /// Whether it begins with `image`, whose bytes are a multiple of four. Context: may sleep.
     pub(crate) fn is(&self, image: &[u8]) -> bool {
         let mut left = image.chunks_exact(4);
         let same = self.each(image.len(), |word| match left.next() {

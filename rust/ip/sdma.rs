@@ -20,7 +20,7 @@ use crate::regs::sdma::{
 use crate::regs::{Register, RegisterWindow};
 
 /// How long a ring may take to end what it is doing.
-pub(crate) const STOP_TIMEOUT: Delta = Delta::from_millis(2000);
+pub(crate) const STOP_TIMEOUT: Delta = Delta::from_millis(hw::sdma::seat::UNLOAD_MS);
 /// Between two looks at it.
 const STOP_POLL: Delta = Delta::from_micros(500);
 /// How long a ring may take to come to rest once its engine is reset.
@@ -41,7 +41,8 @@ pub(crate) struct KernelRingConfig {
     pub(crate) doorbell: Doorbell,
 }
 
-/// An engine. Calls for one ring are serialised by the ring's owner; different rings do not interfere.
+/// An engine. Calls for one ring are serialised by the ring's owner; different rings do not
+/// interfere.
 pub(crate) struct Sdma {
     regs: RegisterWindow,
     info: &'static SdmaInfo,
@@ -70,7 +71,7 @@ impl Sdma {
 
     /// Sets the engine up and lets it run, with no ring.
     pub(crate) fn bring_up(&self) {
-        // Whatever ran before is no reason not to begin.
+        // An error of the previous user's ring is no reason not to begin.
         let _ = self.stop();
         self.set_up();
         self.run();
@@ -113,8 +114,12 @@ impl Sdma {
             .update(regs::F32_CNTL, &[(f32_cntl::RESET, 0), (f32_cntl::HALT, 0)]);
     }
 
-    /// Halts the engine and disables its rings, whatever they are doing: a packet that does not come to its end is lost,
-    /// with its queue's read pointer still at it. Sleeps. ETIMEDOUT when the engine may still be at something.
+    /// Halts the engine and disables its rings, whatever they are doing: a packet that does not
+    /// come to its end is lost, with its queue's read pointer still at it. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the engine may still be at work.
     pub(crate) fn stop(&self) -> Result {
         self.regs.update(regs::F32_CNTL, &[(f32_cntl::HALT, 1)]);
         self.disable_rings();
@@ -124,8 +129,12 @@ impl Sdma {
         self.reset()
     }
 
-    /// Has the engine forget what it is at, and set up anew. It stays halted, with no ring enabled, and with the read
-    /// pointers where they were, until [`Sdma::run`]. Sleeps. ETIMEDOUT when it may still be at something.
+    /// Has the engine forget its work, and sets it up anew. It stays halted, with no ring enabled,
+    /// and with the read pointers where they were, until [`Sdma::run`]. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the engine may still be at work.
     pub(crate) fn reset(&self) -> Result {
         self.regs
             .update(regs::F32_CNTL, &[(f32_cntl::HALT, 1), (f32_cntl::RESET, 1)]);
@@ -216,7 +225,11 @@ impl Sdma {
         self.write(ring, regs::RB_CNTL, control | rb_cntl::RB_ENABLE.flag(true));
     }
 
-    /// Stops the kernel's ring and waits for the packet that it is at. Sleeps. ETIMEDOUT after two seconds.
+    /// Stops the kernel's ring and waits for its current packet. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` after two seconds.
     pub(crate) fn stop_kernel_ring(&self) -> Result {
         self.halt(regs::GFX, STOP_TIMEOUT)
     }
@@ -226,8 +239,12 @@ impl Sdma {
         self.read_pointer(regs::GFX)
     }
 
-    /// Puts a queue into RLC slot `queue`, to go on from the read pointer `rptr` to the write pointer `wptr`
-    /// (bytes). The slot is empty. Sleeps. EINVAL if there is no such slot, ETIMEDOUT if it does not get idle.
+    /// Puts a queue into RLC slot `queue`, to go on from the read pointer `rptr` to the write
+    /// pointer `wptr` (bytes). The slot is empty. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no such slot; `ETIMEDOUT` if the slot does not get idle.
     pub(crate) fn load(&self, queue: u8, image: &RlcQueueImage, rptr: u64, wptr: u64) -> Result {
         let ring = self.slot(queue)?;
         self.write(ring, regs::RB_CNTL, image.rb_cntl);
@@ -255,9 +272,13 @@ impl Sdma {
         Ok(())
     }
 
-    /// Takes the queue out of RLC slot `queue` and says how far it got: the read pointer, bytes. Sleeps.
-    /// EINVAL if there is no such slot; ETIMEDOUT if the queue does not stop in time, and the slot must not be used
-    /// then.
+    /// Takes the queue out of RLC slot `queue` and gives its read pointer, bytes. Context: may
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no such slot; `ETIMEDOUT` if the queue does not stop in time, and the
+    /// slot must not be used then.
     pub(crate) fn unload(&self, queue: u8, time: Delta) -> Result<u64> {
         let ring = self.slot(queue)?;
         self.halt(ring, time)?;

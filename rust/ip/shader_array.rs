@@ -4,7 +4,8 @@
 use crate::regs::gc::{self as regs, grbm_gfx_index as index};
 use crate::regs::RegisterWindow;
 
-/// A shader array whose registers are accessed, until this is dropped: then what is written goes to all again. One at a time.
+/// A shader array whose registers are accessed, until this is dropped: writes go to all arrays
+/// again then. One at a time.
 pub(super) struct ShaderArray<'a>(&'a RegisterWindow);
 
 impl<'a> ShaderArray<'a> {

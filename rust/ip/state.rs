@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! In which state a GPU is found, from its registers. Nothing is written, but where a reset is about to change that state.
+//! The state of a GPU as a driver finds it, from its registers. Nothing is written, except where a
+//! reset is about to change that state.
 
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -30,7 +31,7 @@ const POST: Delta = Delta::from_millis(5000);
 /// Between two looks.
 const POLL: Delta = Delta::from_millis(1);
 
-/// Who looks.
+/// Reader of that state.
 pub(crate) struct BootObserver {
     nbio: RegisterWindow,
     mp: RegisterWindow,
@@ -67,7 +68,7 @@ impl BootObserver {
         })
     }
 
-    /// What registers say now.
+    /// The state that registers show now.
     pub(crate) fn read(&self) -> ObservedState {
         let mcm = self.smuio.read(SMUIO_MCM_CONFIG);
         let xgmi = self.gc.read(self.xgmi);
@@ -84,7 +85,7 @@ impl BootObserver {
             die: smuio_mcm_config::DIE_ID.get(mcm),
             neighbours: mc_vm_xgmi_lfb_cntl::PF_MAX_REGION.get(xgmi),
             running: self.running(),
-            // Last: what a GPU says that goes meanwhile is not taken for its state.
+            // Last: values that a vanishing GPU gives meanwhile are not taken for its state.
             memory: self.nbio.read(nbio::RCC_CONFIG_MEMSIZE),
         }
     }
@@ -106,7 +107,8 @@ impl BootObserver {
         }
     }
 
-    /// What registers say once the GPU has come as far as it does by itself: three seconds at most. Sleeps.
+    /// The state that registers show once the GPU has come as far as it does by itself: after three
+    /// seconds at most. Context: may sleep.
     pub(crate) fn wait(&self) -> ObservedState {
         let seen = self.wait_for(PRESENT, |seen| seen.is_present());
         if !seen.is_present() || seen.is_virtual {
@@ -118,15 +120,17 @@ impl BootObserver {
         })
     }
 
-    /// Says that the GPU is not posted, or is: before a reset, which spares the PCI function and may spare this word, so that it is not taken
-    /// for what whoever posts the GPU says after it, and where there was no reset.
+    /// Notes that the GPU is posted, or is not. Called before a reset, which spares the PCI
+    /// function and may spare this word, so that the old word is not taken for the one that the
+    /// firmware writes after posting; and called where there was no reset.
     pub(crate) fn mark_posted(&self, is_posted: bool) {
         let field = bios_scratch_7::ASIC_INIT_COMPLETE;
         self.nbio
             .update(nbio::BIOS_SCRATCH_7, &[(field, is_posted.into())]);
     }
 
-    /// What registers say once the GPU, which was reset, is set up by its own firmware again: five seconds at most. Sleeps.
+    /// The state that registers show once the GPU, which was reset, is set up by its own firmware
+    /// again: after five seconds at most. Context: may sleep.
     pub(crate) fn wait_for_post(&self) -> ObservedState {
         let seen = self.wait_for(PRESENT, |seen| seen.is_present());
         if !seen.is_present() {

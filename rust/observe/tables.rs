@@ -7,8 +7,9 @@ use crate::gpu::Gpu;
 use crate::ip::vmid::Vmid;
 use crate::kern::params::{self, SchedulerMode};
 use crate::mem::account::MemoryRegion;
-use crate::queue::compute::{self, SchedulerPlace};
-use crate::queue::sdma::slots::{QueueView, SdmaSeat};
+use crate::queue::compute::{self, ComputePlace};
+use crate::queue::sdma::slots::QueueView;
+use hw::seat::Seat;
 use kernel::fmt;
 
 /// Writes a table of a GPU.
@@ -89,13 +90,7 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         } = queue;
         let mode = if scheduled { "scheduled" } else { "direct" };
         write!(f, "{} {} {mode} {engine} ", owner.pid, owner.queue)?;
-        match seat {
-            SdmaSeat::Out => write!(f, "-")?,
-            SdmaSeat::In(slot) => write!(f, "{slot}")?,
-            SdmaSeat::Loading(slot) => write!(f, "{slot}+")?,
-            SdmaSeat::Leaving(slot) => write!(f, "{slot}-")?,
-            SdmaSeat::Stuck(slot) => write!(f, "{slot}!")?,
-        }
+        seat_of_queue(&seat, f, |slot, f| write!(f, "{slot}"))?;
         let (rptr, wptr) = pointers;
         vmid_of_queue(vmid, f)?;
         write!(f, " {rptr} {wptr} {} {} ", hardware.0, hardware.1)?;
@@ -116,13 +111,10 @@ fn compute_queue(queue: &compute::QueuePlacement<'_>, f: &mut fmt::Formatter<'_>
     let owner = queue.owner();
     let format = if queue.is_aql() { "aql" } else { "pm4" };
     write!(f, "{} {} {format} cp ", owner.pid, owner.queue)?;
-    match queue.place {
-        SchedulerPlace::Out => write!(f, "-")?,
-        SchedulerPlace::Listed => write!(f, "hws")?,
-        SchedulerPlace::In(hqd) => write!(f, "{}.{}", hqd.pipe(), hqd.queue())?,
-        SchedulerPlace::Leaving(hqd) => write!(f, "{}.{}-", hqd.pipe(), hqd.queue())?,
-        SchedulerPlace::Stuck(hqd) => write!(f, "{}.{}!", hqd.pipe(), hqd.queue())?,
-    }
+    seat_of_queue(&queue.seat, f, |place, f| match place {
+        ComputePlace::Runlist => write!(f, "hws"),
+        ComputePlace::Hqd(hqd) => write!(f, "{}.{}", hqd.pipe(), hqd.queue()),
+    })?;
     let (rptr, wptr) = queue.pointers();
     vmid_of_queue(queue.vmid, f)?;
     write!(f, " {rptr} {wptr} - - -")?;
@@ -133,6 +125,24 @@ fn compute_queue(queue: &compute::QueuePlacement<'_>, f: &mut fmt::Formatter<'_>
     match queue.turns {
         Some(turns) => writeln!(f, " {turns}"),
         None => writeln!(f, " -"),
+    }
+}
+
+/// Writes where a queue is: `-` if it is out, or the place, with a mark if the queue comes (`+`),
+/// goes (`-`) or is stuck (`!`).
+fn seat_of_queue<P>(
+    seat: &Seat<P>,
+    f: &mut fmt::Formatter<'_>,
+    show: impl FnOnce(&P, &mut fmt::Formatter<'_>) -> fmt::Result,
+) -> fmt::Result {
+    if let Some(place) = seat.place() {
+        show(place, f)?;
+    }
+    match seat {
+        Seat::In(_) => Ok(()),
+        Seat::Loading(..) => write!(f, "+"),
+        Seat::Out | Seat::Leaving(..) => write!(f, "-"),
+        Seat::Stuck(_) => write!(f, "!"),
     }
 }
 
@@ -182,7 +192,7 @@ fn firmware_vmids(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         };
         let (mut pid, mut count) = (0, 0);
         gpu.queues.compute.states(&mut |queue| {
-            if queue.owner().pasid == pasid && queue.place == SchedulerPlace::Listed {
+            if queue.owner().pasid == pasid && queue.seat == Seat::In(ComputePlace::Runlist) {
                 pid = queue.owner().pid;
                 count += 1;
             }

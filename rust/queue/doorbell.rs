@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Slices of the doorbell BAR, and a process's own slice as it sees it.
 //!
-//! Slice 0 has the doorbells of the kernel's rings, slice 1 those of the hardware rings of scheduled
-//! queues. Each process has one of the slices from 2 on, once it has a queue whose doorbell reaches the
-//! hardware itself: the BAR has room for 254 of them, and a process that only has scheduled queues
-//! needs none.
+//! Slice 0 has the doorbells of the kernel's rings, slice 1 those of the hardware rings of
+//! scheduled queues. Each process has one of the slices from 2 on, once it has a queue whose
+//! doorbell reaches the hardware itself: the BAR has room for 254 of them, and a process that only
+//! has scheduled queues needs none.
 
 use crate::ip::Hardware;
 use crate::kern::params;
@@ -79,8 +79,8 @@ impl SliceTable {
             pasid: slice.pasid,
         };
         used.push(lease, GFP_KERNEL)?;
-        // From here on the guard gives it back when it is dropped. There is none yet, as was checked
-        // above under the lock.
+        // From here on the guard gives it back when it is dropped. There is none yet, as was
+        // checked above under the lock.
         slice.leased.populate(LeasedSlice {
             index,
             table: self.clone(),
@@ -111,9 +111,9 @@ impl Drop for LeasedSlice {
 
 /// A process's slice: two pages of doorbells.
 ///
-/// The first page is one of the BAR, from the first queue on that needs it. The second is one of the
-/// BAR too for direct queues. For scheduled queues it is a page of memory that can be taken away from
-/// the process, so that its next store is seen.
+/// The first page is one of the BAR, from the first queue on that needs it. The second is one of
+/// the BAR too for direct queues. For scheduled queues it is a page of memory that can be taken
+/// away from the process, so that its next store is seen.
 #[pin_data]
 pub(crate) struct DoorbellSlice {
     page: Option<SharedPage>,
@@ -208,8 +208,8 @@ impl DoorbellSlice {
         offset.encode() as usize / PAGE_SIZE + usize::from(self.pasid) * PAGES
     }
 
-    /// Maps the slice at `vma`, which must be shared and have exactly the slice's length. `object` is
-    /// asked for pages and told of faults.
+    /// Maps the slice at `vma`, which must be shared and have exactly the slice's length. `object`
+    /// is asked for pages and told of faults.
     ///
     /// # Errors
     ///
@@ -242,8 +242,8 @@ impl DoorbellSlice {
         }
     }
 
-    /// Returns the slice as the GPU reaches it: without the doorbells of scheduled queues, which only
-    /// the process's own stores ring.
+    /// Returns the slice as the GPU reaches it: without the doorbells of scheduled queues, which
+    /// only the process's own stores ring.
     ///
     /// # Errors
     ///
@@ -306,7 +306,8 @@ impl DoorbellSlice {
         self.closed.store(true, Relaxed);
     }
 
-    /// Takes all pages away from the process: each access to a closed slice gives SIGBUS. May sleep.
+    /// Takes all pages away from the process: each access to a closed slice gives SIGBUS. May
+    /// sleep.
     pub(super) fn zap_all(&self) {
         self.zap_pages(CP_PAGE, PAGES);
     }

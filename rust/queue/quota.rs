@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Limits on the number of queues, of a process and of all processes on a GPU. A process that has few
-//! queues can always make more.
+//! Limits on the number of queues, of a process and of all processes on a GPU. A process that has
+//! few queues can always make more.
 
 use hw::share::FairShare;
 use kernel::new_spinlock;
@@ -8,10 +8,11 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 
-/// Most queues of a process on a GPU, of all kinds: amdkfd's limit for the CP firmware of these GPUs.
+/// Most queues of a process on a GPU, of all kinds: amdkfd's limit for the CP firmware of these
+/// GPUs.
 const MOST_OF_PROCESS: u64 = 127;
-/// Most compute queues of a GPU: the size of a runlist. Half of them is reserved, 8 for each process
-/// that can have doorbells of the CP.
+/// Most compute queues of a GPU: the size of a runlist. Half of them is reserved, 8 for each
+/// process that can have doorbells of the CP.
 pub(super) const MOST_COMPUTE: usize = 4096;
 const COMPUTE: FairShare = FairShare::new(MOST_COMPUTE as u64, MOST_COMPUTE as u64 / 2, 256);
 /// Most SDMA queues of a GPU. Half of them is reserved, 4 for each of 1024 processes.

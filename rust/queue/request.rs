@@ -210,9 +210,9 @@ impl QueueOwner {
 /// Returns the engines that serve queues of `kind`; `retries` says that the process retries page
 /// faults.
 ///
-/// An engine stands still while it waits for a page. Copies that are needed to resolve the fault must
-/// not wait behind it, so the first engine has no queues of such processes. A process that asks for it
-/// gets the other engine for traffic with the host.
+/// An engine stands still while it waits for a page. Copies that are needed to resolve the fault
+/// must not wait behind it, so the first engine has no queues of such processes. A process that
+/// asks for it gets the other engine for traffic with the host.
 ///
 /// # Errors
 ///

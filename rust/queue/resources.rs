@@ -92,8 +92,8 @@ impl QueueResources {
         }
     }
 
-    /// Takes the doorbells away from the process, whose queues are gone by now: every mapping of them
-    /// gives SIGBUS. For the end of the process's use of the GPU, and for unbind. May sleep.
+    /// Takes the doorbells away from the process, whose queues are gone by now: every mapping of
+    /// them gives SIGBUS. For the end of the process's use of the GPU, and for unbind. May sleep.
     pub(crate) fn close(&self) {
         match &self.pump {
             // The pump closes them under its lock: no pass may go on, nor be due later.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! User queues of SDMA: direct ones, which the process's own doorbells ring, and scheduled ones, which
-//! a pump feeds with jobs.
+//! User queues of SDMA: direct ones, which the process's own doorbells ring, and scheduled ones,
+//! which a pump feeds with jobs.
 
 mod direct;
 pub(super) mod feed;

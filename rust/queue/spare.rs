@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory of a process's last queue, kept for its next one. Most of the time that it takes to make a
-//! queue goes into allocating this memory and mapping it for the GPU.
+//! Memory of a process's last queue, kept for its next one. Most of the time that it takes to make
+//! a queue goes into allocating this memory and mapping it for the GPU.
 
 use kernel::new_mutex;
 use kernel::prelude::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Fills and copies by the engines, all of them at once.
+//! Fills and copies by all engines at once.
 
 use super::{EngineTurn, KeptMemory, RingSet};
 use crate::kern::fence::Fence;
@@ -12,36 +12,37 @@ use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use kernel::time::msecs_to_jiffies;
 
-/// Bytes of one job of fills, small enough to spread over the engines and never near a timeout.
+/// Bytes of one fill job: small enough to spread over the engines, and to be far from a timeout.
 const FILL_BYTES: u64 = 128 << 20;
-/// Bytes of one job of copies: the engines share a window.
+/// Bytes of one copy job. The limit is small because the engines share a window.
 const COPY_BYTES: u64 = 8 << 20;
 /// Dwords of packets of one job.
 const JOB_DWORDS: usize = 640;
-/// The most jobs of one call that are under way: more than the rings hold, so that they never run dry.
+/// The most jobs of one call that are under way: more than the rings hold, so that they never run
+/// dry.
 const MOST: usize = 256;
-/// How long to wait for one job: longer than the ring lets it take. And how often somebody looks meanwhile whether the caller is being
-/// killed.
+/// How long to wait for one job, which is longer than the ring allows it to take, and how often to
+/// check meanwhile whether the caller is being killed.
 const WAIT_MS: u32 = 30_000;
 const LOOK_MS: u32 = 50;
 
-/// How long is waited for jobs.
+/// How long to wait for jobs.
 #[derive(Clone, Copy, PartialEq)]
 enum JobTimeout {
-    /// Until the caller is killed. Other signals do not end it: who begins again after each would never be through when they come faster
-    /// than memory is filled.
+    /// Until the caller is killed. Other signals do not end the wait: a caller that starts again
+    /// after each signal would never finish if signals come faster than memory is filled.
     Killable,
-    /// To their ends, also after an error.
+    /// Until all of them end, also after an error.
     All,
 }
 
-/// Jobs under way, of one call: [`MOST`] at a time.
+/// Jobs of one call that are under way: at most [`MOST`] at a time.
 struct JobBatch<'a> {
     set: &'a RingSet,
     turns: EngineTurn<'a>,
     keep: Arc<KeptMemory>,
     counted: bool,
-    patience: JobTimeout,
+    timeout: JobTimeout,
     /// The most bytes of one job.
     limit: u64,
     packets: KVec<u32>,
@@ -56,14 +57,14 @@ impl<'a> JobBatch<'a> {
         memory: JobMemory,
         limit: u64,
         counted: bool,
-        patience: JobTimeout,
+        timeout: JobTimeout,
     ) -> Result<Self> {
         Ok(Self {
             set,
             turns,
             keep: KeptMemory::new(memory)?,
             counted,
-            patience,
+            timeout,
             limit,
             packets: KVec::new(),
             bytes: 0,
@@ -88,7 +89,7 @@ impl<'a> JobBatch<'a> {
         if self.fences.len() == MOST {
             self.wait_for(MOST / 2)?;
         }
-        // The place for the fence first: a job that is given away is waited for.
+        // The room for the fence comes first, because every submitted job has to be waited for.
         self.fences.reserve(1, GFP_KERNEL)?;
         let packets = core::mem::replace(&mut self.packets, KVec::new());
         let fence = self
@@ -109,17 +110,21 @@ impl<'a> JobBatch<'a> {
         self.flush()
     }
 
-    /// Waits for the oldest `count` jobs. `EINTR` when the caller is killed before, if that ends it.
+    /// Waits for the oldest `count` jobs.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if the caller is killed first and the wait is killable.
     fn wait_for(&mut self, count: usize) -> Result {
         let mut result = Ok(());
         for fence in self.fences.iter().take(count) {
-            if self.patience == JobTimeout::All {
+            if self.timeout == JobTimeout::All {
                 fence.wait_timeout(msecs_to_jiffies(WAIT_MS));
             } else {
                 wait_killable(fence)?;
             }
             result = result.and(fence.status().unwrap_or(Err(ETIMEDOUT)));
-            if self.patience != JobTimeout::All {
+            if self.timeout != JobTimeout::All {
                 result?;
             }
         }
@@ -130,8 +135,8 @@ impl<'a> JobBatch<'a> {
         result
     }
 
-    /// Waits for every job; `given` is how giving them away went. Unless all went well the memory is used as long as one of them
-    /// exists.
+    /// Waits for every job; `given` is the result of submitting them. Unless everything went well,
+    /// the memory is used as long as one of the jobs exists.
     fn wait(mut self, given: Result) -> Result {
         let waited = self.wait_for(self.fences.len());
         given.and(waited)?;
@@ -140,7 +145,11 @@ impl<'a> JobBatch<'a> {
     }
 }
 
-/// Waits for one job. `EINTR` when the caller is killed before.
+/// Waits for one job.
+///
+/// # Errors
+///
+/// `EINTR` if the caller is killed first.
 fn wait_killable(fence: &Fence) -> Result {
     for _ in 0..WAIT_MS / LOOK_MS {
         if fence.wait_timeout(msecs_to_jiffies(LOOK_MS)) {
@@ -152,7 +161,8 @@ fn wait_killable(fence: &Fence) -> Result {
     Ok(())
 }
 
-/// See [`crate::mem::copy_engine::CopyEngine::fill`]; `counted` says whether the jobs are among those that there are.
+/// See [`crate::mem::copy_engine::CopyEngine::fill`]; `counted` says whether the jobs count as
+/// existing ones.
 pub(super) fn fill(
     set: &RingSet,
     turns: EngineTurn<'_>,
@@ -190,11 +200,12 @@ pub(super) fn copy(
 ) -> Result {
     let mut jobs = JobBatch::new(set, turns, memory, COPY_BYTES, true, JobTimeout::All)?;
     let given = jobs.copies(pieces);
-    // What was given away is waited for in any case: the memory is used until then.
+    // Submitted jobs are waited for in any case: they use the memory until they end.
     jobs.wait(given)
 }
 
-/// A run of `bytes` in parts of at most `limit`, each of which is one packet: offset and bytes.
+/// Splits a run of `bytes` into parts of at most `limit`, each of which is one packet. Returns
+/// offset and bytes of each.
 fn parts(bytes: u64, limit: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..bytes.div_ceil(limit)).map(move |index| {
         let offset = index * limit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Jobs that a ring holds, in the order in which the engine does them, each with the number that a FENCE packet
-//! writes at its end.
+//! Jobs that a ring holds, in the order in which the engine does them. Each has the number that a
+//! FENCE packet at its end writes.
 
 use crate::kern::fence::HwFence;
 use kernel::prelude::*;
@@ -21,7 +21,7 @@ pub(crate) struct JobsInFlight {
     count: usize,
     /// The last number given to a job.
     issued: u32,
-    /// The last number that came back.
+    /// The last number that the engine wrote.
     done: u32,
 }
 
@@ -42,7 +42,7 @@ impl JobsInFlight {
         self.count
     }
 
-    /// The numbers last given to a job, and last seen to be done.
+    /// The numbers last given to a job, and last seen as done.
     pub(crate) fn sequence(&self) -> (u32, u32) {
         (self.issued, self.done)
     }
@@ -52,8 +52,11 @@ impl JobsInFlight {
         self.issued.wrapping_add(1)
     }
 
-    /// Adds a job under the number of [`JobsInFlight::next`]; `mark` comes back with its fence. Gives the fence back when
-    /// there is no room.
+    /// Adds a job under the number of [`JobsInFlight::next`]; `mark` is returned with its fence.
+    ///
+    /// # Errors
+    ///
+    /// Returns the fence if there is no room.
     pub(crate) fn push(&mut self, mark: u64, fence: HwFence) -> Result<(), HwFence> {
         let place = (self.first + self.count) % MAX;
         match self.jobs.get_mut(place) {
@@ -71,8 +74,9 @@ impl JobsInFlight {
         }
     }
 
-    /// Takes the oldest job out if its number is at or before `value`, which memory has: mark and fence. A value
-    /// beyond the numbers given so far, which only a user's packet can have written, is nobody's.
+    /// Takes the oldest job out if its number is at or before `value`, which was read from memory.
+    /// Returns its mark and fence. A value beyond the numbers given so far, which only a packet of
+    /// a user can have written, belongs to no job.
     pub(crate) fn pop(&mut self, value: u32) -> Option<(u64, HwFence)> {
         let oldest = self.jobs.get(self.first)?.as_ref()?;
         let given = self.issued.wrapping_sub(value) as i32 >= 0;
@@ -84,7 +88,7 @@ impl JobsInFlight {
         }
     }
 
-    /// Takes the oldest job out, done or not.
+    /// Takes the oldest job out, whether it is done or not.
     pub(crate) fn pop_oldest(&mut self) -> Option<(u64, HwFence)> {
         let job = self.jobs.get_mut(self.first)?.take()?;
         self.first = (self.first + 1) % MAX;

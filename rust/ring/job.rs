@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A kernel ring with its scheduler, and the jobs that go through it.
+//! A kernel ring with its scheduler, and the jobs that pass through it.
 
 use super::sdma::{credits, SdmaRing, ROOM};
 use super::RingEngines;
@@ -15,12 +15,12 @@ use kernel::sync::aref::ARef;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::msecs_to_jiffies;
 
-/// How long a job may take once it is the oldest, milliseconds. Then the ring is taken for dead.
+/// How long a job may take once it is the oldest, milliseconds. After that the ring counts as dead.
 pub(crate) const TIMEOUT_MS: u32 = 12_000;
 
 /// A ring and its scheduler.
 pub(super) struct JobRing {
-    // Jobs that wait go before the scheduler, the scheduler before the ring that it feeds.
+    // Drop order: waiting jobs first, then the scheduler, then the ring that it feeds.
     entity: Pin<KBox<SchedEntity<SdmaBackend>>>,
     _scheduler: Arc<DrmScheduler<SdmaBackend>>,
     fences: Arc<FenceContext>,
@@ -28,7 +28,8 @@ pub(super) struct JobRing {
     gpu: Arc<GpuMemory>,
 }
 
-/// Holds [`JobMemory`] for jobs. They live on for a while when they are done, so whoever has seen that they are lets it go.
+/// Holds [`JobMemory`] for jobs. A job lives on for a while after it is done, so its submitter
+/// releases the memory as soon as the job is seen as done.
 #[pin_data]
 pub(super) struct KeptMemory {
     #[pin]
@@ -45,7 +46,7 @@ impl KeptMemory {
         )
     }
 
-    /// No job uses it any more.
+    /// Releases the memory, which no job uses any more.
     pub(super) fn release(&self) {
         let memory = self.memory.lock().take();
         drop(memory);
@@ -68,7 +69,7 @@ impl SchedBackend for SdmaBackend {
     type Job = RingWork;
 
     fn run(work: &mut RingWork) -> Result<Option<ARef<Fence>>> {
-        // Here all are in the order of the ring.
+        // In this callback all jobs are in the order of the ring.
         let fence = work.fence.take().ok_or(EINVAL)?.init_in(&work.fences);
         SdmaRing::emit(&work.ring, &work.packets, fence).map(Some)
     }
@@ -83,7 +84,7 @@ impl SchedBackend for SdmaBackend {
 }
 
 impl JobRing {
-    /// Starts the kernel ring of `engine`; `engines` hears when that hangs.
+    /// Starts the kernel ring of `engine`; `engines` is called if that hangs.
     pub(super) fn start(
         gpu: &Arc<GpuMemory>,
         engine: u8,
@@ -113,8 +114,12 @@ impl JobRing {
         &self.sdma
     }
 
-    /// Gives `packets`, which use the memory of `keep`, to the scheduler; the fence is signalled when they are done.
-    /// `counted` says whether it is among the jobs that there are. EINVAL for more than the ring holds, ENOMEM.
+    /// Gives `packets`, which use the memory of `keep`, to the scheduler. The returned fence is
+    /// signalled when they are done. `counted` says whether the job counts as an existing one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there are more packets than the ring holds; `ENOMEM`.
     pub(super) fn submit(
         &self,
         packets: KVec<u32>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A PM4 ring of the driver's own: KIQ's or HIQ's.
+//! A PM4 ring of the driver itself: that of KIQ or HIQ.
 
 use core::hint::spin_loop;
 
@@ -20,7 +20,7 @@ use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::{Delta, Instant, Monotonic};
 
-/// Bytes of the ring. Who submits waits for a fence at least once a ring, see [`Pm4Ring::submit`].
+/// Bytes of the ring. A submitter waits for a fence at least once a ring, see [`Pm4Ring::submit`].
 const RING_BYTES: u64 = PAGE_SIZE;
 /// Where the descriptor is, behind the ring.
 const MQD: u64 = RING_BYTES;
@@ -32,22 +32,23 @@ const RPTR: u64 = EOP + PAGE_SIZE;
 const WPTR: u64 = RPTR + 64;
 /// Where fences are written.
 const FENCE: u64 = RPTR + 128;
-/// Bytes of all.
+/// Bytes of the whole memory.
 const BYTES: u64 = RPTR + PAGE_SIZE;
 
-/// How long a fence is looked at without a pause, microseconds: the CP answers most packets within this, and a sleep takes longer.
+/// How long a fence is looked at without a pause, microseconds: the CP answers most packets within
+/// this, and a sleep takes longer.
 const POLL_US: i64 = 20;
-/// The pauses between looks after that, microseconds: the first, and the longest.
+/// The pauses between polls after that, microseconds: the first and the longest.
 const PAUSE_US: (i64, i64) = (20, 1000);
 
 /// The ring with its descriptor, pointers and fence.
 pub(crate) struct Pm4Ring {
     hqd: HqdLocation,
-    /// Where HIQ's descriptor says which queue has not left.
+    /// Where HIQ's descriptor names the queue that has not left.
     abandoned: u64,
     size: RingSize,
     doorbell: Doorbell,
-    /// How far it is written, bytes; never wraps.
+    /// How far the ring is written, bytes; never wraps.
     written: u64,
     /// The last number given to a fence.
     fence: u64,
@@ -56,7 +57,11 @@ pub(crate) struct Pm4Ring {
 }
 
 impl Pm4Ring {
-    /// An empty ring, which nothing reads yet. ENOMEM; ENOSPC without room in the GART.
+    /// An empty ring, which nothing reads yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` without room in the GART.
     pub(crate) fn new(gpu: &GpuMemory, which: KernelQueue) -> Result<Self> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
         let asic = gpu.hw.asic;
@@ -93,7 +98,7 @@ impl Pm4Ring {
         })
     }
 
-    /// What its HQD is loaded with.
+    /// The image that its HQD is loaded with.
     pub(crate) fn image(&self) -> Result<HqdImage> {
         let mut dwords = [0; hw::mqd::hqd::DWORDS];
         let byte = MQD + hw::mqd::compute::HQD.start as u64 * 4;
@@ -101,20 +106,21 @@ impl Pm4Ring {
         Ok(HqdImage::new(dwords))
     }
 
-    /// Forgets what [`Pm4Ring::has_abandoned`] tells, before the next packet that has queues leave.
+    /// Clears the state of [`Pm4Ring::has_abandoned`] before the next packet that makes queues
+    /// leave.
     pub(crate) fn clear_abandoned(&self) -> Result {
         self.memory.write32s(self.abandoned, &[0])
     }
 
-    /// Whether the firmware has given up waiting for a queue that a packet of this ring had leave: it writes the fence as if the queue had
-    /// left.
+    /// Whether the firmware has given up waiting for a queue that a packet of this ring had leave:
+    /// it writes the fence as if the queue had left.
     pub(crate) fn has_abandoned(&self) -> bool {
         let mut doorbell = [0];
-        // Nobody is named in memory that is gone.
+        // Memory of a device that is gone names no queue.
         self.memory.read32s(self.abandoned, &mut doorbell).is_ok() && doorbell != [0]
     }
 
-    /// How KIQ is told to map it.
+    /// The parameters with which KIQ maps it.
     pub(crate) fn map(&self) -> schedule::MapQueue {
         let base = self.memory.mc_addr();
         schedule::MapQueue {
@@ -140,8 +146,12 @@ impl Pm4Ring {
         (self.memory.mc_addr() + FENCE, self.fence)
     }
 
-    /// Puts `packets` into the ring and rings the doorbell. The caller puts no more than half a ring in between two fences
-    /// that it waits for, so there is always room. ENODEV when the device is gone.
+    /// Puts `packets` into the ring and rings the doorbell. The caller puts no more than half a
+    /// ring in between two fences that it waits for, so there is always room.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the device is gone.
     pub(crate) fn submit(&mut self, packets: &[&[u32]]) -> Result {
         let mut at = self.written;
         for packet in packets {
@@ -161,23 +171,28 @@ impl Pm4Ring {
 
     /// Whether the last fence has been written.
     fn is_done(&self) -> bool {
-        // Nobody reads memory that is gone.
+        // Memory of a device that is gone has no reader.
         self.memory
             .read64(FENCE)
             .map_or(true, |value| value == self.fence)
     }
 
-    /// Waits for the last fence. Sleeps. ETIMEDOUT after `ms` milliseconds.
+    /// Waits for the last fence. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` after `ms` milliseconds.
     pub(crate) fn wait(&self, ms: i64) -> Result {
         self.wait_and(ms, &mut || true)
     }
 
-    /// The same, and until `more` is true as well.
+    /// As [`Pm4Ring::wait`], but also until `more` is true.
     pub(crate) fn wait_and(&self, ms: i64, more: &mut dyn FnMut() -> bool) -> Result {
         let start = Instant::<Monotonic>::now();
         let mut pause = PAUSE_US.0;
         loop {
-            // Looked at after the clock: a late waiter still finds what came in time.
+            // Looked at after the clock: a late waiter still finds a fence that was written in
+            // time.
             let waited = start.elapsed();
             if self.is_done() && more() {
                 return Ok(());

@@ -28,22 +28,24 @@ const FENCE: u64 = RING_BYTES;
 const RPTR: u64 = RING_BYTES + 64;
 /// Where the number of the last pulse is.
 const PULSE: u64 = RING_BYTES + 128;
-/// Bytes of all.
+/// Bytes of the whole memory.
 const BYTES: u64 = RING_BYTES + 4096;
 /// Dwords that end a job: FENCE and TRAP.
 const END_DWORDS: usize = 6;
-/// How long an interrupt may be lost before somebody looks, milliseconds.
+/// How long an interrupt may be lost before the watchdog checks, milliseconds.
 const WATCHDOG_MS: u32 = 50;
-/// How long the ring may get on with nothing before the engine's other queues are to leave, milliseconds.
+/// How long the ring may make no progress before the engine's other queues have to leave,
+/// milliseconds.
 pub(crate) const STARVED_MS: i64 = 1000;
-/// How long an engine may take to begin, and between two looks at it.
+/// How long an engine may take to begin, and the interval between two polls of it.
 const FIRST_TIMEOUT: Delta = Delta::from_millis(2000);
 const FIRST_POLL: Delta = Delta::from_micros(100);
 
-/// The dwords of packets that fit the ring at once, each job's end among them, and the jobs. What they leave is for a pulse.
+/// The dwords of packets that fit the ring at once, with the end of each job, and the number of
+/// jobs. The rest of the ring is for a pulse.
 pub(super) const ROOM: RingSpace = RingSpace::new((RING_BYTES / 4) as u32 - 8, flight::MAX as u32);
 
-// Even of the smallest jobs the scheduler gives it no more than `JobsInFlight` holds.
+// Even of the smallest jobs the scheduler gives the ring no more than `JobsInFlight` holds.
 const _: () = {
     let least = ROOM.credits_of(0).unwrap();
     assert!(least as usize * (flight::MAX + 1) > ROOM.credits() as usize);
@@ -55,7 +57,7 @@ pub(super) fn credits(dwords: usize) -> Result<u32> {
     ROOM.credits_of(all).ok_or(EINVAL)
 }
 
-/// The ring and what it writes to.
+/// The ring and the memory that it writes to.
 #[pin_data]
 pub(crate) struct SdmaRing {
     engine: u8,
@@ -73,12 +75,12 @@ pub(crate) struct SdmaRing {
 struct SdmaRingState {
     written: u64,
     flight: JobsInFlight,
-    /// The number of the last pulse, and whether the engine has still to come to it.
+    /// The number of the last pulse, and whether the engine has yet to reach it.
     pulse: (u32, bool),
-    /// When the engine last came to an end here, or was last given something when it had nothing.
+    /// When the engine last finished something here, or was last given work while idle.
     progress: Instant<Monotonic>,
     dead: bool,
-    /// The engine was told to leave it.
+    /// Whether the engine was told to leave the ring.
     stopped: bool,
 }
 
@@ -88,7 +90,7 @@ impl SdmaRingState {
         !self.dead && (self.flight.count() != 0 || self.pulse.1)
     }
 
-    /// Something is about to be written.
+    /// Restarts the progress clock if the ring is idle. Called before a write to it.
     fn start_write(&mut self) {
         if !self.is_busy() {
             self.progress = Instant::now();
@@ -101,7 +103,11 @@ impl_has_delayed_work! {
 }
 
 impl SdmaRing {
-    /// Starts the ring of `engine`. ENOMEM, ENOSPC in the GART; errors of the engine.
+    /// Starts the ring of `engine`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` if the GART has no room; errors of the engine.
     pub(super) fn start(
         gpu: &Arc<GpuMemory>,
         engine: u8,
@@ -140,7 +146,7 @@ impl SdmaRing {
         Ok(ring)
     }
 
-    /// Has the engine go on at `rptr`, bytes. It has no such ring, or has been reset.
+    /// Makes the engine, which has no such ring or has been reset, continue at `rptr`, bytes.
     fn run(&self, rptr: u64) {
         let state = self.state.lock();
         let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) else {
@@ -158,25 +164,29 @@ impl SdmaRing {
         }
     }
 
-    /// The engine was reset: has it go on here where it was.
+    /// Makes the engine, which was reset, continue where the ring was.
     pub(super) fn resume(&self) {
         if let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) {
             self.run(sdma.kernel_rptr());
         }
     }
 
-    /// The ring takes no more jobs.
+    /// Makes the ring take no more jobs.
     pub(super) fn set_dead(&self) {
         self.state.lock().dead = true;
     }
 
-    /// Whether it takes jobs.
+    /// Whether the ring takes jobs.
     pub(super) fn is_alive(&self) -> bool {
         !self.state.lock().dead
     }
 
-    /// Writes `packets` and the end of a job to the ring and rings the doorbell. `fence` is signalled when the
-    /// engine is through. The scheduler's credits leave room for it. EIO when the ring has failed.
+    /// Writes `packets` and the end of a job to the ring and rings the doorbell. `fence` is
+    /// signalled when the engine has finished. The scheduler's credits leave room for the job.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the ring has failed.
     pub(super) fn emit(this: &Arc<Self>, packets: &[u32], fence: HwFence) -> Result<ARef<Fence>> {
         let handle = fence.fence();
         let mut state = this.state.lock();
@@ -188,7 +198,8 @@ impl SdmaRing {
         let mut at = this.write(state.written, packets)?;
         at = this.write(at, &number)?;
         at = this.write(at, &packet::trap(0))?;
-        // Its credits say that there is room. A fence that finds none is dropped, and thereby fails.
+        // The job's credits say that there is room. A fence without room is dropped, and thereby
+        // fails.
         state.flight.push(at, fence).map_err(|_| EBUSY)?;
         state.written = at;
         this.gpu.hw.doorbells.ring(this.doorbell.byte() as u32, at);
@@ -196,8 +207,9 @@ impl SdmaRing {
         Ok(handle)
     }
 
-    /// Has the engine do nothing, so that it shows that it gives this ring its turns: unless it is about to show that,
-    /// and nothing when the ring has failed. Allocates nothing, waits for nothing.
+    /// Gives the engine an empty piece of work that shows whether it gives this ring its turns.
+    /// Does nothing if the engine has other work here, which shows the same, or if the ring has
+    /// failed. Does not allocate and does not wait.
     pub(super) fn pulse(this: &Arc<Self>) {
         let mut state = this.state.lock();
         if state.dead || state.is_busy() {
@@ -215,12 +227,12 @@ impl SdmaRing {
         this.watch();
     }
 
-    /// Has the watchdog look after a while.
+    /// Schedules the next run of the watchdog.
     fn watch(self: &Arc<Self>) {
         let _ = workqueue::highpri().enqueue_delayed(self.clone(), msecs_to_jiffies(WATCHDOG_MS));
     }
 
-    /// Writes `dwords` at byte count `at`; the byte count after them.
+    /// Writes `dwords` at byte count `at`; returns the byte count after them.
     fn write(&self, at: u64, dwords: &[u32]) -> Result<u64> {
         let bytes = dwords.len() as u64 * 4;
         let split = self.size.split(at, bytes).ok_or(EINVAL)?;
@@ -230,13 +242,14 @@ impl SdmaRing {
         Ok(at + bytes)
     }
 
-    /// Ends the jobs that the engine is through with. Any process context.
+    /// Ends the jobs that the engine has finished. Context: process, any.
     pub(super) fn check(&self) {
         let Ok(value) = self.memory.read64(FENCE) else {
             return;
         };
         loop {
-            // The fence is signalled without the lock: the scheduler's callback may go far.
+            // The fence is signalled without the lock, because the scheduler's callback may call
+            // far into other code.
             let popped = {
                 let mut state = self.state.lock();
                 let popped = state.flight.pop(value as u32);
@@ -252,7 +265,7 @@ impl SdmaRing {
         }
     }
 
-    /// Looks whether the engine has come to the last pulse.
+    /// Checks whether the engine has reached the last pulse.
     fn check_pulse(&self) {
         let Ok(value) = self.memory.read64(PULSE) else {
             return;
@@ -264,8 +277,11 @@ impl SdmaRing {
         }
     }
 
-    /// Waits until the engine has come to the last pulse, the first thing that it does. ETIMEDOUT: the log says so. ENODEV when the device is
-    /// gone. Sleeps.
+    /// Waits until the engine has reached the last pulse, the first thing that it does. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT`, which is logged; `ENODEV` if the device is gone.
     pub(super) fn wait_pulse(&self) -> Result {
         let is_there = || self.gpu.hw.is_present();
         let came = read_poll_timeout(
@@ -289,7 +305,8 @@ impl SdmaRing {
         })
     }
 
-    /// The oldest job takes too long. If it is not done after all, the ring has failed, or the device is gone, which others say.
+    /// Handles the timeout of the oldest job. If the job is not done after all, the ring has failed
+    /// or the device is gone; other code reports the latter.
     pub(super) fn timed_out(&self) {
         self.check();
         if self.state.lock().flight.count() == 0 {
@@ -352,7 +369,7 @@ impl SdmaRing {
 impl WorkItem for SdmaRing {
     type Pointer = Arc<Self>;
 
-    /// Interrupts can get lost; jobs do not.
+    /// Runs the watchdog: interrupts can get lost, jobs cannot.
     fn run(this: Arc<Self>) {
         this.check();
         this.check_pulse();

@@ -17,7 +17,7 @@ use crate::queue::{HqdLocation, MecInfo};
 use crate::topology::record::cache_type;
 use crate::trap::gfx9_4_2;
 
-/// Its devices. MI250 and MI250X (two dies with XGMI between them) are bound, and refused.
+/// Its devices. MI250 and MI250X (two dies with XGMI between them) are bound and then refused.
 pub const DEVICES: [KnownDevice; 3] = [
     KnownDevice {
         device: 0x7408,
@@ -78,7 +78,7 @@ pub const MI210: Asic = Asic {
         pipes: 4,
         pipe_queues: 8,
         cp_queues: 32,
-        // MEC2 has the queues of the driver itself.
+        // MEC2 has the queues of the driver.
         kiq: HqdLocation {
             me: 2,
             pipe: 1,
@@ -163,7 +163,7 @@ pub const MI210: Asic = Asic {
 
 const _: () = assert!(MI210.is_consistent());
 
-// The figures that libhsakmt arrives at for MI210, of which 104 CUs work.
+// The figures that libhsakmt calculates for MI210, of which 104 CUs work.
 const _: () = {
     let sizes = MI210.context_save(104);
     assert!(sizes.waves == 4096);
@@ -215,8 +215,8 @@ const COMMON: [GoldenSetting; 4] = [
     GoldenSetting::new(GoldenRegister::TciCntl3, 0xff, 0x20),
 ];
 
-/// Channels of L2 by die, without which the compute units' caches do not agree. Six channels in
-/// each register, two in the last.
+/// Channels of L2 by die, without which the compute units' caches are not consistent. Six channels
+/// in each register, two in the last.
 const DIES: [[GoldenSetting; 6]; 2] = [
     steer([
         0x141d_c920,
@@ -264,7 +264,7 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
         (FirmwarePart::SystemDriver, 0x1_0000),
         (FirmwarePart::SecureOs, 0x2_0000),
     ],
-    // The SMU keeps the way to memory awake here.
+    // Here the SMU keeps the path to memory awake.
     before_tmr: &[(FirmwarePart::Smu, 18)],
     tmr_bytes: 8 << 20,
     after_tmr: &[

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A firmware file: the header that all begin with, and words behind it. Little-endian; nothing of it is believed before it is checked.
+//! A firmware file: the header that all files begin with, and words behind it. Little-endian.
+//! Everything is checked before it is used.
 
 use core::fmt;
 use core::ops::Range;
@@ -10,7 +11,7 @@ use super::part::FirmwarePart;
 /// Bytes of the header that all files begin with (`common_firmware_header`).
 const COMMON_BYTES: usize = 32;
 
-/// Places of its fields.
+/// Offsets of the header's fields.
 mod at {
     pub(super) const SIZE: usize = 0x0;
     pub(super) const HEADER_SIZE: usize = 0x4;
@@ -21,21 +22,21 @@ mod at {
     pub(super) const UCODE_OFFSET: usize = 0x18;
 }
 
-/// What is wrong with a file.
+/// A defect of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirmwareFileError {
-    /// It ends before byte `end` of what has to be in it; it has `bytes`.
+    /// The file ends before byte `end` of a part that must be in it; it has `bytes`.
     Cut {
-        /// Where that ends.
+        /// Where that part ends.
         end: u64,
-        /// What there is.
+        /// Bytes of the file.
         bytes: usize,
     },
-    /// It has `bytes` bytes, and its header says `says`.
+    /// The file has `bytes` bytes, but its header says `says`.
     Length {
-        /// What the header says.
+        /// Bytes according to the header.
         says: u32,
-        /// What there is.
+        /// Bytes of the file.
         bytes: usize,
     },
     /// A version of the header that is not known.
@@ -45,22 +46,22 @@ pub enum FirmwareFileError {
         /// Minor.
         minor: u16,
     },
-    /// There is no such part in it, which has to be.
+    /// A required part is not in the file.
     Missing(FirmwarePart),
-    /// The part does not begin as a signed image does.
+    /// The part does not begin like a signed image.
     Unsigned(FirmwarePart),
-    /// The part has `bytes` bytes, and its own header says `says`.
+    /// The part has `bytes` bytes, but its own header says `says`.
     ImageLength {
-        /// Which.
+        /// The part.
         part: FirmwarePart,
-        /// What its header says.
+        /// Bytes according to its header.
         says: u32,
-        /// What there is.
+        /// Bytes of the part.
         bytes: usize,
     },
-    /// The part is larger than `most` bytes, all that fits the memory that it is handed over in.
+    /// The part is larger than `most` bytes, the memory in which it is passed on.
     Large {
-        /// Which.
+        /// The part.
         part: FirmwarePart,
         /// Its bytes.
         bytes: usize,
@@ -90,14 +91,18 @@ impl fmt::Display for FirmwareFileError {
     }
 }
 
-/// A file whose length is what its header says.
+/// A file whose length is that in its header.
 #[derive(Clone, Copy, Debug)]
 pub struct FirmwareFile<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> FirmwareFile<'a> {
-    /// The file of these contents; [`FirmwareFileError`] if its header and its length do not agree.
+    /// Returns the file with these contents.
+    ///
+    /// # Errors
+    ///
+    /// [`FirmwareFileError`] if its header and its length do not agree.
     pub fn new(bytes: &'a [u8]) -> Result<Self, FirmwareFileError> {
         let file = Self { bytes };
         file.slice(0..COMMON_BYTES as u64)?;
@@ -118,7 +123,8 @@ impl<'a> FirmwareFile<'a> {
         Ok((self.half(at::HEADER_MAJOR)?, self.half(at::HEADER_MINOR)?))
     }
 
-    /// [`FirmwareFileError::Header`], for who does not know this version of it.
+    /// Returns [`FirmwareFileError::Header`], for code that does not know this version of the
+    /// header.
     pub(super) fn unknown<T>(&self) -> Result<T, FirmwareFileError> {
         let (major, minor) = self.header()?;
         Err(FirmwareFileError::Header { major, minor })
@@ -129,7 +135,7 @@ impl<'a> FirmwareFile<'a> {
         self.word(at::VERSION)
     }
 
-    /// Where the firmware itself is, bytes in the file.
+    /// The range of the firmware itself, bytes in the file.
     pub(super) fn ucode(&self) -> Result<Range<u64>, FirmwareFileError> {
         let start = u64::from(self.word(at::UCODE_OFFSET)?);
         Ok(start..start + u64::from(self.word(at::UCODE_SIZE)?))
@@ -151,7 +157,11 @@ impl<'a> FirmwareFile<'a> {
         })
     }
 
-    /// The bytes of `range`; [`FirmwareFileError::Cut`] if the file does not reach so far.
+    /// The bytes of `range`.
+    ///
+    /// # Errors
+    ///
+    /// [`FirmwareFileError::Cut`] if the file is too short.
     pub(super) fn slice(&self, range: Range<u64>) -> Result<&'a [u8], FirmwareFileError> {
         let cut = FirmwareFileError::Cut {
             end: range.end,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A signed image, as the PSP takes it: the part of a file, checked as far as its own header allows. Whether its signature is right only
-//! the PSP knows.
+//! A signed image in the PSP's form: the part of a file, checked as far as its own header allows.
+//! Only the PSP can check the signature.
 
 use super::bytes_at;
 use super::file::FirmwareFileError;
@@ -8,29 +8,33 @@ use super::part::FirmwarePart;
 
 /// Bytes of the header that a signed image begins with.
 const HEADER_BYTES: usize = 0x100;
-/// Where in it "$PS1" is, and where the bytes of the whole image.
+/// Offsets in the header: of "$PS1", and of the number of bytes of the whole image.
 const MAGIC_AT: usize = 0x10;
 const TOTAL_AT: usize = 0x6c;
 /// "$PS1".
 const MAGIC: u32 = 0x3153_5024;
 
-/// Most bytes of an image: the memory in which the PSP is handed one over. The bootloader's is that large (amdgpu: PSP_1_MEG), and no image
-/// for other parts comes near it.
+/// Most bytes of an image: the size of the memory in which the PSP receives one. The bootloader's
+/// memory is that large (amdgpu: PSP_1_MEG), and no image for other parts comes near it.
 pub const MOST_BYTES: usize = 1 << 20;
 
-/// An image that is what its header says.
+/// An image that agrees with its header.
 #[derive(Clone, Copy, Debug)]
 pub struct FirmwareImage<'a> {
-    /// What it is.
+    /// The part of the firmware.
     pub part: FirmwarePart,
-    /// Its version, as its file tells.
+    /// Its version according to its file.
     pub version: u32,
-    /// All of it.
+    /// All of the image.
     pub bytes: &'a [u8],
 }
 
 impl<'a> FirmwareImage<'a> {
-    /// The image of `part`, of `version`, in `bytes`; [`FirmwareFileError`] if it is none, or larger than [`MOST_BYTES`].
+    /// Returns the image of `part`, of `version`, in `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`FirmwareFileError`] if it is no image, or larger than [`MOST_BYTES`].
     pub fn new(
         part: FirmwarePart,
         version: u32,

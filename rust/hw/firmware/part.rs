@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The parts of the firmware: which file each is in, and where there.
+//! The parts of the firmware, with the file of each and its place there.
 
 use core::fmt;
 
@@ -9,15 +9,15 @@ use super::image::FirmwareImage;
 /// The files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirmwareSource {
-    /// The PSP's own.
+    /// The file of the PSP.
     Sos,
-    /// The SMU's.
+    /// The file of the SMU.
     Smc,
-    /// The SDMA engines'.
+    /// The file of the SDMA engines.
     Sdma,
-    /// The compute micro engines'.
+    /// The file of the compute micro engines.
     Mec,
-    /// The RLC's.
+    /// The file of the RLC.
     Rlc,
 }
 
@@ -30,23 +30,23 @@ pub enum FirmwarePart {
     SystemDriver,
     /// The PSP's secure OS.
     SecureOs,
-    /// Which registers the PSP lets others write.
+    /// The list of registers that the PSP lets others write.
     RegisterList,
-    /// The SMU's.
+    /// The SMU's firmware.
     Smu,
-    /// An SDMA engine's: all have the same.
+    /// The firmware of SDMA engines, the same for all.
     Sdma,
     /// The code of the MECs.
     Mec,
-    /// Their jump table.
+    /// The jump table of the MECs.
     MecJumpTable,
-    /// The RLC's.
+    /// The RLC's firmware.
     Rlc,
-    /// What the RLC saves and restores when graphics sleep: how.
+    /// Save and restore of the RLC for sleeping graphics: the control list.
     RestoreControl,
-    /// The same: its list for the GPM.
+    /// Save and restore: the list for the GPM.
     RestoreGpm,
-    /// The same: its list for the SRM.
+    /// Save and restore: the list for the SRM.
     RestoreSrm,
 }
 
@@ -58,20 +58,20 @@ impl fmt::Display for FirmwarePart {
 
 /// Fields behind the common header of a file of the PSP.
 mod psp {
-    /// In a file of version 1: words that say version, place and size, for each part one group.
+    /// In a file of version 1: words with version, place and size, one group for each part.
     pub(super) const KEY_DATABASE: usize = 0x38;
     pub(super) const REGISTER_LIST: usize = 0x50;
     pub(super) const SYSTEM_DRIVER_AUX: usize = 0x5c;
     pub(super) const SOS_AUX: usize = 0x68;
-    /// In a file of version 2: how many groups there are.
+    /// In a file of version 2: number of groups.
     pub(super) const COUNT: usize = 0x20;
-    /// Where they begin in 2.0, and in 2.1, which has a word more.
+    /// Where the groups begin in 2.0, and in 2.1, which has one more word.
     pub(super) const GROUPS: [usize; 2] = [0x24, 0x28];
-    /// Bytes of a group: which part, version, place and size.
+    /// Bytes of a group: part, version, place and size.
     pub(super) const GROUP_BYTES: usize = 16;
-    /// More of them than a file can have (amdgpu: UCODE_MAX_PSP_PACKAGING is less).
+    /// More groups than a file can have (amdgpu: UCODE_MAX_PSP_PACKAGING is less).
     pub(super) const MOST: u32 = 64;
-    /// Which parts.
+    /// Numbers of the parts.
     pub(super) const TYPE_SOS: u32 = 1;
     pub(super) const TYPE_SYSTEM_DRIVER: u32 = 2;
     pub(super) const TYPE_KEY_DATABASE: u32 = 3;
@@ -87,7 +87,7 @@ const RLC_GPM_SIZE: usize = 0x84;
 const RLC_SRM_SIZE: usize = 0x94;
 
 impl FirmwarePart {
-    /// How messages call it.
+    /// Its name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::KeyDatabase => "the PSP's key database",
@@ -105,8 +105,8 @@ impl FirmwarePart {
         }
     }
 
-    /// Whether nothing works without it: the code of a processor. What is left are lists, for saving power and for registers that only the PSP
-    /// sets.
+    /// Whether nothing works without it: the code of a processor. The others are lists, for saving
+    /// power and for registers that only the PSP sets.
     pub const fn is_needed(self) -> bool {
         !matches!(
             self,
@@ -114,7 +114,7 @@ impl FirmwarePart {
         )
     }
 
-    /// Where it is.
+    /// The file that it is in.
     pub const fn source(self) -> FirmwareSource {
         match self {
             Self::KeyDatabase | Self::SystemDriver | Self::SecureOs | Self::RegisterList => {
@@ -129,7 +129,12 @@ impl FirmwarePart {
         }
     }
 
-    /// This part of `file`, which is [`FirmwarePart::source`]'s. [`FirmwareFileError`] if it has none, or what is there is no image.
+    /// Returns this part of `file`, which is the file of [`FirmwarePart::source`].
+    ///
+    /// # Errors
+    ///
+    /// [`FirmwareFileError`] if the file does not have the part, or has something there that is no
+    /// image.
     pub fn find<'a>(self, file: &FirmwareFile<'a>) -> Result<FirmwareImage<'a>, FirmwareFileError> {
         let mut version = file.version()?;
         let bytes = match self.source() {
@@ -152,7 +157,8 @@ impl FirmwarePart {
         FirmwareImage::new(self, version, bytes)
     }
 
-    /// Those for GPUs on the CPU's own links are in the same file; these are for PCI Express (amdgpu: psp_init_sos_base_fw).
+    /// The parts for PCI Express (amdgpu: psp_init_sos_base_fw). Parts for GPUs on the CPU's own
+    /// links are in the same file.
     fn of_psp<'a>(self, file: &FirmwareFile<'a>) -> Result<(u32, &'a [u8]), FirmwareFileError> {
         match file.header()? {
             (1, 3) => {
@@ -186,7 +192,7 @@ impl FirmwarePart {
         }
     }
 
-    /// The jump table is the end of the code, and an image of its own.
+    /// The jump table is the end of the code, and also an image of its own.
     fn of_mec<'a>(self, file: &FirmwareFile<'a>) -> Result<&'a [u8], FirmwareFileError> {
         let (1, _) = file.header()? else {
             return file.unknown();
@@ -222,7 +228,8 @@ impl FirmwarePart {
     }
 }
 
-/// The part whose version is the word at `at`; its place in the firmware, and its size, are the next two. With its version.
+/// The part whose version is the word at `at`, with that version. The next two words are its place
+/// in the firmware and its size.
 fn in_ucode<'a>(file: &FirmwareFile<'a>, at: usize) -> Result<(u32, &'a [u8]), FirmwareFileError> {
     let (offset, size) = (file.word(at + 4)?, file.word(at + 8)?);
     let start = file.ucode()?.start + u64::from(offset);

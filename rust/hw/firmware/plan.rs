@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which files a GPU's firmware is in, and what is handed to the PSP in which order (amdgpu: psp_hw_start, psp_load_non_psp_fw).
+//! Which files hold a GPU's firmware, and in which order the PSP gets its parts (amdgpu:
+//! psp_hw_start, psp_load_non_psp_fw).
 
 use core::ffi::CStr;
 
 use super::part::{FirmwarePart, FirmwareSource};
 
-/// A number by which the PSP knows a part: a command of its bootloader, or a type in LOAD_IP_FW.
+/// A part with the PSP's number for it: a command of its bootloader, or a type in LOAD_IP_FW.
 pub type Step = (FirmwarePart, u32);
 
 /// How a GPU's firmware is loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct FirmwarePlan {
-    /// The files, as below /lib/firmware.
+    /// The files, with names relative to /lib/firmware.
     pub files: &'static [(FirmwareSource, &'static CStr)],
-    /// For the bootloader, with its command. The last one takes over.
+    /// Parts for the bootloader, each with its command. The last one takes over.
     pub bootloader: &'static [Step],
-    /// By LOAD_IP_FW, before the PSP has memory of its own. Those that answer from then on.
+    /// Parts for LOAD_IP_FW before the PSP has memory of its own. They answer from then on.
     pub before_tmr: &'static [Step],
-    /// Bytes of that memory, the trusted memory region (TMR): a power of two, and it is as well aligned.
+    /// Bytes of that memory, the trusted memory region (TMR): a power of two, to which the region
+    /// is also aligned.
     pub tmr_bytes: u64,
-    /// By LOAD_IP_FW, after that.
+    /// Parts for LOAD_IP_FW after that.
     pub after_tmr: &'static [Step],
 }
 
 impl FirmwarePlan {
-    /// The steps of all of it, in order.
+    /// All steps in order.
     pub fn steps(&self) -> impl Iterator<Item = Step> {
         let all = [self.bootloader, self.before_tmr, self.after_tmr];
         all.into_iter().flatten().copied()
     }
 
-    /// The name of a file; None if there is no such.
+    /// The name of a file; `None` if the plan does not have it.
     pub fn file(&self, source: FirmwareSource) -> Option<&'static CStr> {
         let mut files = self.files.iter();
         files

@@ -1,57 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The state in which a driver finds a GPU, and those that it cannot do anything with.
+//! The state in which a driver finds a GPU, and the states that it cannot work with.
 
 use core::fmt;
 
 use crate::sdma::engines::SdmaMask;
 
-/// What a register of a device that does not answer reads as.
+/// The value that every register of a device reads as when the device does not answer.
 const GONE: u32 = u32::MAX;
-/// C2PMSG_35 when the PSP's bootloader waits for a command: this and nothing else.
+/// C2PMSG_35 when the PSP's bootloader waits for a command: exactly this value.
 const BOOTLOADER_READY: u32 = 1 << 31;
 
-/// What registers say, before anything is written to any.
+/// The state that registers show, before the first write to any of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObservedState {
     /// RCC_CONFIG_MEMSIZE, MiB.
     pub memory: u32,
-    /// RCC_IOV_FUNC_IDENTIFIER: it is a virtual function.
+    /// RCC_IOV_FUNC_IDENTIFIER: whether it is a virtual function.
     pub is_virtual: bool,
-    /// BIOS_SCRATCH_7: its own firmware has set the card up.
+    /// BIOS_SCRATCH_7: whether its own firmware has set the card up.
     pub is_posted: bool,
-    /// C2PMSG_33: the firmware in its flash chip has run.
+    /// C2PMSG_33: whether the firmware in its flash chip has run.
     pub is_flash_ready: bool,
     /// C2PMSG_35: the bootloader's answer.
     pub bootloader: u32,
-    /// C2PMSG_81: the secure OS lives, if it is not 0.
+    /// C2PMSG_81: the secure OS runs if this is not 0.
     pub secure_os: u32,
-    /// C2PMSG_58: version of the secure OS, if it lives.
+    /// C2PMSG_58: version of the secure OS, if it runs.
     pub secure_os_version: u32,
-    /// SMUIO_MCM_CONFIG: the die is joined to the CPU by XGMI.
+    /// SMUIO_MCM_CONFIG: whether XGMI connects the die to the CPU.
     pub is_on_cpu_link: bool,
-    /// SMUIO_MCM_CONFIG: which die of its package it is.
+    /// SMUIO_MCM_CONFIG: number of the die in its package.
     pub die: u32,
-    /// MC_VM_XGMI_LFB_CNTL: how many GPUs XGMI joins to it.
+    /// MC_VM_XGMI_LFB_CNTL: number of GPUs that XGMI connects to it.
     pub neighbours: u32,
-    /// What somebody has left running.
+    /// Engines that a previous driver has left running.
     pub running: RunningEngines,
 }
 
-/// What runs, though no driver is there.
+/// Engines that run although no driver is bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunningEngines {
-    /// CP_MEC_CNTL: a micro engine.
+    /// CP_MEC_CNTL: whether a micro engine runs.
     pub mec: bool,
-    /// RLC_CNTL.
+    /// RLC_CNTL: whether the RLC runs.
     pub rlc: bool,
-    /// F32_CNTL: the SDMA engines that run.
+    /// F32_CNTL: the running SDMA engines.
     pub sdma: SdmaMask,
-    /// IH_RB_CNTL: an interrupt ring.
+    /// IH_RB_CNTL: whether an interrupt ring is on.
     pub ih: bool,
 }
 
 impl RunningEngines {
-    /// Whether anything does.
+    /// Whether any of them runs.
     pub fn any(&self) -> bool {
         self.mec || self.rlc || self.ih || !self.sdma.is_empty()
     }
@@ -87,14 +87,15 @@ impl fmt::Display for RunningEngines {
     }
 }
 
-/// A state that a driver can go on from.
+/// A state from which a driver can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootState {
     /// Nothing is loaded: the PSP's bootloader waits.
     Cold,
-    /// The secure OS lives, and engines stand.
+    /// The secure OS runs, and all engines are halted.
     Warm,
-    /// The secure OS lives, and a driver went without stopping what it had started.
+    /// The secure OS runs, and a previous driver left without stopping the engines that it had
+    /// started.
     Dirty,
 }
 
@@ -108,7 +109,7 @@ impl fmt::Display for BootState {
     }
 }
 
-/// Why a GPU is left alone.
+/// The reason to leave a GPU alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BootRefusal {
     /// It does not answer.
@@ -117,11 +118,11 @@ pub enum BootRefusal {
     VirtualFunction,
     /// Its own firmware has not set it up.
     Unposted,
-    /// It is joined to the CPU by XGMI.
+    /// XGMI connects it to the CPU.
     OnCpuLink,
-    /// It is joined to others by XGMI: how many.
+    /// XGMI connects it to this many other GPUs.
     Hive(u32),
-    /// The PSP's bootloader does not wait for commands: its answer.
+    /// The PSP's bootloader does not wait for commands; this is its answer.
     StuckBootloader(u32),
 }
 
@@ -129,19 +130,27 @@ impl fmt::Display for BootRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Gone => f.write_str("it does not answer: in reset, or gone from the bus"),
-            Self::VirtualFunction => f.write_str("it is a virtual function, which this driver does not know"),
-            Self::Unposted => {
-                f.write_str("its own firmware has not set it up (not posted): power-cycle the machine")
-            }
+            Self::VirtualFunction => f.write_str(
+                "it is a virtual function, \
+                 which this driver does not know",
+            ),
+            Self::Unposted => f.write_str(
+                "its own firmware has not set it up (not posted): \
+                     power-cycle the machine",
+            ),
             Self::OnCpuLink => {
                 f.write_str("it is joined to the CPU by XGMI, which this driver does not know")
             }
             Self::Hive(others) => {
-                write!(f, "it is joined to {others} others by XGMI: this driver cannot use a hive")
+                write!(
+                    f,
+                    "it is joined to {others} others by XGMI: this driver cannot use a hive"
+                )
             }
             Self::StuckBootloader(answer) => write!(
                 f,
-                "the PSP's bootloader does not wait for commands (C2PMSG_35 = {answer:#010x}): power-cycle the machine"
+                "the PSP's bootloader does not wait for commands (C2PMSG_35 = {answer:#010x}): \
+                 power-cycle the machine"
             ),
         }
     }
@@ -158,7 +167,12 @@ impl ObservedState {
         self.bootloader == BOOTLOADER_READY
     }
 
-    /// Which state that is. Registers that only a later question needs may have any value where an earlier one refuses.
+    /// The state that the registers show. Registers that only a later question needs may have any
+    /// value where an earlier one refuses.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the GPU is left alone.
     pub fn state(&self) -> Result<BootState, BootRefusal> {
         if !self.is_present() {
             return Err(BootRefusal::Gone);

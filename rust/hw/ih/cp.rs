@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the CP announces of a compute queue: an end-of-pipe event, or something that it refused.
+//! Interrupts of the CP for a compute queue: an end-of-pipe event, or a refusal.
 
 use super::{source, IvEntry};
 use crate::bits::Field;
 use crate::doorbell::DoorbellSlot;
 
-/// In an event's ring.
+/// Fields of an event's ring id.
 const PIPE: Field = Field::new(1, 0);
 const ME: Field = Field::new(3, 2);
 const QUEUE: Field = Field::new(6, 4);
@@ -44,13 +44,13 @@ impl CpEop {
 /// The CP refused something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpError {
-    /// Why: a CP number of [`source`](mod@super::source).
+    /// The reason: a CP number of [`source`](mod@super::source).
     pub source: u8,
     /// The queue's address space.
     pub vmid: u8,
     /// The queue's process.
     pub pasid: u16,
-    /// What the CP adds.
+    /// Additional data of the CP.
     pub data: u32,
 }
 
@@ -67,7 +67,7 @@ impl CpError {
         }
     }
 
-    /// The queue's doorbell: its slot in the process's slice. Of a bad opcode only.
+    /// The queue's doorbell: its slot in the process's slice. Only for a bad opcode.
     #[inline]
     pub const fn doorbell(&self) -> Option<DoorbellSlot> {
         if self.source == source::CP_BAD_OPCODE {
@@ -77,13 +77,13 @@ impl CpError {
         }
     }
 
-    /// What is wrong: a code of `kfd_dbg_trap_exception_code`. Of a bad opcode only; 0 for none.
+    /// The error: a code of `kfd_dbg_trap_exception_code`. Only for a bad opcode; 0 for none.
     #[inline]
     pub const fn code(&self) -> u32 {
         ERROR_CODE.get(self.data)
     }
 
-    /// For messages.
+    /// Its name in messages.
     #[inline]
     pub const fn name(&self) -> &'static str {
         match self.source {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Accesses that could not be translated: the entry of one, and what the hub latches of the first.
+//! Accesses whose address could not be translated: the interrupt of such an access, and the hub's
+//! latched status of the first one.
 
 use super::{HubKind, IvEntry};
 use crate::bits::{join, Field};
@@ -9,37 +10,38 @@ const EXECUTE: Field = Field::bit(4);
 const WRITE: Field = Field::bit(5);
 const READ: Field = Field::bit(6);
 const RETRY: Field = Field::bit(7);
-/// In a fault's third word.
+/// In a fault's third word: the place in the CAM.
 const CAM: Field = Field::new(9, 0);
-/// The places that it can name.
+/// The number of places that the field can name.
 const CAM_PLACES: u16 = 1 << 10;
-/// In a fault's ring, `PERMISSION_FAULTS` of the fault's status: the page is not valid, it may not be written.
+/// In a fault's ring id, from `PERMISSION_FAULTS` of the fault's status: the page is not valid, or
+/// may not be written.
 const RING_INVALID: Field = Field::bit(3);
 const RING_WRITE: Field = Field::bit(5);
 
 /// An address could not be translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VmFault {
-    /// The hub that walked.
+    /// The hub that walked the tables.
     pub hub: HubKind,
     /// The address space.
     pub vmid: u8,
     /// The process.
     pub pasid: u16,
-    /// The page is there, and may not be used so.
+    /// Whether the page is present, and the access is not permitted.
     pub present: bool,
-    /// It may not be written; so is one that is not there.
+    /// Whether the page may not be written, which is also true for a page that is not present.
     pub unwritable: bool,
     /// The virtual page: address bits 47:12.
     pub page: u64,
-    /// It was a load.
+    /// Whether it was a load.
     pub read: bool,
-    /// It was a store.
+    /// Whether it was a store.
     pub write: bool,
-    /// It was an instruction fetch.
+    /// Whether it was an instruction fetch.
     pub execute: bool,
-    /// The access is tried again until it can be done, or is told not to; its place in the retry CAM, which raises nothing
-    /// of the same page and process before that is acknowledged.
+    /// Set if the access is tried again until it succeeds or is ended: its place in the retry CAM.
+    /// The CAM raises nothing more for the same page and process before that place is acknowledged.
     pub retry: Option<CamEntry>,
 }
 
@@ -48,7 +50,7 @@ pub struct VmFault {
 pub struct CamEntry(u16);
 
 impl CamEntry {
-    /// So many there are.
+    /// Number of places.
     pub const COUNT: usize = CAM_PLACES as usize;
 
     /// All places.
@@ -62,7 +64,7 @@ impl CamEntry {
         self.0 as usize
     }
 
-    /// What the CAM's doorbell is rung with, to acknowledge what is there.
+    /// The value that is written to the CAM's doorbell to acknowledge this place.
     #[inline]
     pub const fn acknowledgement(self) -> u32 {
         self.0 as u32
@@ -109,19 +111,19 @@ const STATUS_VMID: Field = Field::new(23, 20);
 /// `VM_L2_PROTECTION_FAULT_STATUS` of a hub, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultStatus {
-    /// Other faults came before the register was cleared.
+    /// Whether other faults came before the register was cleared.
     pub more: bool,
-    /// What the walker stumbled on; 0 for nothing.
+    /// The error that the walker met; 0 for none.
     pub walker_error: u8,
     /// The permissions that the page lacks, a bit each.
     pub permission: u8,
-    /// The mapping itself is wrong.
+    /// Whether the mapping itself is wrong.
     pub mapping_error: bool,
     /// The client of the hub.
     pub client: u16,
-    /// It was a store.
+    /// Whether it was a store.
     pub write: bool,
-    /// It was an atomic operation.
+    /// Whether it was an atomic operation.
     pub atomic: bool,
     /// The address space.
     pub vmid: u8,

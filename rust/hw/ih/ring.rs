@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How far the driver is in the IH ring, which the hardware goes on writing over its oldest entries when nobody reads them.
+//! The driver's position in the IH ring. The hardware overwrites the oldest entries of the ring if
+//! the driver does not read them.
 
 use super::ENTRY_BYTES;
 
-/// The arithmetic of a ring. The driver's place in it is a count of bytes, handled or lost, that never wraps.
+/// The arithmetic of a ring. The driver's position in it is a count of bytes, handled or lost, that
+/// never wraps.
 #[derive(Clone, Copy, Debug)]
 pub struct IhRing {
     bytes: u32,
     batch: u32,
 }
 
-/// What the hardware says of a ring (IH_RB_WPTR).
+/// The hardware's write pointer of a ring (IH_RB_WPTR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IhWritePointer {
-    /// Byte in the ring that the next entry comes to; a multiple of [`ENTRY_BYTES`].
+    /// Byte in the ring where the next entry is written; a multiple of [`ENTRY_BYTES`].
     pub offset: u32,
-    /// RB_OVERFLOW: it has come to the read pointer that it was told last, and goes on.
+    /// RB_OVERFLOW: the hardware has reached the last read pointer that it was given, and goes on
+    /// writing.
     pub overflow: bool,
 }
 
 impl IhRing {
-    /// A ring of `bytes`, a power of two; the hardware is told the read pointer each `batch` entries, much fewer than it has.
+    /// A ring of `bytes`, a power of two. The driver writes the read pointer to the hardware every
+    /// `batch` entries, which is much fewer than the ring has.
     pub const fn new(bytes: u32, batch: u32) -> Self {
         assert!(bytes.is_power_of_two() && batch * ENTRY_BYTES < bytes / 4);
         Self {
@@ -29,28 +33,33 @@ impl IhRing {
         }
     }
 
-    /// Byte in the ring of a driver that is at `handled`.
+    /// Byte in the ring of a driver whose count is `handled`.
     #[inline]
     pub const fn offset(&self, handled: u64) -> u32 {
         handled as u32 & (self.bytes - 1)
     }
 
-    /// Bytes from `handled` to the write pointer, as if it had not come past that.
+    /// Bytes from `handled` to the write pointer, as if it had not passed `handled`.
     #[inline]
     fn ahead(&self, handled: u64, wptr: IhWritePointer) -> u32 {
         wptr.offset.wrapping_sub(self.offset(handled)) & (self.bytes - 1)
     }
 
-    /// Bytes from `handled` to the oldest entry that is left after an overflow, which is the one behind the write pointer.
+    /// Bytes from `handled` to the oldest entry that remains after an overflow, which is the one
+    /// behind the write pointer.
     #[inline]
     fn past(&self, handled: u64, wptr: IhWritePointer) -> u32 {
         (self.ahead(handled, wptr) + ENTRY_BYTES) & (self.bytes - 1)
     }
 
-    /// Bytes of entries that a driver at `handled` passes over: none without an overflow. With one, those before the oldest that is left,
-    /// and a quarter of the ring: so much may come until the hardware is told where the driver is then, and it would come past that unseen.
-    /// The hardware knows the driver's place of a batch ago, so it may have come past that and not past the driver. Then all is left: who
-    /// took the oldest for the next would find those again that he has handled.
+    /// Bytes of entries that a driver at `handled` skips: none without an overflow. After an
+    /// overflow they are the entries before the oldest one that remains, and a quarter of the ring.
+    /// That many new entries may arrive before the hardware is given the new read pointer; without
+    /// this margin it could pass the driver unnoticed.
+    ///
+    /// The hardware knows the driver's position of a batch ago, so it may have passed that position
+    /// and not the driver. In that case all entries remain: a driver that took the oldest one as
+    /// the next would find entries that it has already handled.
     #[inline]
     pub fn lost(&self, handled: u64, wptr: IhWritePointer) -> u32 {
         if !wptr.overflow {
@@ -61,8 +70,9 @@ impl IhRing {
         self.bytes / 4 + if overtaken { past } else { 0 }
     }
 
-    /// The most that the count of a driver is when it has handled what is there, which was `handled` a batch ago or less. After an overflow
-    /// it may come to less, and then have nothing left to handle.
+    /// Upper bound of the driver's count once it has handled the entries that are there; `handled`
+    /// is its count of at most a batch ago. After an overflow the count may end up lower, with
+    /// nothing left to handle.
     #[inline]
     pub fn end(&self, handled: u64, wptr: IhWritePointer) -> u64 {
         let ahead = match wptr.overflow {

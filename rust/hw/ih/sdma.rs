@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What an SDMA engine announces: a TRAP packet, or something that it refused.
+//! Interrupts of an SDMA engine: a TRAP packet, or a refusal.
 
 use super::{source, IvEntry};
 use crate::bits::Field;
@@ -11,9 +11,9 @@ const TRAP_CONTEXT: Field = Field::new(27, 0);
 pub struct SdmaTrap {
     /// The engine.
     pub engine: u8,
-    /// The engine's ring: 0 is the kernel's. The value for RLC queues is not sure on silicon.
+    /// The engine's ring: 0 is the kernel's. The value for RLC queues is not verified on silicon.
     pub ring: u8,
-    /// The queue's address space; 0 is the kernel's.
+    /// The queue's address space; 0 is that of the kernel.
     pub vmid: u8,
     /// The queue's process.
     pub pasid: u16,
@@ -33,7 +33,7 @@ impl SdmaTrap {
     }
 }
 
-/// What an SDMA engine refused.
+/// Errors of an SDMA engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SdmaErrorKind {
     /// An atomic operation that repeats did not finish.
@@ -57,7 +57,7 @@ pub enum SdmaErrorKind {
 }
 
 impl SdmaErrorKind {
-    /// The error that `source` stands for; `None` for sources that are no errors.
+    /// The error of `source`; `None` for sources that are no errors.
     #[inline]
     pub const fn new(source: u8) -> Option<Self> {
         Some(match source {
@@ -74,7 +74,7 @@ impl SdmaErrorKind {
         })
     }
 
-    /// A few words for the log.
+    /// A short text for the log.
     #[inline]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,12 +91,12 @@ impl SdmaErrorKind {
     }
 }
 
-/// An SDMA engine refused something.
+/// An SDMA engine's interrupt for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SdmaError {
     /// The engine.
     pub engine: u8,
-    /// What it refused.
+    /// The error.
     pub kind: SdmaErrorKind,
     /// The engine's ring.
     pub ring: u8,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a shader engine's sequencer (SQ) announces: a message of a wave, an error of one, or of its own.
+//! Interrupts of a shader engine's sequencer (SQ): a message of a wave, an error of a wave, or an
+//! event of the sequencer.
 
 use super::IvEntry;
 use crate::bits::Field;
@@ -14,30 +15,30 @@ const ENGINE: Field = Field::new(25, 24);
 const ENCODING: Field = Field::new(27, 26);
 const DATA_MIDDLE: Field = Field::new(31, 28);
 const DATA_HIGH: Field = Field::new(7, 0);
-/// Of the data of an error.
+/// Field of the data of an error.
 const ERROR: Field = Field::new(23, 20);
 
-/// Why the sequencer interrupts.
+/// Cause of the sequencer's interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShaderCause {
-    /// Something of its own: no wave's.
+    /// An event of the sequencer, which belongs to no wave.
     Sequencer,
     /// A wave has sent a message.
     Message,
-    /// Uncorrectable error while a wave's code was fetched.
+    /// An uncorrectable error during the fetch of a wave's code.
     FetchUncorrectable,
-    /// A wave came to an illegal instruction.
+    /// A wave reached an illegal instruction.
     IllegalInstruction,
     /// An access of a wave was refused: an aperture or an alignment.
     MemoryViolation,
-    /// Uncorrectable error in what a wave has read.
+    /// An uncorrectable error in data that a wave has read.
     DataUncorrectable,
-    /// One that this list does not have.
+    /// A cause that this list does not have.
     Other,
 }
 
 impl ShaderCause {
-    /// What is wrong with the wave; None if nothing is.
+    /// The error of the wave; `None` if there is none.
     #[inline]
     pub const fn error(self) -> Option<&'static str> {
         match self {
@@ -54,17 +55,18 @@ impl ShaderCause {
 /// A shader engine's sequencer interrupts for a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaderMessage {
-    /// The shader engine, of those that have a client of their own.
+    /// The shader engine, one of those that have a client of their own.
     pub engine: u8,
     /// The wave's address space.
     pub vmid: u8,
     /// The wave's process.
     pub pasid: u16,
-    /// Why.
+    /// The cause.
     pub cause: ShaderCause,
-    /// The message: 24 bits. What it means is the sender's: a trap handler's (`privileged`), or the program's.
+    /// The message: 24 bits. The sender defines its meaning: a trap handler (`privileged`) or the
+    /// program.
     pub data: u32,
-    /// The wave was in a trap handler.
+    /// Whether the wave was in a trap handler.
     pub privileged: bool,
     /// The wave's place: engine in 1:0, array in 4, CU in 11:8, SIMD in 13:12, slot in 19:16.
     pub place: u32,

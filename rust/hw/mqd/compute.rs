@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The v9 compute queue descriptor. Dwords 128 to 183 are the image of the `CP_MQD_*` and `CP_HQD_*` registers
-//! in their order.
+//! The v9 compute queue descriptor. Dwords 128 to 183 are the image of the `CP_MQD_*` and
+//! `CP_HQD_*` registers in their order.
 
 use super::hqd::{self, HqdImage};
 use crate::bits::{hi, lo, Field};
@@ -14,23 +14,23 @@ pub const DWORDS: usize = 512;
 /// The descriptor dwords that a direct load copies to the registers.
 pub const HQD: core::ops::Range<usize> = 128..184;
 
-/// What differs from chip to chip in a descriptor, and in what belongs to it.
+/// The parts of a descriptor that differ from chip to chip, and of the memory that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MqdInfo {
     /// The dwords with the CU masks of an XCC's shader engines, from engine 0 on.
     pub cu_masks: &'static [usize],
-    /// Bytes of the end-of-pipe buffer that users allocate at least.
+    /// Minimum bytes of the end-of-pipe buffer that users allocate.
     pub eop_bytes: u32,
     /// PRELOAD_SIZE of CP_HQD_PERSISTENT_STATE.
     pub preload: u32,
     /// The dword of HIQ's descriptor in which the firmware names a queue that it has given up
-    /// waiting for, by its doorbell; it tells this nowhere else. The driver sets it to 0 (amdgpu:
-    /// queue_doorbell_id0, check_preemption_failed).
+    /// waiting for, by its doorbell. The firmware reports this nowhere else. The driver sets it to
+    /// 0 (amdgpu: queue_doorbell_id0, check_preemption_failed).
     pub abandoned: usize,
 }
 
 impl MqdInfo {
-    /// Byte of the descriptor at which HIQ's says which queue it has given up waiting for.
+    /// Byte of HIQ's descriptor that names the queue which the firmware has given up waiting for.
     #[inline]
     pub const fn abandoned_byte(&self) -> u64 {
         self.abandoned as u64 * 4
@@ -81,7 +81,7 @@ const CTX_SAVE_SIZE: usize = 177;
 const AQL_CONTROL: usize = 181;
 
 const HEADER_VALUE: u32 = 0xc031_0800;
-/// Of PGM_RSRC2: waves have a trap handler. The CP adds it to what a dispatch asks for.
+/// In PGM_RSRC2: waves have a trap handler. The CP adds it to the flags of a dispatch.
 const TRAP_PRESENT: Field = Field::bit(6);
 const PRELOAD_REQ: Field = Field::bit(0);
 const PRELOAD_SIZE: Field = Field::new(17, 8);
@@ -112,11 +112,11 @@ const EOP_SIZE_MAX: u32 = 0xa;
 /// The packets that a compute queue holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketFormat {
-    /// PM4 of a user.
+    /// PM4 packets of a user.
     Pm4,
-    /// AQL of a user.
+    /// AQL packets of a user.
     Aql,
-    /// PM4 of the kernel: privileged, as HIQ and KIQ are.
+    /// PM4 packets of the kernel: privileged, as in HIQ and KIQ.
     Kernel,
 }
 
@@ -129,12 +129,12 @@ pub struct ContextSaveArea {
     pub size: u32,
     /// Bytes of the control stack at its start.
     pub control_stack: u32,
-    /// There is a trap handler that saves waves. Without one they are only ever drained or reset: the hardware must
-    /// not switch queues by asking waves to save themselves.
+    /// There is a trap handler that saves waves. Without one, waves are only ever drained or reset:
+    /// the hardware must not switch queues by asking waves to save themselves.
     pub trap_handler: bool,
 }
 
-/// What a compute queue is made of.
+/// Parameters of a compute queue's descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ComputeMqdConfig {
     /// GPU address of the descriptor itself.
@@ -155,11 +155,11 @@ pub struct ComputeMqdConfig {
     pub doorbell: Doorbell,
     /// The address space; 0 where firmware assigns it.
     pub vmid: u8,
-    /// What packets it holds.
+    /// The format of its packets.
     pub format: PacketFormat,
     /// Priority among the pipe's queues.
     pub priority: QueuePriority,
-    /// The save area, when waves are saved.
+    /// The save area, if waves are saved.
     pub context_save: Option<ContextSaveArea>,
 }
 
@@ -222,13 +222,13 @@ impl ComputeMqd {
         mqd
     }
 
-    /// The dwords that go to memory.
+    /// The dwords that are written to memory.
     #[inline]
     pub const fn dwords(&self) -> &[u32; DWORDS] {
         &self.0
     }
 
-    /// The part that goes to the HQD's registers.
+    /// The part that is loaded to the HQD's registers.
     #[inline]
     pub fn hqd(&self) -> HqdImage {
         let mut image = [0; hqd::DWORDS];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! CU masks: which compute units a queue's waves may use. User space numbers the CUs so that
+//! CU masks: the compute units that a queue's waves may use. User space numbers the CUs so that
 //! neighbours are in different XCCs and shader engines. The descriptor has a dword for each engine,
-//! with 16 bits for each of its arrays. There the hardware numbers the CUs that work, from 0 on, and
+//! with 16 bits for each of its arrays. There the hardware numbers the working CUs from 0 on, and
 //! finds out by itself which those are: an array with 13 of 14 has bits 0 to 12, whichever CU is
 //! fused off (amdgpu's mqd_symmetrically_map_cu_mask).
 
@@ -9,13 +9,13 @@ use crate::topology::cus::ComputeUnits;
 
 /// The most shader engines of an XCC that a descriptor has masks for.
 pub const MAX_WORDS: usize = 8;
-/// The most bits of a mask that are looked at.
+/// The most bits of a mask that are used.
 pub const MAX_BITS: u32 = 1024;
 
-/// The masks of the shader engines of XCC `xcc` for a mask of the compute units `cus`, of which
-/// `bit` tells each bit. Bits are dealt to the XCCs in turn. Those of an XCC go to the first CU of
-/// every engine in turn, then to the second of each that has one, and so on. `None` when no CU of
-/// the XCC is left.
+/// The masks of the shader engines of XCC `xcc` for a mask of the compute units `cus`; `bit`
+/// returns each bit of it. Bits are dealt to the XCCs in turn. The bits of an XCC go to the first
+/// CU of every engine in turn, then to the second of each that has one, and so on. `None` if no CU
+/// of the XCC remains.
 pub fn spread(
     cus: &ComputeUnits,
     xcc: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The part of a compute descriptor that is the image of the HQD's registers: what a direct load copies, and what the
-//! CP saves when it lets go of the queue.
+//! The part of a compute descriptor that is the image of the HQD's registers: a direct load copies
+//! it, and the CP saves it when it releases the queue.
 
 use super::compute::{pq_control, PacketFormat, HQD};
 use crate::bits::{hi, join, lo, Field};
@@ -30,23 +30,25 @@ const WG_STATE_OFFSET: usize = 176 - HQD.start;
 const PQ_WPTR_LO: usize = 182 - HQD.start;
 const PQ_WPTR_HI: usize = 183 - HQD.start;
 
-/// Dwords of a descriptor whose registers do something when they are written, or have bits that the CP sets and does not
-/// save: CP_HQD_PERSISTENT_STATE, QUANTUM, PQ_RPTR, PQ_DOORBELL_CONTROL, PQ_CONTROL, HQ_STATUS0, CP_MQD_CONTROL,
-/// EOP_CONTROL, EOP_RPTR, EOP_WPTR, PQ_WPTR. ACTIVE and DEQUEUE_REQUEST are 0 when a queue has left.
+/// Dwords of a descriptor whose registers have an effect when they are written, or have bits that
+/// the CP sets and does not save: CP_HQD_PERSISTENT_STATE, QUANTUM, PQ_RPTR, PQ_DOORBELL_CONTROL,
+/// PQ_CONTROL, HQ_STATUS0, CP_MQD_CONTROL, EOP_CONTROL, EOP_RPTR, EOP_WPTR, PQ_WPTR. ACTIVE and
+/// DEQUEUE_REQUEST are 0 when a queue has left.
 const LIVE: [usize; 12] = [132, 135, 138, 143, 145, 160, 162, 167, 168, 169, 182, 183];
 
 const DOORBELL_EN: Field = Field::bit(30);
 const QUEUE_SIZE: Field = Field::new(5, 0);
 const INIT_FETCHER: Field = Field::bit(31);
 const PROCESSING_IB: Field = Field::bit(31);
-/// Of PERSISTENT_STATE: groups of a dispatch are still to be launched.
+/// In PERSISTENT_STATE: groups of a dispatch are still to be launched.
 const DISPATCH_ACTIVE: Field = Field::bit(31);
 
 /// Dwords 128 to 183 of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HqdImage([u32; DWORDS]);
 
-/// What of a queue's waves the CP has saved, in bytes. The control stack grows downwards from its end, the waves upwards from there.
+/// The part of a queue's waves that the CP has saved, in bytes. The control stack grows downwards
+/// from its end, the waves upwards from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaveState {
     /// Where the used part of the control stack begins.
@@ -72,8 +74,8 @@ impl HqdImage {
         &self.0
     }
 
-    /// Makes it one that can be loaded, in address space `vmid`: whatever was saved with it, the queue is not active
-    /// and nobody asks for it.
+    /// Makes it an image that can be loaded, in address space `vmid`: whatever was saved with it,
+    /// the queue is not active and there is no request to dequeue it.
     #[inline]
     pub fn prepare(&mut self, vmid: u8) {
         self.0[VMID] = vmid.into();
@@ -81,7 +83,7 @@ impl HqdImage {
         self.0[DEQUEUE_REQUEST] = 0;
     }
 
-    /// Another ring, of a queue that holds packets of `format`.
+    /// Sets another ring, of a queue with packets of `format`.
     #[inline]
     pub fn set_ring(&mut self, base: u64, size: RingSize, format: PacketFormat) {
         self.0[PQ_BASE_LO] = lo(base >> 8);
@@ -89,7 +91,7 @@ impl HqdImage {
         self.0[PQ_CONTROL] = pq_control(size, format);
     }
 
-    /// Another priority.
+    /// Sets another priority.
     #[inline]
     pub fn set_priority(&mut self, priority: QueuePriority) {
         self.0[PIPE_PRIORITY] = priority.pipe();
@@ -101,8 +103,8 @@ impl HqdImage {
         self.0[DOORBELL_CONTROL] | DOORBELL_EN.flag(true)
     }
 
-    /// What the registers are to hold when the queue is activated: its doorbell enabled, and the write pointer where
-    /// [`HqdImage::resume_write_pointer`] says.
+    /// The contents of the registers when the queue is activated: its doorbell enabled, and the
+    /// write pointer of [`HqdImage::resume_write_pointer`].
     #[inline]
     pub fn started(&self) -> Self {
         let mut started = *self;
@@ -113,9 +115,10 @@ impl HqdImage {
         started
     }
 
-    /// What is to be written to the registers of an HQD without a queue, by place and value. If the last queue there has
-    /// left by itself, `before` is its image as the CP has saved it: what the registers hold. What is the same is left
-    /// out then: a write may take long, and queues may change often.
+    /// The writes to the registers of an HQD without a queue, by place and value. If the last queue
+    /// there has left by itself, `before` is its image as the CP has saved it, which is the
+    /// contents of the registers. Equal values are then skipped: a write may take long, and queues
+    /// may change often.
     #[inline]
     pub fn writes<'a>(&'a self, before: Option<&'a Self>) -> impl Iterator<Item = (u32, u32)> + 'a {
         let is_held = move |&(n, value): &(usize, u32)| {
@@ -138,8 +141,8 @@ impl HqdImage {
         join(self.0[WPTR_POLL_LO], self.0[WPTR_POLL_HI])
     }
 
-    /// Whether the CP was in an indirect buffer, or in a dispatch that has not come to its end: then there is more to do,
-    /// whatever the pointers say.
+    /// Whether the CP was in an indirect buffer, or in a dispatch that has not finished. In that
+    /// case there is more work, whatever the pointers say.
     #[inline]
     pub const fn is_midway(&self) -> bool {
         PROCESSING_IB.is_set(self.0[IB_CONTROL])
@@ -147,12 +150,13 @@ impl HqdImage {
             || self.wave_state().control_stack_used != 0
     }
 
-    /// The 64-bit write pointer, dwords, that equals the read pointer: where the CP goes on before it has polled the
-    /// real one. The saved read pointer has the ring's bits only; those above are those of the saved write pointer,
-    /// less a carry if the ring wrapped in between.
+    /// The 64-bit write pointer, dwords, that equals the read pointer: where the CP continues
+    /// before it has polled the real one. The saved read pointer has the ring's bits only. The bits
+    /// above are those of the saved write pointer, less a carry if the ring wrapped in between.
     #[inline]
     pub const fn resume_write_pointer(&self) -> u64 {
-        // As a mask: a size that no ring has, which only a broken CP saves, then leaves all bits to the ring.
+        // As a mask: a size that no ring has, which only a broken CP saves, leaves all bits to the
+        // ring.
         let within = (2u64 << QUEUE_SIZE.get(self.0[PQ_CONTROL])).wrapping_sub(1);
         let saved = join(self.0[PQ_WPTR_LO], self.0[PQ_WPTR_HI]);
         let read = self.0[PQ_RPTR] as u64 & within;
@@ -165,7 +169,7 @@ impl HqdImage {
         }
     }
 
-    /// What of the queue's waves is saved. Nothing for figures that make no sense.
+    /// The saved part of the queue's waves. Zero if the figures make no sense.
     #[inline]
     pub const fn wave_state(&self) -> WaveState {
         let stack = self.0[CNTL_STACK_SIZE];

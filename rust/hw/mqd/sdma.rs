@@ -186,8 +186,8 @@ pub const fn doorbell_offset(doorbell: Doorbell) -> u32 {
     DOORBELL_OFFSET_FIELD.put(doorbell.dword())
 }
 
-/// The register of which descriptor dword `dword` is the image, as offset in dwords from the queue's first
-/// register; `None` for those that have no register (mid-command state, identifiers).
+/// The register of which descriptor dword `dword` is the image, as offset in dwords from the
+/// queue's first register; `None` for those that have no register (mid-command state, identifiers).
 #[inline]
 pub const fn register_of(dword: usize) -> Option<u32> {
     match dword {

@@ -21,8 +21,8 @@ const WRITE_TO_REGISTER: u32 = 0;
 const ONE_ADDRESS: Field = Field::bit(16);
 const REGISTER: Field = Field::new(17, 0);
 
-/// RELEASE_MEM: writes the 64-bit `value` to `address`, a multiple of 8, when all that came before is done and caches
-/// are written back. No interrupt.
+/// RELEASE_MEM: writes the 64-bit `value` to `address`, a multiple of 8, when all earlier work is
+/// done and caches are written back. No interrupt.
 #[inline]
 pub const fn release(address: u64, value: u64) -> [u32; 8] {
     [

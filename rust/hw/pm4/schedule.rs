@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Packets for the hardware scheduler (HWS): what it may use, which processes and queues it runs.
+//! Packets for the hardware scheduler (HWS): its resources, and the processes and queues that it
+//! runs.
 
 use super::{header, op};
 use crate::bits::{hi, lo, Field};
@@ -17,7 +18,7 @@ const RESOURCES_OF_HIQ: u32 = 1;
 const PASID: Field = Field::new(15, 0);
 const PROCESS_QUANTUM: Field = Field::new(31, 25);
 const SDMA_ENABLE: Field = Field::bit(7);
-/// Of SPI_GDBG_PER_VMID_CNTL: waves find in their TTMPs which packet, group and place they are of.
+/// In SPI_GDBG_PER_VMID_CNTL: waves find their packet, group and place in their TTMPs.
 const TRAP_EN: Field = Field::bit(3);
 const NUM_QUEUES: Field = Field::new(31, 22);
 
@@ -57,14 +58,14 @@ pub const RUN_LIST_DWORDS: usize = 4;
 /// The longest list that [`run_list`] takes, dwords.
 pub const MAX_LIST_DWORDS: usize = IB_SIZE.max() as usize;
 
-/// What the hardware scheduler may use.
+/// The resources of the hardware scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetResources {
     /// VMIDs that it gives to processes, a bit each.
     pub vmids: u16,
     /// HQDs that it gives to queues: bit MEC * 32 + pipe * 8 + queue.
     pub queues: u64,
-    /// How long it waits for a queue to let go before it gives up, milliseconds.
+    /// How long it waits for a queue to leave before it gives up, milliseconds.
     pub unmap_latency: u32,
 }
 
@@ -98,13 +99,15 @@ pub struct MapProcess {
     pub sh_mem_config: u32,
     /// Its trap handler.
     pub trap: TrapHandler,
-    /// How long it has the hardware while others wait, milliseconds, at most 127.
+    /// Quantum: how long it has the hardware while others wait, milliseconds, at most 127.
     pub quantum: u32,
-    /// How many queues of it follow, at most 1023.
+    /// Number of its queues that follow, at most 1023.
     pub queues: u32,
 }
 
-/// MAP_PROCESS in gfx90a's form. No debugger, but whoever reads saved waves is to find out what they are: dword 14, SPI_GDBG_PER_VMID_CNTL.
+/// MAP_PROCESS in the form of gfx 9.4.2 and 9.4.3, of 21 dwords. Dword 14 is
+/// SPI_GDBG_PER_VMID_CNTL: there is no debugger, but a reader of saved waves finds the packet,
+/// group and place of each in its TTMPs.
 #[inline]
 pub const fn map_process(process: MapProcess) -> [u32; MAP_PROCESS_DWORDS] {
     let mut packet = [0; MAP_PROCESS_DWORDS];
@@ -127,9 +130,9 @@ pub const fn map_process(process: MapProcess) -> [u32; MAP_PROCESS_DWORDS] {
 /// Which HQD a queue gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HqdSelect {
-    /// One that the scheduler chooses.
+    /// An HQD that the scheduler chooses.
     Any,
-    /// This one, for HIQ.
+    /// This HQD, for HIQ.
     Hiq {
         /// The micro engine, 1 or 2.
         me: u8,
@@ -143,13 +146,13 @@ pub enum HqdSelect {
 /// A queue to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapQueue {
-    /// Where it goes.
+    /// The HQD.
     pub place: HqdSelect,
     /// Its doorbell.
     pub doorbell: Doorbell,
     /// Address of its descriptor in VMID 0.
     pub mqd: u64,
-    /// Where its write pointer is, in its own address space.
+    /// Address of its write pointer, in its own address space.
     pub write_pointer: u64,
 }
 
@@ -181,12 +184,13 @@ pub const fn map_queue(queue: MapQueue) -> [u32; MAP_QUEUES_DWORDS] {
     ]
 }
 
-/// Which queues are unmapped.
+/// The queues to unmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmapQueues {
-    /// All that runlists have mapped: their waves are saved where there is a trap handler (QSWITCH_MODE), and end otherwise.
+    /// All that runlists have mapped. Their waves are saved where there is a trap handler
+    /// (QSWITCH_MODE), and end otherwise.
     All,
-    /// The one with this doorbell, with its waves killed.
+    /// The queue with this doorbell, with its waves killed.
     Reset(Doorbell),
 }
 
@@ -210,7 +214,8 @@ pub const fn unmap_queues(which: UnmapQueues) -> [u32; 6] {
     ]
 }
 
-/// QUERY_STATUS: writes the 64-bit `value` to `address`, a multiple of 8, when all that came before is done.
+/// QUERY_STATUS: writes the 64-bit `value` to `address`, a multiple of 8, once all earlier packets
+/// are done.
 #[inline]
 pub const fn query_status(address: u64, value: u64) -> [u32; 7] {
     [
@@ -227,7 +232,7 @@ pub const fn query_status(address: u64, value: u64) -> [u32; 7] {
 /// A list of [`map_process`] and [`map_queue`] packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunlistIb {
-    /// Where it begins, in VMID 0; a multiple of 4.
+    /// Its address in VMID 0; a multiple of 4.
     pub address: u64,
     /// Dwords, at most [`MAX_LIST_DWORDS`].
     pub dwords: u32,
@@ -235,8 +240,8 @@ pub struct RunlistIb {
     pub processes: u32,
 }
 
-/// RUN_LIST: runs `list`. With `again`, at the list's own end, it is run over and over: that is how processes and queues
-/// for which there is no room at the same time take turns.
+/// RUN_LIST: runs `list`. With `again`, at the list's own end, the list is run over and over: thus
+/// processes and queues for which there is no room at the same time take turns.
 #[inline]
 pub const fn run_list(list: RunlistIb, again: bool) -> [u32; RUN_LIST_DWORDS] {
     [

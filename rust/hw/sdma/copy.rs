@@ -12,8 +12,8 @@ pub struct CopyPackets {
 }
 
 impl CopyPackets {
-    /// The packets that copy `bytes` from `source` to `destination`; none for 0 bytes. `None` when either end
-    /// would wrap.
+    /// The packets that copy `bytes` from `source` to `destination`; none for 0 bytes. `None` when
+    /// either end would wrap.
     #[inline]
     pub const fn new(source: u64, destination: u64, bytes: u64) -> Option<Self> {
         if source.checked_add(bytes).is_none() || destination.checked_add(bytes).is_none() {
@@ -51,8 +51,8 @@ pub struct FillPackets {
 }
 
 impl FillPackets {
-    /// The packets that fill `bytes` from `destination` on with `value`; none for 0 bytes. `None` when the end
-    /// would wrap, or when address or length is not a multiple of 4.
+    /// The packets that fill `bytes` from `destination` on with `value`; none for 0 bytes. `None`
+    /// when the end would wrap, or when address or length is not a multiple of 4.
     #[inline]
     pub const fn new(destination: u64, value: u32, bytes: u64) -> Option<Self> {
         if destination.checked_add(bytes).is_none() || destination % 4 != 0 || bytes % 4 != 0 {

@@ -6,7 +6,7 @@
 pub struct SdmaMask(u32);
 
 impl SdmaMask {
-    /// The most engines of a GPU: those of larger numbers are in no set.
+    /// The most engines of a GPU. Engines of larger numbers are in no set.
     pub const MAX_ENGINES: u8 = u32::BITS as u8;
 
     /// No engine.
@@ -21,7 +21,8 @@ impl SdmaMask {
         }
     }
 
-    /// Adds `engine`. Whether it is in the set now: a number beyond the last engine is not.
+    /// Adds `engine`. Returns whether it is in the set now, which a number beyond the last engine
+    /// is not.
     #[inline]
     pub fn insert(&mut self, engine: u8) -> bool {
         self.0 |= Self::bit(engine);
@@ -34,7 +35,7 @@ impl SdmaMask {
         self.0 & Self::bit(engine) != 0
     }
 
-    /// Whether no engine is.
+    /// Whether the set is empty.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -57,7 +58,7 @@ impl FromIterator<u8> for SdmaMask {
     }
 }
 
-/// The engines that have sent TRAPs since the set was made, once and more than once.
+/// The engines that have sent TRAPs since the set was created, once and more than once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SdmaTrapSet {
     once: SdmaMask,
@@ -65,8 +66,8 @@ pub struct SdmaTrapSet {
 }
 
 impl SdmaTrapSet {
-    /// Records a TRAP of `engine`. Whether it is to be handled now: as the engine's first one, or
-    /// because there is no room for a record of it. The others are in [`SdmaTrapSet::repeated`].
+    /// Records a TRAP of `engine`. Returns whether to handle it now: it is the engine's first one,
+    /// or there is no room to record it. The others are in [`SdmaTrapSet::repeated`].
     #[inline]
     pub fn is_first(&mut self, engine: u8) -> bool {
         let first = !self.once.contains(engine);
@@ -77,7 +78,7 @@ impl SdmaTrapSet {
         first
     }
 
-    /// The engines that have sent more than one.
+    /// The engines that have sent more than one TRAP.
     #[inline]
     pub fn repeated(&self) -> impl Iterator<Item = u8> {
         self.again.iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Lengths of packets that somebody else wrote: what is needed to find where a packet ends.
+//! Lengths of packets of users: the facts that are needed to find where a packet ends.
 
 use super::packet::{op, sub, COPY_BROADCAST, NOP_COUNT, OP, SUB_OP, WRITE_COUNT};
 
@@ -13,7 +13,8 @@ pub enum PacketLength {
     Dwords(u32),
     /// Its length is in a dword further on: so many must be at hand.
     Incomplete(u32),
-    /// No packet of SDMA v4 that a user's queue may hold begins so; the engine would refuse it or stop.
+    /// No packet of SDMA v4 that a user's queue may hold begins so; the engine would refuse it or
+    /// stop.
     Unknown,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Encoders of SDMA v4 packets. Each returns the packet's dwords; the first holds opcode and sub-opcode.
+//! Encoders of SDMA v4 packets. Each returns the packet's dwords; the first holds opcode and
+//! sub-opcode.
 
 use crate::bits::{hi, lo, Field};
 
@@ -73,8 +74,8 @@ const fn header(op: u32, sub_op: u32) -> u32 {
 /// One NOP.
 pub const NOP: u32 = header(op::NOP, 0);
 
-/// The first dword of a NOP burst of `dwords` dwords, which the engine skips as one; `None` unless it is
-/// 1 to [`MAX_NOP_DWORDS`]. What the other dwords hold does not matter.
+/// The first dword of a NOP burst of `dwords` dwords, which the engine skips as one; `None` unless
+/// it is 1 to [`MAX_NOP_DWORDS`]. What the other dwords hold does not matter.
 #[inline]
 pub const fn nop_burst(dwords: u32) -> Option<u32> {
     match dwords.checked_sub(1) {

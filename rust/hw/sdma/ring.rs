@@ -9,7 +9,8 @@ pub const MAX_BYTES: u64 = 1 << 30;
 pub const FETCH_DWORDS: u64 = 8;
 /// Bytes of a dword.
 const DWORD: u64 = 4;
-/// Bytes that a writer leaves free, so that a full ring and an empty one differ modulo the size too.
+/// Bytes that a writer leaves free, so that a full ring and an empty one differ modulo the size
+/// too.
 const GAP: u64 = FETCH_DWORDS * DWORD;
 
 /// Why a number is not a ring's size.
@@ -73,8 +74,8 @@ impl RingSize {
         (one ^ other) & (self.dwords() as u64 - 1) == 0
     }
 
-    /// The bytes between the pointers. `None` when they cannot belong to one ring: not whole dwords, the write
-    /// pointer behind the read pointer, or more than the ring's size ahead of it.
+    /// The bytes between the pointers. `None` when they cannot belong to one ring: not whole
+    /// dwords, the write pointer behind the read pointer, or more than the ring's size ahead of it.
     #[inline]
     pub const fn used(self, read: u64, write: u64) -> Option<u64> {
         if read % DWORD != 0 || write % DWORD != 0 {
@@ -92,8 +93,8 @@ impl RingSize {
         self.bytes() - GAP
     }
 
-    /// The places of `bytes` bytes from byte count `position` on: one run, or two when the ring's end lies
-    /// between. `None` unless both are whole dwords and the bytes fit the ring.
+    /// The places of `bytes` bytes from byte count `position` on: one run, or two when the ring's
+    /// end lies between. `None` unless both are whole dwords and the bytes fit the ring.
     #[inline]
     pub const fn split(self, position: u64, bytes: u64) -> Option<RingSplit> {
         if position % DWORD != 0 || bytes % DWORD != 0 || bytes > self.bytes() {
@@ -115,8 +116,9 @@ impl RingSize {
         })
     }
 
-    /// The dwords of padding that bring byte count `position` to `phase` dwords past a fetch boundary. Packets
-    /// that were laid out for one ring keep their alignment in another when both start at the same phase.
+    /// The dwords of padding that bring byte count `position` to `phase` dwords past a fetch
+    /// boundary. Packets that were laid out for one ring keep their alignment in another when both
+    /// start at the same phase.
     #[inline]
     pub const fn pad_to_phase(self, position: u64, phase: u64) -> u64 {
         let at = position / DWORD % FETCH_DWORDS;
@@ -124,8 +126,8 @@ impl RingSize {
     }
 }
 
-/// What a ring of jobs holds at once, in the credits that a scheduler counts: dwords of packets, but so that it is never more than so
-/// many jobs, however small.
+/// Contents of a ring of jobs at one time, in the credits that a scheduler counts: dwords of
+/// packets, with a minimum per job that limits the number of jobs, however small they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSpace {
     dwords: u32,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The SMU's table of limits (amdgpu: smu13_driver_if_aldebaran.h, PPTable_t): features, power, temperatures, clocks, and voltages for them.
-//! A board's maker puts it into the BIOS, in two pieces (smu_v13_0_pptable.h; aldebaran_append_powerplay_table).
+//! The SMU's table of limits (amdgpu: smu13_driver_if_aldebaran.h, PPTable_t): features, power,
+//! temperatures, clocks, and voltages for them. A board's maker puts it into the BIOS, in two
+//! pieces (smu_v13_0_pptable.h; aldebaran_append_powerplay_table).
 //!
-//! It decides on voltages: what is in doubt is refused.
+//! The table decides on voltages, so a doubtful table is refused.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -10,25 +11,27 @@ use super::SmuFeatures;
 use crate::firmware::bytes_at;
 use crate::vbios::{Vbios, VbiosError, VbiosTableKind};
 
-/// Bytes of it.
+/// Bytes of the table.
 pub const BYTES: usize = 760;
 
-/// Where it is in the table of power management.
+/// Its offset in the table of power management.
 const IN_POWER: usize = 482;
-/// Which of its bytes the board replaces (from GfxMaxCurrent on), and where they are in the board's table.
+/// The range of its bytes that the board replaces (from GfxMaxCurrent on), and their offset in the
+/// board's table.
 const OF_BOARD: Range<usize> = 0x250..0x2f8;
 const IN_BOARD: usize = 4;
 const BOARD_BYTES: usize = OF_BOARD.end - OF_BOARD.start;
-/// The revision of that table which has them: format, content.
+/// The revision of the board's table that has them: format, content.
 const BOARD_REVISION: (u8, u8) = (4, 10);
 
-/// The format of the table about the BIOS, and the first of its contents that says by number which table of limits it means, where.
-/// 0 is the one that it has itself; others come with firmware of the SMU.
+/// The format of the table about the BIOS, the first content revision of it that has a number for
+/// the table of limits, and the offset of that number. 0 is the table in the BIOS itself; others
+/// are part of the SMU's firmware.
 const FIRMWARE_FORMAT: u8 = 3;
 const FIRST_WITH_NUMBER: u8 = 3;
 const NUMBER: usize = 0x3c;
 
-/// Places of fields.
+/// Offsets of fields.
 mod at {
     pub(super) const FEATURES_TO_RUN: usize = 0x4;
     pub(super) const PPT_LIMIT: usize = 0xc;
@@ -38,19 +41,23 @@ mod at {
     pub(super) const GFXCLK_FMIN: usize = 0x146;
 }
 
-/// What is sane. Watts; degrees; the highest clock of graphics, MHz.
+/// Sane ranges: watts; degrees; the highest clock of graphics, MHz.
 const POWER: RangeInclusive<u16> = 100..=600;
 const TEMPERATURE: RangeInclusive<u16> = 80..=120;
 const MOST_MHZ: u16 = 2000;
 
-/// A table that is sane.
+/// A table whose limits are sane.
 #[derive(Clone, Debug)]
 pub struct SmuLimits {
     bytes: [u8; BYTES],
 }
 
 impl SmuLimits {
-    /// The table of a BIOS. [`VbiosError`] where it has none, or none that is beyond doubt.
+    /// Returns the table of a BIOS.
+    ///
+    /// # Errors
+    ///
+    /// [`VbiosError`] if the BIOS has no table, or a doubtful one.
     pub fn new(bios: &Vbios<'_>) -> Result<Self, VbiosError> {
         let firmware = bios.table(VbiosTableKind::Firmware)?;
         if firmware.revision.format != FIRMWARE_FORMAT {
@@ -93,27 +100,27 @@ impl SmuLimits {
         Ok(())
     }
 
-    /// As the SMU reads it.
+    /// The table in the form that the SMU reads.
     pub fn bytes(&self) -> &[u8; BYTES] {
         &self.bytes
     }
 
-    /// What the SMU is to do by itself.
+    /// The automatic features of the SMU.
     pub fn features(&self) -> SmuFeatures {
         SmuFeatures(u64::from_le_bytes(self.field(at::FEATURES_TO_RUN)))
     }
 
-    /// What the socket may take, W.
+    /// Power limit of the socket, W.
     pub fn power(&self) -> u16 {
         self.half(at::PPT_LIMIT)
     }
 
-    /// The lowest clock of graphics, and the highest, MHz.
+    /// The lowest and the highest clock of graphics, MHz.
     pub fn graphics(&self) -> [u16; 2] {
         [self.half(at::GFXCLK_FMIN), self.half(at::GFXCLK_FMAX)]
     }
 
-    /// What is at `at`, which is in it.
+    /// The field at `at`, which is in the table.
     fn field<const N: usize>(&self, at: usize) -> [u8; N] {
         bytes_at(&self.bytes, at).unwrap_or([0; N])
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The PCI Express link as the GPU itself sees it, which a hypervisor may hide in configuration space (amdgpu: smu_v13_0.c,
-//! aldebaran_ppt.c).
+//! The PCI Express link as the GPU itself sees it, which a hypervisor may hide in configuration
+//! space (amdgpu: smu_v13_0.c, aldebaran_ppt.c).
 
 use crate::bits::Field;
 
@@ -15,17 +15,18 @@ pub const EXTENDED: u32 = 0x1110_03d0;
 const LC_LINK_WIDTH_RD: Field = Field::new(6, 4);
 /// PCIE_LC_SPEED_CNTL.LC_CURRENT_DATA_RATE.
 const LC_CURRENT_DATA_RATE: Field = Field::new(7, 5);
-/// PCIE_ESM_CTRL: speeds beyond the standard's are on, and the one that it has: so much above 12.8 GT/s.
+/// PCIE_ESM_CTRL: whether speeds beyond the standard are on, and the current one, as a distance
+/// from 12.8 GT/s.
 const ESM_ENABLED: Field = Field::bit(15);
 const ESM_SPEED: Field = Field::new(14, 8);
 const ESM_LEAST: u16 = 128;
 
-/// Lanes by LC_LINK_WIDTH_RD.
+/// Number of lanes by LC_LINK_WIDTH_RD.
 const LANES: [u16; 7] = [0, 1, 2, 4, 8, 12, 16];
 /// 0.1 GT/s by LC_CURRENT_DATA_RATE.
 const SPEEDS: [u16; 4] = [25, 50, 80, 160];
 
-/// What it says of a code that is none.
+/// The value for an unknown code.
 pub const UNKNOWN: u16 = u16::MAX;
 
 /// A link.
@@ -38,7 +39,7 @@ pub struct PcieLink {
 }
 
 impl PcieLink {
-    /// From the registers [`WIDTH`], [`SPEED`] and [`EXTENDED`].
+    /// The link in the registers [`WIDTH`], [`SPEED`] and [`EXTENDED`].
     pub fn new(width: u32, speed: u32, extended: u32) -> Self {
         let look_up = |table: &[u16], code: u32| {
             let found = table.get(code as usize).copied();

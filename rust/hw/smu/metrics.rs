@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the SMU measures: its table for drivers (amdgpu: smu13_driver_if_aldebaran.h, SmuMetrics_t), and what tools read of it, gpu_metrics
-//! v1.3 (amdgpu: kgd_pp_interface.h; which field has what: aldebaran_get_gpu_metrics).
+//! Measurements of the SMU: its table for drivers (amdgpu: smu13_driver_if_aldebaran.h,
+//! SmuMetrics_t), and the form that tools read, gpu_metrics v1.3 (amdgpu: kgd_pp_interface.h; the
+//! source of each field: aldebaran_get_gpu_metrics).
 
 use super::link::PcieLink;
 
-/// Bytes of the SMU's table, with those at its end that mean nothing.
+/// Bytes of the SMU's table, with the meaningless ones at its end.
 pub const TABLE_BYTES: usize = 120;
-/// Dwords of it.
+/// Dwords of the table.
 pub const TABLE_DWORDS: usize = TABLE_BYTES / 4;
 /// Bytes of gpu_metrics v1.3.
 pub const GPU_METRICS_BYTES: usize = 120;
@@ -18,7 +19,7 @@ const STACKS: usize = 4;
 /// nJ in a unit of energy.
 const ENERGY_UNIT: u64 = 15_259;
 
-/// Clocks, MHz.
+/// Clock frequencies, MHz.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetricsClocks {
     /// Graphics.
@@ -27,36 +28,36 @@ pub struct MetricsClocks {
     pub soc: u16,
     /// Memory.
     pub memory: u16,
-    /// Video: V and D. Of their averages nothing is known.
+    /// Video: V and D. Their averages are not known.
     pub video: [u16; 2],
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmuMetrics {
-    /// Clocks as they are. Only where a feature lets the SMU set them.
+    /// Current clocks. Valid only if a feature lets the SMU set them.
     pub current: MetricsClocks,
-    /// Clocks on average.
+    /// Average clocks.
     pub average: MetricsClocks,
     /// How busy shaders and memory are, percent.
     pub busy: [u16; 2],
-    /// The same added up, in units that nobody has documented.
+    /// The same accumulated, in undocumented units.
     pub busy_count: [u32; 2],
-    /// What the socket takes on average, W.
+    /// Average power of the socket, W.
     pub power: u16,
-    /// What it has taken, units of 15.259 uJ.
+    /// Energy used so far, units of 15.259 uJ.
     pub energy: u64,
     /// Temperatures at the edge of the die, at its hottest place, and of the hottest memory, C.
     pub temperatures: [u16; 3],
-    /// Those of the voltage regulators: graphics, SOC, memory.
+    /// Temperatures of the voltage regulators: graphics, SOC, memory.
     pub regulators: [u16; 3],
-    /// Those of the stacks of memory.
+    /// Temperatures of the stacks of memory.
     pub stacks: [u16; STACKS],
-    /// What holds clocks down: bits.
+    /// The reasons for reduced clocks, a bit each.
     pub throttlers: u32,
-    /// Number of the board.
+    /// Serial number of the board.
     pub serial: u64,
-    /// When this was, ticks of 10 ns.
+    /// Time of the measurement, ticks of 10 ns.
     pub time: u64,
 }
 
@@ -94,7 +95,7 @@ impl FieldReader<'_> {
 }
 
 impl SmuMetrics {
-    /// From the SMU's table. None if there is nothing but zeros: then it was not written.
+    /// Reads the SMU's table. `None` if it has only zeros, because then it was not written.
     pub fn new(dwords: &[u32; TABLE_DWORDS]) -> Option<Self> {
         if dwords.iter().all(|dword| *dword == 0) {
             return None;
@@ -104,7 +105,7 @@ impl SmuMetrics {
             to.copy_from_slice(&dword.to_le_bytes());
         }
         let mut table = FieldReader(&bytes);
-        // Fabric and link are of no interest, nor is what lies between two fields.
+        // Fabric and link are of no interest, and neither is the gap between two fields.
         let [graphics, v, d, soc, memory, _, _, _] = table.halves();
         let current = MetricsClocks {
             graphics,
@@ -120,7 +121,7 @@ impl SmuMetrics {
             video: [0; 2],
         };
         let busy = table.halves();
-        // Voltages' offsets.
+        // Offsets of voltages.
         let [_, _] = table.halves::<2>();
         let power = table.half();
         let temperatures = table.halves();
@@ -145,7 +146,7 @@ impl SmuMetrics {
         })
     }
 
-    /// What has been taken, uJ.
+    /// Energy used so far, uJ.
     pub fn microjoules(&self) -> u64 {
         let (thousands, rest) = (self.energy / 1000, self.energy % 1000);
         thousands
@@ -153,7 +154,8 @@ impl SmuMetrics {
             .saturating_add(rest * ENERGY_UNIT / 1000)
     }
 
-    /// What tools read, at `now`, ns since boot, suspend included. Ones for what is not known.
+    /// The table for tools at `now`, ns since boot, suspend included. Unknown values have all bits
+    /// set.
     pub fn gpu_metrics(&self, link: PcieLink, now: u64) -> [u8; GPU_METRICS_BYTES] {
         let mut to = FieldWriter {
             bytes: [u8::MAX; GPU_METRICS_BYTES],
@@ -164,14 +166,14 @@ impl SmuMetrics {
         to.halves(&self.temperatures);
         to.halves(&self.regulators);
         to.halves(&self.busy);
-        // How busy video is.
+        // Utilization of video.
         to.skip(2);
         to.halves(&[self.power]);
         to.longs(&[self.energy, now]);
         for clocks in [&self.average, &self.current] {
             let [v, d] = clocks.video;
             to.halves(&[clocks.graphics, clocks.soc, clocks.memory, v, d]);
-            // A second V and D.
+            // The second V and D.
             to.skip(4);
         }
         to.put(&self.throttlers.to_le_bytes());
@@ -222,7 +224,8 @@ impl FieldWriter {
     }
 }
 
-/// Bits of the table's throttlers, and the same in the form that is common to all GPUs (amdgpu: aldebaran_throttler_map, amdgpu_smu.h).
+/// Bits of the table's throttlers, and the bits for the same reasons in the form that is common to
+/// all GPUs (amdgpu: aldebaran_throttler_map, amdgpu_smu.h).
 const THROTTLERS: [(u32, u32); 11] = [
     // Power.
     (0, 0),
@@ -241,7 +244,7 @@ const THROTTLERS: [(u32, u32); 11] = [
     (19, 23),
 ];
 
-/// What holds clocks down, in the form that is common to all GPUs.
+/// The reasons for reduced clocks, in the form that is common to all GPUs.
 fn common_throttlers(throttlers: u32) -> u64 {
     let set = |&&(own, _): &&(u32, u32)| throttlers & (1 << own) != 0;
     let mut common = 0;

@@ -1,50 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What was said of which range. The container is the caller's: the kernel's, or a test's.
+//! The attributes of all ranges of a process. The caller provides the container: the kernel's, or
+//! that of a test.
 
 use super::{AttributeChange, AttributeSummary, GpuIndex, GpuReach, SvmAttributes};
 use crate::va::{VaRange, USER_VA_END};
 
-/// Ranges that do not overlap, in order, each with its attributes.
+/// Ranges with their attributes, in order and without overlaps.
 pub trait RangeStore {
-    /// The first one that ends after `address`.
+    /// The first range that ends after `address`.
     fn ending_after(&self, address: u64) -> Option<(VaRange, SvmAttributes)>;
-    /// Adds one where there is none.
+    /// Adds a range in a gap.
     fn insert(&mut self, range: VaRange, attributes: SvmAttributes);
-    /// Takes out one that is there.
+    /// Removes an existing range.
     fn remove(&mut self, range: VaRange);
-    /// Has `change` change the attributes of all.
+    /// Applies `change` to the attributes of all ranges.
     fn change_all(&mut self, change: impl Fn(SvmAttributes) -> SvmAttributes);
 }
 
-/// What was said of which range. What lies beside each other and is alike is one range.
+/// The attributes of all ranges. Adjacent ranges with equal attributes are merged.
 #[derive(Debug)]
 pub struct AttributeMap<R> {
     ranges: R,
-    /// Of what nothing was said.
+    /// Attributes of the gaps.
     initial: SvmAttributes,
 }
 
 impl<R: RangeStore> AttributeMap<R> {
-    /// Nothing said, if there is nothing in `ranges`; `initial` is what is the case there.
+    /// Returns a map of `ranges`, which is without settings if that is empty; `initial` are the
+    /// attributes of the gaps.
     #[inline]
     pub const fn new(ranges: R, initial: SvmAttributes) -> Self {
         Self { ranges, initial }
     }
 
-    /// What is the case from now on where nothing was said, and is to be what changes begin with.
+    /// Sets the attributes of the gaps, which are also the base of later changes there.
     #[inline]
     pub fn set_initial(&mut self, initial: SvmAttributes) {
         self.initial = initial;
     }
 
-    /// What is the case at `address`, and the last range around it, in `within`, of which all that is so.
+    /// Returns the attributes at `address`, and the last address range around it, within `within`,
+    /// that has the same ones throughout.
     #[inline]
     pub fn at(&self, address: u64, within: VaRange) -> (VaRange, SvmAttributes) {
         let found = self.ranges.ending_after(address);
         if let Some((found, attributes)) = found.filter(|(found, _)| found.start() <= address) {
             return (found.intersection(within).unwrap_or(within), attributes);
         }
-        // A gap: what is said before it ends at or before the address.
+        // In a gap: the last range before it ends at or before the address.
         let before = self.parts(within);
         let before = before.take_while(|(part, _)| part.end() <= address);
         let start = before.last().map_or(within.start(), |(part, _)| part.end());
@@ -59,7 +62,7 @@ impl<R: RangeStore> AttributeMap<R> {
         &mut self.ranges
     }
 
-    /// The ranges of which something was said, as far as they are in `within`.
+    /// The ranges with settings, clipped to `within`.
     #[inline]
     pub fn parts(&self, within: VaRange) -> impl Iterator<Item = (VaRange, SvmAttributes)> + '_ {
         let mut at = within.start();
@@ -72,21 +75,21 @@ impl<R: RangeStore> AttributeMap<R> {
         })
     }
 
-    /// Whether something was said of a part of `range`.
+    /// Whether a part of `range` has settings.
     #[inline]
     pub fn overlaps(&self, range: VaRange) -> bool {
         self.parts(range).next().is_some()
     }
 
-    /// What was said of `range`, taken together.
+    /// The common attributes of `range`.
     #[inline]
     pub fn summary(&self, range: VaRange) -> AttributeSummary {
         let said = self.parts(range).map(|(_, attributes)| attributes);
         AttributeSummary::of(said).unwrap_or_else(|| AttributeSummary::of_one(self.initial))
     }
 
-    /// How many ranges [`AttributeMap::set`] of `range` may add before it has taken as many out: one for each gap, and for what is
-    /// cut off at either end.
+    /// The number of ranges that [`AttributeMap::set`] of `range` may add before it has removed as
+    /// many: one for each gap, and one for each end at which a range is cut.
     #[inline]
     pub fn room(&self, range: VaRange) -> usize {
         let is_cut = |at: &u64| {
@@ -103,7 +106,7 @@ impl<R: RangeStore> AttributeMap<R> {
         cut + gaps + usize::from(at < range.end())
     }
 
-    /// Says `changes` of all of `range`.
+    /// Applies `changes` to all of `range`.
     #[inline]
     pub fn set(&mut self, range: VaRange, changes: &[AttributeChange]) {
         let mut at = range.start();
@@ -130,7 +133,7 @@ impl<R: RangeStore> AttributeMap<R> {
         self.join(range);
     }
 
-    /// Forgets what was said of `range`, which may add one range.
+    /// Removes all settings of `range`, which may add one range.
     #[inline]
     pub fn remove(&mut self, range: VaRange) {
         while let Some((found, attributes)) = self.ranges.ending_after(range.start()) {
@@ -141,8 +144,8 @@ impl<R: RangeStore> AttributeMap<R> {
         }
     }
 
-    /// What to forget for `range`, so that there are no more ranges after it: where it lies in the middle of one, the smaller part beside
-    /// it, too.
+    /// The range to remove for `range` so that the number of ranges does not grow. If `range` lies
+    /// in the middle of one, it includes the smaller rest of that one.
     #[inline]
     pub fn with_smaller_rest(&self, range: VaRange) -> VaRange {
         let found = self.ranges.ending_after(range.start());
@@ -159,7 +162,7 @@ impl<R: RangeStore> AttributeMap<R> {
         more.unwrap_or(range)
     }
 
-    /// Forgets what was said of `gpu`, anywhere. Adds no range.
+    /// Removes all access of `gpu` from the settings. Adds no range.
     #[inline]
     pub fn remove_gpu(&mut self, gpu: GpuIndex) {
         self.ranges
@@ -169,7 +172,7 @@ impl<R: RangeStore> AttributeMap<R> {
         }
     }
 
-    /// Takes `found` out but for what is not in `within`; what was taken out.
+    /// Removes the part of `found` that is in `within`, and returns that part.
     fn cut(&mut self, found: VaRange, attributes: SvmAttributes, within: VaRange) -> VaRange {
         let part = found.intersection(within).unwrap_or(found);
         self.ranges.remove(found);
@@ -185,17 +188,17 @@ impl<R: RangeStore> AttributeMap<R> {
         part
     }
 
-    /// Makes one of what is alike, in `range` and at its ends.
+    /// Merges adjacent ranges with equal attributes, in `range` and at its ends.
     fn join(&mut self, range: VaRange) {
         let before = range.start().saturating_sub(1);
         let mut last = self.ranges.ending_after(before);
         while let Some((one, attributes)) = last {
             last = self.ranges.ending_after(one.end());
-            let Some((other, its)) = last else { break };
+            let Some((other, next)) = last else { break };
             if other.start() > range.end() {
                 break;
             }
-            if other.start() != one.end() || its != attributes {
+            if other.start() != one.end() || next != attributes {
                 continue;
             }
             let Some(both) = VaRange::between(one.start(), other.end()) else {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which GPU has which place, for as long as it is there.
+//! The index of each GPU, for as long as the GPU exists.
 
 use super::GpuIndex;
 
-/// The places of GPUs, each known by an `I`.
+/// The indices of GPUs, each identified by an `I`.
 #[derive(Debug)]
 pub struct GpuPlaces<I>([Option<I>; GpuIndex::COUNT]);
 
@@ -15,7 +15,7 @@ impl<I: Copy + PartialEq> Default for GpuPlaces<I> {
 }
 
 impl<I: Copy + PartialEq> GpuPlaces<I> {
-    /// None taken.
+    /// All indices free.
     #[inline]
     pub const fn new() -> Self {
         Self([const { None }; GpuIndex::COUNT])
@@ -26,7 +26,7 @@ impl<I: Copy + PartialEq> GpuPlaces<I> {
         GpuIndex::new(place)
     }
 
-    /// The place of `gpu`: the one that it has, or a free one. `None` when all are others'.
+    /// The index of `gpu`: its current one, or a free one. `None` if other GPUs have all of them.
     #[inline]
     pub fn acquire(&mut self, gpu: I) -> Option<GpuIndex> {
         let index = self.find(Some(gpu)).or_else(|| self.find(None))?;
@@ -34,7 +34,8 @@ impl<I: Copy + PartialEq> GpuPlaces<I> {
         Some(index)
     }
 
-    /// `gpu` is gone: the place that it had may be another's from now on. What was said by it is to be forgotten, see
+    /// Frees the index of `gpu`, which is gone, and returns it; another GPU may get it from now on.
+    /// The caller removes the attributes of that index, see
     /// [`AttributeMap::remove_gpu`](super::AttributeMap::remove_gpu).
     #[inline]
     pub fn release(&mut self, gpu: I) -> Option<GpuIndex> {

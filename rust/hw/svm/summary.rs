@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is told of several ranges together.
+//! Common attributes of several ranges.
 
 use super::{kind, AttributeQuery, GpuReach, GpuSet, MemoryLocation, SvmAttributes};
 
-/// What ranges have in common.
+/// The attributes that ranges have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttributeSummary {
     common: SvmAttributes,
-    /// Flags that one of them has.
+    /// Flags that at least one of them has.
     any_flags: u32,
 }
 
 impl AttributeSummary {
-    /// That of `ranges`, unless there are none.
+    /// The summary of `ranges`; `None` if there are none.
     #[inline]
     pub fn of(ranges: impl Iterator<Item = SvmAttributes>) -> Option<Self> {
         ranges.map(Self::of_one).reduce(Self::and)
     }
 
-    /// That of one range.
+    /// The summary of one range.
     #[inline]
     pub const fn of_one(attributes: SvmAttributes) -> Self {
         Self {
@@ -34,7 +34,8 @@ impl AttributeSummary {
             common: SvmAttributes {
                 preferred: same(a.preferred, b.preferred),
                 prefetch: same(a.prefetch, b.prefetch),
-                // A GPU that may use some parts in place and others otherwise has no kind of access to all.
+                // A GPU that may use some parts in place and others with migration has no single
+                // kind of access to all of them.
                 access: GpuSet(a.access.0 & b.access.0),
                 in_place: GpuSet(a.in_place.0 & b.in_place.0),
                 flags: a.flags & b.flags,
@@ -44,7 +45,8 @@ impl AttributeSummary {
         }
     }
 
-    /// The kind and the value of the attribute that answers `question`; no value where that which was asked stays.
+    /// The kind and the value of the attribute that answers `question`; no value if the attribute
+    /// in the question stays as it is.
     #[inline]
     pub fn answer(&self, question: AttributeQuery) -> (u32, Option<u32>) {
         let common = &self.common;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The compute units of a GPU that work: which ones are fused off differs from card to card.
+//! The working compute units of a GPU; which ones are fused off differs from card to card.
 
 use super::record::{CacheRecord, SIBLINGS};
 use crate::asic::{Asic, ContextSaveSizes};
@@ -7,18 +7,19 @@ use crate::asic::{Asic, ContextSaveSizes};
 /// The most shader arrays of a GPU, of all its XCCs together.
 pub const MAX_ARRAYS: usize = 64;
 
-/// The compute units that work, array by array.
+/// The working compute units, array by array.
 #[derive(Clone, Copy, Debug)]
 pub struct ComputeUnits {
     asic: &'static Asic,
-    /// A bit for each that works: the arrays of XCC 0, then those of the next one.
+    /// A bit for each working unit: the arrays of XCC 0, then those of the next one.
     masks: [u32; MAX_ARRAYS],
 }
 
 impl ComputeUnits {
-    /// Those of a GPU of which `inactive` tells, for each XCC, engine and array of it, the ones that
-    /// are switched off, a bit each (CC_GC_SHADER_ARRAY_CONFIG and GC_USER_SHADER_ARRAY_CONFIG,
-    /// INACTIVE_CUS). `None` when none is left, or there are more arrays than [`MAX_ARRAYS`].
+    /// The compute units of a GPU of which `inactive` tells, for each XCC, engine and array of it,
+    /// the ones that are switched off, a bit each (CC_GC_SHADER_ARRAY_CONFIG and
+    /// GC_USER_SHADER_ARRAY_CONFIG, INACTIVE_CUS). `None` when none is left, or there are more
+    /// arrays than [`MAX_ARRAYS`].
     pub fn new(
         asic: &'static Asic,
         mut inactive: impl FnMut(u32, u32, u32) -> u32,
@@ -38,13 +39,13 @@ impl ComputeUnits {
         any.then_some(Self { asic, masks })
     }
 
-    /// What kind of GPU they are of.
+    /// The chip.
     #[inline]
     pub const fn asic(&self) -> &'static Asic {
         self.asic
     }
 
-    /// How many there are.
+    /// Number of units.
     #[inline]
     pub fn count(&self) -> u32 {
         self.masks.iter().map(|mask| mask.count_ones()).sum()
@@ -56,8 +57,8 @@ impl ComputeUnits {
         self.count() * self.asic.gfx.simds_per_cu
     }
 
-    /// Those of array `array` of engine `engine` of XCC `xcc`, a bit each; 0 if there is no such
-    /// array.
+    /// The units of array `array` of engine `engine` of XCC `xcc`, a bit each; 0 if there is no
+    /// such array.
     #[inline]
     pub fn mask(&self, xcc: u32, engine: u32, array: u32) -> u32 {
         let gfx = &self.asic.gfx;
@@ -67,13 +68,13 @@ impl ComputeUnits {
         self.nth_mask((xcc * gfx.shader_engines + engine) * gfx.arrays_per_engine + array)
     }
 
-    /// Those of the array of number `n` in the GPU.
+    /// The units of array `n`, counted over the whole GPU.
     fn nth_mask(&self, n: u32) -> u32 {
         self.masks.get(n as usize).copied().unwrap_or(0)
     }
 
-    /// Those of XCC 0 as the render node's DEV_INFO packs them: four columns of engines, engines 4
-    /// to 7 below engines 0 to 3.
+    /// The units of XCC 0 in the form of the render node's DEV_INFO: four columns of engines,
+    /// engines 4 to 7 below engines 0 to 3.
     pub fn bitmap(&self) -> [[u32; 4]; 4] {
         let mut bitmap = [[0; 4]; 4];
         for engine in 0..self.asic.gfx.shader_engines {
@@ -96,8 +97,8 @@ impl ComputeUnits {
         self.asic.context_save(self.count() / self.asic.gfx.xccs)
     }
 
-    /// The caches of the GPU, each once, nearest kind first; CUs are numbered through from 0, an
-    /// array's CUs together. `first_simd` is the node's `simd_id_base`.
+    /// The caches of the GPU, each once, nearest kind first. CUs are numbered from 0 over the whole
+    /// GPU, those of an array together. `first_simd` is the node's `simd_id_base`.
     pub fn caches(&self, first_simd: u32) -> impl Iterator<Item = CacheRecord> + '_ {
         let asic = self.asic;
         asic.caches.iter().flat_map(move |kind| {
@@ -105,7 +106,7 @@ impl ComputeUnits {
             let blocks = asic.gfx.cus_per_array.div_ceil(shared_by);
             let whole_gpu = kind.shared_by > asic.gfx.cus_per_array;
             let arrays = if whole_gpu {
-                // There is one with a CU that works.
+                // At least one array has a working CU.
                 let first = self.masks.iter().take_while(|&&mask| mask == 0).count() as u32;
                 first..first + 1
             } else {
@@ -142,7 +143,8 @@ impl ComputeUnits {
         })
     }
 
-    /// The map of all of them, as a cache that all share has it: from CU `first` on, the first that works.
+    /// The map of all of them, as a cache that all share has it: from CU `first` on, the first that
+    /// works.
     fn map_from(&self, first: u32) -> [u32; SIBLINGS] {
         let mut map = [0; SIBLINGS];
         for array in 0..self.asic.gfx.arrays() {

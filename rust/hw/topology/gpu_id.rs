@@ -55,7 +55,8 @@ impl PciIdentity {
 }
 
 impl GpuId {
-    /// The id of the GPU `identity`. Two GPUs may get the same: take [`GpuId::next`] until it is free.
+    /// The id of the GPU `identity`. Two GPUs may get the same: take [`GpuId::next`] until it is
+    /// free.
     #[inline]
     pub fn new(identity: &PciIdentity) -> Self {
         let hash = identity.hash();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The topology's files as records. `Display` gives the text: one `name value` line a property, unsigned decimal,
-//! which clients read with `%s %llu` until the first line that does not fit. A file has to stay below one page.
+//! The topology's files as records. `Display` gives the text: one `name value` line a property,
+//! unsigned decimal, which clients read with `%s %llu` until the first line that does not fit. A
+//! file has to stay below one page.
 
 use super::cus::ComputeUnits;
 use core::fmt::{self, Display, Formatter};
@@ -75,8 +76,8 @@ pub struct CpuNode {
 
 impl Display for CpuNode {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        // Zeros for what only a GPU has: where a line is absent (p2p_links_count), libhsakmt keeps the value of the
-        // node that it read before.
+        // Zeros for properties that only a GPU has: where a line is absent (p2p_links_count),
+        // libhsakmt keeps the value of the node that it read before.
         let common = NodeCommon {
             cpu_cores_count: self.cpu_cores_count,
             mem_banks_count: self.mem_banks_count,
@@ -94,7 +95,7 @@ impl Display for CpuNode {
 /// `nodes/N/properties` of a GPU's node.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuNode {
-    /// Its compute units, and with them what the ASIC is.
+    /// Its compute units, and with them the chip.
     pub cus: ComputeUnits,
     /// Folders under `mem_banks`.
     pub mem_banks_count: u32,
@@ -414,7 +415,7 @@ pub struct IoLink {
 }
 
 impl IoLink {
-    /// A link of whatever type of which nothing else is known.
+    /// A link of any type of which nothing else is known.
     #[inline]
     pub const fn new(link_type: u32, node_from: u32, node_to: u32, weight: u32) -> Self {
         Self {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The words of the trap handler: scripts/trap-handler makes this file of the source of the same name.
+//! The words of the trap handler. scripts/trap-handler generates this file from its source.
 
 /// The code, from TBA on.
 pub const CODE: [u32; 708] = [

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the driver does by registers when the CP's firmware schedules queues: KIQ, and queues that hang.
+//! Work that the driver does by registers when the CP's firmware schedules queues: KIQ, and queues
+//! that hang.
 
 use kernel::prelude::*;
 use kernel::time::Delta;
@@ -50,8 +51,12 @@ impl Gfx {
         r.write(regs::CP_HQD_ACTIVE, cp_hqd_active::ACTIVE.flag(true));
     }
 
-    /// Takes KIQ off, and leaves nothing of it in its HQD, where the next driver's does not get on otherwise (amdgpu:
-    /// gfx_v9_0_kiq_fini_register). Sleeps. ETIMEDOUT when it does not leave.
+    /// Takes KIQ off, and leaves nothing of it in its HQD: the next driver's KIQ would not start
+    /// otherwise (amdgpu: gfx_v9_0_kiq_fini_register). Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if it does not leave.
     pub(crate) fn stop_kiq(&self) -> Result {
         let kiq = KernelQueue::Kiq;
         self.kernel_bank(kiq).regs.write(
@@ -95,7 +100,12 @@ impl Gfx {
         }
     }
 
-    /// CP_IQ_WAIT_TIME2's dword in BAR5, and what it is to be for a scheduler that connects many queues. ENODEV.
+    /// The dword of CP_IQ_WAIT_TIME2 in BAR5, and its value for a scheduler that connects many
+    /// queues.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is no such register.
     pub(crate) fn wait_time(&self) -> Result<(u32, u32)> {
         let reg = regs::CP_IQ_WAIT_TIME2;
         let value = with(self.regs.read(reg), cp_iq_wait_time2::QUE_SLEEP, QUE_SLEEP);
@@ -111,7 +121,8 @@ impl Gfx {
         there.then(|| cp_hqd_pq_doorbell_control::DOORBELL_OFFSET.get(control))
     }
 
-    /// Kills what the queue in `hqd` is at. The firmware has asked it to leave before: it then does.
+    /// Kills the work of the queue in `hqd`. The firmware has asked the queue to leave before, and
+    /// it leaves then.
     pub(crate) fn reset_queue(&self, hqd: Hqd) {
         self.bank(hqd).regs.write(
             regs::SPI_COMPUTE_QUEUE_RESET,

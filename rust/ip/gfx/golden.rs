@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What AMD wants in registers that no driver chooses ("golden settings": amdgpu's gfx_v9_4_2.c): how
-//! tiled memory is laid out, and for each die which channel of L2 is which, without which the
+//! What AMD wants in registers that no driver chooses ("golden settings": amdgpu's gfx_v9_4_2.c):
+//! how tiled memory is laid out, and for each die which channel of L2 is which, without which the
 //! compute units' caches do not agree. The values are the chip's ([`GfxGolden`]).
 
 use hw::asic::{GfxGolden, GoldenRegister};
@@ -34,7 +34,8 @@ pub(super) fn set_channels(gc: &RegisterWindow, df: &RegisterWindow) {
     gc.update(regs::TCP_ADDR_CONFIG, &fields);
 }
 
-/// Graphics slow down when the board says that it takes too much power (amdgpu: gfx_v9_4_2_set_power_brake_sequence).
+/// Slows graphics down when the board says that it takes too much power (amdgpu:
+/// gfx_v9_4_2_set_power_brake_sequence).
 pub(super) fn heed_power_brake(gc: &RegisterWindow) {
     gc.write(
         regs::GC_THROTTLE_CTRL,

@@ -9,6 +9,7 @@ use hw::ip::{IpBlock, IpTable};
 
 use super::super::version;
 use super::golden;
+use crate::regs::gc::SPI_GDBG_TRAP_DATA0;
 use crate::regs::RegisterWindow;
 
 /// A version of GC.
@@ -17,7 +18,10 @@ pub(super) trait GcHal: Send + Sync {
     /// of memory as the fabric `df` does.
     fn apply_golden(&self, gc: &RegisterWindow, df: &RegisterWindow, golden: &GfxGolden, die: u32);
 
-    /// Graphics slow down when the board says that it takes too much power.
+    /// Clears the data that waves may find in trap registers, where the block has such registers.
+    fn clear_trap_data(&self, gc: &RegisterWindow);
+
+    /// Slows graphics down when the board says that it takes too much power.
     fn heed_power_brake(&self, gc: &RegisterWindow);
 }
 
@@ -28,6 +32,12 @@ impl GcHal for GcV9_4_2 {
     fn apply_golden(&self, gc: &RegisterWindow, df: &RegisterWindow, golden: &GfxGolden, die: u32) {
         golden::apply(gc, golden, die);
         golden::set_channels(gc, df);
+    }
+
+    fn clear_trap_data(&self, gc: &RegisterWindow) {
+        for word in 0..2 {
+            gc.write(SPI_GDBG_TRAP_DATA0.nth(word, 1), 0);
+        }
     }
 
     fn heed_power_brake(&self, gc: &RegisterWindow) {

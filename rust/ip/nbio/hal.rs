@@ -16,7 +16,8 @@ pub(super) trait NbioHal: Send + Sync {
     /// Revision of the silicon (ATI_REV_ID).
     fn revision(&self, nbio: &RegisterWindow) -> u32;
 
-    /// Routes the doorbells of SDMA engines and IH to them, as `layout` says; all others go to the CP.
+    /// Routes the doorbells of SDMA engines and IH to them, as `layout` says; all others go to the
+    /// CP.
     fn route_doorbells(&self, nbio: &RegisterWindow, layout: &DoorbellLayout);
 }
 

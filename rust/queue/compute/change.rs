@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What UPDATE_QUEUE and SET_CU_MASK change of a queue while it is off the hardware.
+//! Changes of a queue by UPDATE_QUEUE and SET_CU_MASK, which are made while it is off the hardware.
 
 use super::memory::RingBuffer;
 use super::queue::ComputeQueue;
@@ -8,23 +8,24 @@ use hw::mqd::hqd::HqdImage;
 use hw::queue::QueuePriority;
 use kernel::prelude::*;
 
-/// A change that is to be made, or was.
+/// A change that is to be made, or was made.
 pub(crate) enum QueueChange {
     /// UPDATE_QUEUE.
     Properties {
-        /// Another ring and where it is; the old one once the change is made.
+        /// The new ring and its address. Holds the old ring once the change is made.
         ring: Option<(u64, RingBuffer)>,
-        /// Its rank.
+        /// The queue's priority.
         priority: QueuePriority,
         /// Whether the process wants it to run.
         active: bool,
     },
-    /// SET_CU_MASK: of each shader engine.
+    /// SET_CU_MASK: the mask of each shader engine.
     CuMasks([u32; MAX_WORDS]),
 }
 
 impl QueueChange {
-    /// Whether `queue` is already as this makes it. Called by who alone changes it.
+    /// Whether `queue` already has the values of this change. Only the thread that may change the
+    /// queue calls this.
     pub(super) fn is_applied(&self, queue: &ComputeQueue) -> Result<bool> {
         match self {
             Self::Properties {
@@ -41,8 +42,12 @@ impl QueueChange {
         }
     }
 
-    /// Makes the change of `queue`, which is not on the hardware. Allocates nothing, waits for nothing, and gives nothing back:
-    /// that is for who drops this. ENODEV when the device is gone.
+    /// Makes the change of `queue`, which is not on the hardware. Does not allocate, wait or free
+    /// anything: what is replaced is freed when this value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone.
     pub(super) fn make(&mut self, queue: &ComputeQueue) -> Result {
         match self {
             Self::Properties {
@@ -63,7 +68,7 @@ impl QueueChange {
     }
 }
 
-/// Writes to the HQD's image of `queue` what [`QueueChange::Properties`] changes there.
+/// Writes the parts of [`QueueChange::Properties`] that are in the HQD's image of `queue`.
 fn write(
     image: &mut HqdImage,
     queue: &ComputeQueue,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks for it.
+//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks
+//! for it.
 
 use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryClient, MemoryRegion, SystemShare};
@@ -17,7 +18,7 @@ use kernel::sync::Arc;
 const IMAGE: u64 = HQD.start as u64 * 4;
 
 /// Memory for a descriptor and a control stack, where the hardware finds it.
-pub(in crate::queue) struct MqdMemory {
+pub(crate) struct MqdMemory {
     memory: GartBuffer,
     _share: SystemShare,
     control_stack: u32,
@@ -41,8 +42,8 @@ impl MqdMemory {
     }
 }
 
-/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the hardware
-/// has let go of the queue: the process's next queue can have its memory then.
+/// A descriptor. While the queue is on the hardware the CP may write to it. Dropped once the
+/// hardware has let go of the queue: the process's next queue can have its memory then.
 pub(super) struct ComputeDescriptor {
     room: Arc<MqdMemory>,
     info: &'static MqdInfo,
@@ -51,8 +52,8 @@ pub(super) struct ComputeDescriptor {
 
 impl ComputeDescriptor {
     /// Returns the descriptor of `queue`, whose address is filled in here, with a control stack of
-    /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated and
-    /// counts as `client`'s.
+    /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated
+    /// and counts as `client`'s.
     ///
     /// # Errors
     ///
@@ -73,7 +74,8 @@ impl ComputeDescriptor {
             )?,
         };
         queue.mqd_address = room.memory.mc_addr();
-        // All of the descriptor. Of the control stack counts only what this queue will have saved.
+        // All of the descriptor counts. Of the control stack only the part that this queue will
+        // have saved counts.
         let info = &gpu.hw.asic.mqd;
         room.memory
             .write32s(0, ComputeMqd::new(info, &queue).dwords())?;
@@ -84,7 +86,7 @@ impl ComputeDescriptor {
         })
     }
 
-    /// Where it is, in VMID 0.
+    /// Its address in VMID 0.
     pub(super) fn address(&self) -> u64 {
         self.room.memory.mc_addr()
     }
@@ -96,7 +98,7 @@ impl ComputeDescriptor {
         Ok(HqdImage::new(dwords))
     }
 
-    /// Changes the HQD's image, of a queue that is not on the hardware, and gives it.
+    /// Changes the HQD's image of a queue that is not on the hardware, and returns it.
     pub(super) fn change(&self, change: impl FnOnce(&mut HqdImage)) -> Result<HqdImage> {
         let mut image = self.image()?;
         change(&mut image);
@@ -104,7 +106,7 @@ impl ComputeDescriptor {
         Ok(image)
     }
 
-    /// Sets the CU masks of the shader engines, of a queue that is not on the hardware.
+    /// Sets the CU masks of the shader engines. The queue is not on the hardware.
     pub(super) fn set_cu_masks(&self, masks: [u32; MAX_WORDS]) -> Result {
         for (&dword, mask) in self.info.cu_masks.iter().zip(masks) {
             self.room.memory.write32s(dword as u64 * 4, &[mask])?;
@@ -123,7 +125,11 @@ impl ComputeDescriptor {
         Ok(masks)
     }
 
-    /// Dword `index` of the control stack; EINVAL outside.
+    /// Dword `index` of the control stack.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` outside of it.
     pub(super) fn control_stack_dword(&self, index: u32) -> Result<u32> {
         let byte = u64::from(index) * 4;
         if byte >= self.room.control_stack.into() {

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Scheduling by the driver: it loads queues into the HQDs of MEC1 itself and gives their processes VMIDs.
+//! Scheduling by the driver: it loads queues into the HQDs of MEC1 itself and gives their processes
+//! VMIDs.
 //!
-//! When there are more queues with work than HQDs, or more of their processes than VMIDs, they take turns of equal length:
-//! they come round and round in one order, and the one that has been on the hardware longest goes. A queue without work
-//! goes at once, and does not push anybody out. Doorbells of a queue that is not on the hardware find nobody, so the
-//! write pointers of such queues are looked at.
+//! When there are more queues with work than HQDs, or more of their processes than VMIDs, they take
+//! turns of equal length in one order, and the queue that has been on the hardware longest leaves.
+//! A queue without work leaves at once, and does not push another one out. Doorbells of a queue
+//! that is not on the hardware have no effect, so the driver looks at the write pointers of such
+//! queues.
 //!
-//! One work item does everything to the hardware; who wants something says so in the table, and waits for a change of
-//! it.
+//! One work item does everything to the hardware. A thread that wants a change puts that into the
+//! table, and waits for a change of the table.
 
-use super::super::queue_group::QuiesceTimeout;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputeScheduler, QueuePlacement};
-use super::table::{HqdEntry, HqdSeat, HqdTable, LoadedQueue, PreemptStep, QUANTUM_MS};
+use super::table::{HqdEntry, HqdSlots, HqdTable, LoadedQueue, PreemptStep, QUANTUM_MS};
 use crate::ip::gfx::Gfx;
 use crate::ip::vmid::VmidTurn;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::queue::request::QueueOwner;
 use core::fmt;
 use hw::queue::MecInfo;
+use hw::seat::Seat;
 use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
@@ -28,20 +31,22 @@ use kernel::time::delay::fsleep;
 use kernel::time::{msecs_to_jiffies, Delta, Instant};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
-/// How often a queue that was asked to leave is looked at, milliseconds.
+/// Time between two looks at a queue that was asked to leave, milliseconds.
 const LEAVE_POLL_MS: i64 = 1;
-/// How long to wait before queues that were asked just now are looked at: most are gone at once.
+/// Time before the first look at queues that were asked to leave just now: most are gone at once.
 const PROMPT_PAUSE: Delta = Delta::from_micros(200);
-/// How many times in a row one run of the work item does that when nobody comes in for those that leave.
+/// The most such looks in a row of one run of the work item, if no queue comes in for those that
+/// leave.
 const PROMPT: u32 = 20;
-/// One queue in so many HQDs is on its way out at a time, of those with work: the others have the hardware meanwhile, so
-/// nobody's turn is to be one among few.
+/// Of the HQDs, one in so many may have a queue with work that leaves, at a time. The others have
+/// the hardware meanwhile, so that no turn is one among few.
 const LEAVE_AT_ONCE: usize = 8;
-/// How often the write pointers of queues that are out are looked at, milliseconds.
+/// Time between two looks at the write pointers of queues that are out, milliseconds.
 const WORK_POLL_MS: i64 = 5;
-/// How long a queue's waves may take to be saved, milliseconds.
+/// Time that the saving of a queue's waves may take, milliseconds.
 const SAVE_MS: i64 = 2000;
-/// How long it may take after its waves were reset, and after its pipe was, milliseconds.
+/// Time that a queue may take to leave after its waves were reset, and after its pipe was,
+/// milliseconds.
 const RESET_MS: i64 = 500;
 /// The most queues that a GPU takes.
 const MOST: usize = 4096;
@@ -49,7 +54,7 @@ const MOST: usize = 4096;
 /// The scheduler.
 pub(super) struct DirectScheduler(Arc<DirectShared>);
 
-/// What the scheduler and its work item share.
+/// The state that the scheduler and its work item share.
 #[pin_data]
 struct DirectShared {
     gfx: Arc<Gfx>,
@@ -102,10 +107,11 @@ fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
 }
 
 impl DirectShared {
-    /// Does what can be done now; in how many milliseconds there may be more.
+    /// Does all that can be done now. Returns the milliseconds until there may be more.
     fn step(&self, table: &mut HqdTable) -> Option<i64> {
-        for entry in table.entries.iter_mut() {
-            follow(entry);
+        let HqdTable { entries, hqds, .. } = &mut *table;
+        for entry in entries.iter_mut() {
+            follow(entry, hqds);
             entry.poll();
             if !entry.is_wanted() || entry.yields_vmid() {
                 entry.preempt();
@@ -117,16 +123,16 @@ impl DirectShared {
         let mut next = self.fill(table);
         for entry in &table.entries {
             match entry.seat {
-                HqdSeat::Leaving(..) => next = sooner(next, LEAVE_POLL_MS),
-                HqdSeat::Out if entry.is_wanted() => next = sooner(next, WORK_POLL_MS),
+                Seat::Leaving(..) => next = sooner(next, LEAVE_POLL_MS),
+                Seat::Out if entry.is_wanted() => next = sooner(next, WORK_POLL_MS),
                 _ => {}
             }
         }
         next
     }
 
-    /// Loads who waits, as far as there is room, and asks others to leave for them. In how many milliseconds one who
-    /// has not had its turn will have had it.
+    /// Loads queues that wait, as far as there is room, and asks others to leave for them. Returns
+    /// the milliseconds until a queue that has not had its turn will have had it.
     fn fill(&self, table: &mut HqdTable) -> Option<i64> {
         match self.load_all(table) {
             Ok(()) => {
@@ -141,13 +147,13 @@ impl DirectShared {
         }
     }
 
-    /// Loads who waits with work, and who does without if there is still room.
+    /// Loads queues that wait with work, and those without if there is still room.
     fn load_all(&self, table: &mut HqdTable) -> Result<(), LoadFailure> {
         while let Some(index) = table.next_to_load(true) {
             self.load(table, index)?;
             table.start_quantum(index);
         }
-        // Doorbells of those that have no work yet find them, where that is free.
+        // Doorbells of queues that have no work yet have an effect, where an HQD is free.
         while let Some(index) = table.next_to_load(false) {
             if self.load(table, index).is_err() {
                 break;
@@ -156,7 +162,8 @@ impl DirectShared {
         Ok(())
     }
 
-    /// Loads entry `index`, which is out. One that cannot be loaded for another reason than room has failed.
+    /// Loads entry `index`, which is out. A queue that cannot be loaded for another reason than
+    /// room has failed.
     fn load(&self, table: &mut HqdTable, index: usize) -> Result<(), LoadFailure> {
         let hqd = table.free_hqd(self.gfx.mec()).ok_or(LoadFailure::Hqds)?;
         let Some(entry) = table.entries.get_mut(index) else {
@@ -188,7 +195,7 @@ impl DirectShared {
         });
         entry.since = Instant::now();
         match loaded {
-            Ok(loaded) => entry.seat = HqdSeat::In(loaded),
+            Ok(loaded) => table.enter(index, loaded),
             Err(error) => {
                 let owner = queue.owner;
                 dev_err_ratelimited!(
@@ -206,7 +213,7 @@ impl DirectShared {
     /// Resets `pipe` if a queue needs that, once all others have left it.
     fn reset_pipe(&self, table: &mut HqdTable, pipe: u8) {
         let is_here = |entry: &HqdEntry| entry.hqd().is_some_and(|hqd| hqd.pipe() == pipe);
-        let hangs = |entry: &HqdEntry| matches!(entry.seat, HqdSeat::Leaving(_, PreemptStep::Pipe));
+        let hangs = |entry: &HqdEntry| matches!(entry.seat, Seat::Leaving(_, PreemptStep::Pipe));
         if !table
             .entries
             .iter()
@@ -216,7 +223,7 @@ impl DirectShared {
         }
         let mut others = false;
         for entry in table.entries.iter_mut().filter(|entry| is_here(entry)) {
-            if !hangs(entry) && !matches!(entry.seat, HqdSeat::Stuck(_)) {
+            if !hangs(entry) && !entry.seat.is_stuck() {
                 entry.preempt();
                 others = true;
             }
@@ -227,7 +234,7 @@ impl DirectShared {
         self.gfx.reset_pipe(pipe);
         for entry in table.entries.iter_mut() {
             if is_here(entry) && hangs(entry) {
-                entry.reseat(|loaded| HqdSeat::Leaving(loaded, PreemptStep::PipeReset));
+                entry.reseat(|loaded| Seat::Leaving(loaded, PreemptStep::PipeReset));
             }
         }
     }
@@ -236,7 +243,11 @@ impl DirectShared {
         workqueue::run_in(workqueue::highpri(), self.clone(), 0);
     }
 
-    /// Waits until `queue`, which may not be on the hardware any more, is off it. ETIMEDOUT when it cannot be got off.
+    /// Waits until `queue`, which must not be on the hardware any more, is off it.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` when it does not leave.
     fn wait_off(
         self: &Arc<Self>,
         table: &mut MutexGuard<'_, HqdTable>,
@@ -245,15 +256,20 @@ impl DirectShared {
         self.wake();
         loop {
             match table.find(queue).map(|entry| &entry.seat) {
-                None | Some(HqdSeat::Out) => return Ok(()),
-                Some(HqdSeat::Stuck(_)) => return Err(ETIMEDOUT),
-                Some(HqdSeat::In(_) | HqdSeat::Leaving(..)) => self.changed.wait(table),
+                None | Some(Seat::Out) => return Ok(()),
+                Some(Seat::Stuck(_)) => return Err(ETIMEDOUT),
+                Some(Seat::Loading(..) | Seat::In(_) | Seat::Leaving(..)) => {
+                    self.changed.wait(table)
+                }
             }
         }
     }
 
-    /// Has `queue` be off the hardware and stay off, until its `off` is counted down. ETIMEDOUT when it cannot be got
-    /// off.
+    /// Has `queue` be off the hardware and stay off, until its `off` is counted down.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` when it does not leave.
     fn unload(self: &Arc<Self>, queue: &ComputeQueue) -> Result {
         let mut table = self.table.lock();
         if let Some(entry) = table.find(queue) {
@@ -263,16 +279,16 @@ impl DirectShared {
     }
 }
 
-/// Why a queue is not loaded.
+/// The reason why a queue is not loaded.
 enum LoadFailure {
     /// There is no free HQD.
     Hqds,
-    /// It is not its process's turn to have a VMID. It may be in so many milliseconds.
+    /// It is not the turn of its process to have a VMID. It may be in so many milliseconds.
     Vmids(i64),
 }
 
-/// Asks as many queues to leave as there are others that wait, some at a time. In how many milliseconds the next will
-/// have had its turn.
+/// Asks as many queues to leave as there are others that wait, some at a time. Returns the
+/// milliseconds until the next one will have had its turn.
 fn make_room(table: &mut HqdTable, mec: &MecInfo) -> Option<i64> {
     let most = usize::from(mec.user_hqds()) / LEAVE_AT_ONCE;
     let waiting = table.waiting().min(most);
@@ -286,13 +302,13 @@ fn make_room(table: &mut HqdTable, mec: &MecInfo) -> Option<i64> {
     None
 }
 
-/// Looks how far a queue is that was asked to leave, and asks more urgently if it takes too long.
-fn follow(entry: &mut HqdEntry) {
-    let HqdSeat::Leaving(loaded, step) = &entry.seat else {
+/// Looks at a queue that was asked to leave, and asks more urgently if it takes too long.
+fn follow(entry: &mut HqdEntry, hqds: &mut HqdSlots) {
+    let Seat::Leaving(loaded, step) = &entry.seat else {
         return;
     };
     if !loaded.hqd.is_active() {
-        entry.left();
+        entry.left(hqds);
         return;
     }
     let (step, held) = (*step, entry.held_ms());
@@ -308,11 +324,11 @@ fn follow(entry: &mut HqdEntry) {
             entry.queue.hangs();
             entry.reseat(|loaded| {
                 loaded.hqd.reset();
-                HqdSeat::Leaving(loaded, PreemptStep::Reset)
+                Seat::Leaving(loaded, PreemptStep::Reset)
             });
         }
         PreemptStep::Reset if held >= RESET_MS => {
-            entry.reseat(|loaded| HqdSeat::Leaving(loaded, PreemptStep::Pipe));
+            entry.reseat(|loaded| Seat::Leaving(loaded, PreemptStep::Pipe));
         }
         PreemptStep::PipeReset if held >= RESET_MS => {
             let owner = entry.queue.owner;
@@ -322,14 +338,18 @@ fn follow(entry: &mut HqdEntry) {
                 owner.queue,
                 owner.pid
             );
-            entry.reseat(HqdSeat::Stuck);
+            entry.reseat(Seat::Stuck);
         }
         _ => {}
     }
 }
 
 impl DirectScheduler {
-    /// No queues. ENOMEM.
+    /// A scheduler without queues.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(gfx: &Arc<Gfx>) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
             pin_init!(DirectShared {
@@ -403,7 +423,7 @@ impl ComputeScheduler for DirectScheduler {
         result
     }
 
-    /// Queues are waited for one by one, and nobody else's: whatever the patience is.
+    /// Waits for this queue alone, whatever the patience is.
     fn quiesce(&self, queue: &ComputeQueue, _patience: &QuiesceTimeout) {
         // One that is stuck has failed.
         let _ = self.0.wait_off(&mut self.0.table.lock(), queue);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The CP's doorbells in a process's slice.
 //!
-//! They lie in a page of the BAR itself, so a store of the process reaches the CP without the driver
-//! seeing it, even after the queue that had the doorbell is destroyed. A doorbell is therefore reused
-//! within its slice only, and as late as possible. The worst that a late store can do is to ring
-//! another queue of the same process, with a write pointer that the process could as well have stored
-//! there on purpose. The slice itself is given to another process only when no mapping of it is left.
+//! They lie in a page of the BAR itself, so a store of the process reaches the CP without the
+//! driver seeing it, even after the queue that had the doorbell is destroyed. A doorbell is
+//! therefore reused within its slice only, and as late as possible. The worst that a late store can
+//! do is to ring another queue of the same process, with a write pointer that the process could as
+//! well have stored there on purpose. The slice itself is given to another process only when no
+//! mapping of it is left.
 
 use crate::queue::doorbell::DoorbellSlice;
 use hw::doorbell::{Doorbell, DoorbellSlot};

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Scheduling by the hardware: the CP's firmware (HWS) gets lists of processes and their queues, gives them VMIDs and
-//! HQDs, and has them take turns when there is not enough of either.
+//! Scheduling by the hardware: the CP's firmware (HWS) takes lists of processes and their queues,
+//! gives them VMIDs and HQDs, and lets them take turns if there are not enough of either.
 //!
-//! A list cannot be changed while it runs. When a queue comes or goes all queues are taken off, which saves how far they
-//! are, and a new list is run, for all changes that there are by then. Who wants one says so in the table; a work item does it,
-//! or who waits for it if nobody is at it. So that nobody keeps the others off by changes, a list runs for a while first ([`RunlistPace`]),
-//! unless a queue must not be on the hardware any more.
+//! A list cannot be changed while it runs. When a queue is added or removed, all queues are taken
+//! off the hardware, which saves their progress, and a new list is run with all changes made by
+//! then. A thread that needs a new list marks that in the table. A work item runs the list, or the
+//! waiting thread does if no other thread is doing it. So that changes of one process do not keep
+//! all others off the hardware, a list runs for some time first ([`RunlistPace`]), unless a queue
+//! must not be on the hardware any more.
 //!
-//! [`RunlistPace`]: pace::Pace
+//! [`RunlistPace`]: pace::RunlistPace
 
 mod firmware;
 pub(super) mod pace;
 mod runlist;
 
-use super::super::queue_group::QuiesceTimeout;
 use super::change::QueueChange;
 use super::queue::ComputeQueue;
 use super::scheduler::{ComputeScheduler, QueuePlacement};
@@ -22,6 +23,7 @@ use crate::ip::gfx::Gfx;
 use crate::ip::gmc::Gmc;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::mem::GpuMemory;
 use crate::queue::request::QueueOwner;
 use core::fmt;
@@ -36,23 +38,24 @@ use kernel::{dev_err, dev_warn};
 use pace::ListCosts;
 use runlist::{RunlistDue, RunlistEntry, RunlistTable};
 
-/// Between two looks whether a queue is off that is not waited for at any cost, and whether a list is due at once.
+/// Interval of two checks whether a queue is off the hardware, for waits with a limit, and whether
+/// a list is due at once.
 const OFF_POLL: Delta = Delta::from_micros(200);
 
 /// The scheduler.
 pub(super) struct HwsScheduler(Arc<HwsShared>);
 
-/// What the scheduler and its work item share.
+/// State that the scheduler and its work item share.
 #[pin_data]
 struct HwsShared {
-    /// What the work item talks to; None before start and after stop. Held while the hardware is waited for. Nothing is
-    /// allocated under it.
+    /// The firmware that the work item talks to; `None` before start and after stop. Held while the
+    /// hardware is waited for. Nothing is allocated under this lock.
     #[pin]
     firmware: Mutex<Option<HwsFirmware>>,
-    /// Inside `firmware`. Nothing is waited for or allocated under it.
+    /// Inside `firmware`. Nothing is waited for or allocated under this lock.
     #[pin]
     table: Mutex<RunlistTable>,
-    /// The table changed.
+    /// Signalled when the table changed.
     #[pin]
     changed: CondVar,
     #[pin]
@@ -72,14 +75,15 @@ impl WorkItem for HwsShared {
 
     fn run(this: Arc<Self>) {
         while let Some(wait) = this.turn() {
-            // Meanwhile it may be needed at once.
+            // A list may become due at once during the wait.
             fsleep(wait.min(OFF_POLL));
         }
     }
 }
 
 impl HwsShared {
-    /// Runs lists as long as another is due; for how long that has time, if it has.
+    /// Runs lists as long as one is due. Returns how long the next one can wait, if one is due
+    /// later.
     fn turn(&self) -> Option<Delta> {
         let mut firmware = self.firmware.lock();
         let Some(firmware) = &mut *firmware else {
@@ -94,7 +98,7 @@ impl HwsShared {
         }
     }
 
-    /// Runs a list if one is due at once; when one was.
+    /// Runs a list if one is due at once; returns when one was due.
     fn step(&self, firmware: &mut HwsFirmware) -> RunlistDue {
         let due = self.table.lock().due();
         if let RunlistDue::Now = due {
@@ -104,8 +108,9 @@ impl HwsShared {
         due
     }
 
-    /// For who waits for a list that it has made due: runs it here if nobody is at it. Another thread would have to be woken, and waited for.
-    /// One list at most: what others want after that is the work item's.
+    /// Runs a list for a caller that made it due and waits for it, unless another thread is running
+    /// one: waking another thread and waiting for it would take longer. Runs one list at most;
+    /// lists for other callers after that are left to the work item.
     fn hasten(self: &Arc<Self>) {
         if let Some(mut firmware) = self.firmware.try_lock() {
             if let Some(firmware) = &mut *firmware {
@@ -155,15 +160,17 @@ impl HwsShared {
         }
     }
 
-    /// Ends what the firmware does, and what waves that it has launched reach of memory: they run on without it. If a hub does not
-    /// answer, the memory stays, see [`Gmc::unbind_firmware`]. Sleeps.
+    /// Ends the work of the firmware, and the access to memory of the waves that it has launched:
+    /// they run on without the firmware. If a hub does not answer, the memory stays allocated, see
+    /// [`Gmc::unbind_firmware`]. May sleep.
     fn halt(&self) {
         self.gfx.stop();
-        // The GMC has said so, and the GPU is wedged.
+        // The GMC has reported the error, and the GPU is wedged.
         let _ = self.gmc.unbind_firmware();
     }
 
-    /// The queue with this doorbell, a dword of the BAR, does not leave the hardware: which it is.
+    /// Handles the queue with this doorbell, a dword of the BAR, which does not leave the hardware.
+    /// Returns which queue it is.
     fn hangs(&self, doorbell: u32) -> Option<SuspectQueue> {
         let table = self.table.lock();
         let queue = table.by_doorbell(doorbell)?;
@@ -184,7 +191,7 @@ impl HwsShared {
         workqueue::run_in(workqueue::highpri(), self.clone(), 0);
     }
 
-    /// Waits until `queue`, which may not be on a list any more, is off it.
+    /// Waits until `queue`, which may not be on a list any more, is off the hardware.
     fn wait_off(self: &Arc<Self>, queue: &ComputeQueue) {
         self.hasten();
         let mut table = self.table.lock();
@@ -193,19 +200,19 @@ impl HwsShared {
         }
     }
 
-    /// The same, for as long as `patience` says.
-    fn wait_off_within(self: &Arc<Self>, queue: &ComputeQueue, patience: &QuiesceTimeout) {
+    /// As [`HwsShared::wait_off`], but gives up when `timeout` is over.
+    fn wait_off_within(self: &Arc<Self>, queue: &ComputeQueue, timeout: &QuiesceTimeout) {
         self.wake();
         let is_off = || {
             let mut table = self.table.lock();
             !table.find(queue).is_some_and(|entry| entry.is_listed())
         };
-        while !is_off() && !patience.is_over() {
+        while !is_off() && !timeout.is_over() {
             fsleep(OFF_POLL);
         }
     }
 
-    /// Has `queue` be off the hardware and stay off, until its `off` is counted down.
+    /// Takes `queue` off the hardware and keeps it off until its `off` count is decremented.
     fn unload(self: &Arc<Self>, queue: &ComputeQueue) {
         if let Some(entry) = self.table.lock().find(queue) {
             entry.off += 1;
@@ -215,7 +222,11 @@ impl HwsShared {
 }
 
 impl HwsScheduler {
-    /// No queues, and none may come before the start. ENOMEM.
+    /// Creates a scheduler without queues, which takes none before the start.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(
         gfx: &Arc<Gfx>,
         gmc: &Arc<Gmc>,
@@ -287,7 +298,7 @@ impl ComputeScheduler for HwsScheduler {
     fn add(&self, queue: Arc<ComputeQueue>) -> Result {
         let entry = RunlistEntry::new(queue)?;
         let added = self.0.table.lock().add(entry);
-        // An entry that there is no room for is dropped without the lock.
+        // An entry without room is dropped without the lock.
         added.map_err(|(error, entry)| {
             drop(entry);
             error
@@ -298,8 +309,8 @@ impl ComputeScheduler for HwsScheduler {
 
     fn remove(&self, queue: &ComputeQueue) -> Result {
         self.0.unload(queue);
-        let gone = self.0.table.lock().remove(queue);
-        drop(gone);
+        let removed = self.0.table.lock().remove(queue);
+        drop(removed);
         Ok(())
     }
 
@@ -308,13 +319,13 @@ impl ComputeScheduler for HwsScheduler {
         self.0.wake();
     }
 
-    /// One that is on the list is changed on the way from that to the next one.
+    /// A queue that is on the list is changed between that list and the next one.
     fn update(&self, queue: &ComputeQueue, mut change: QueueChange) -> Result {
         let mut table = self.0.table.lock();
         let Some(entry) = table.find(queue).filter(|entry| entry.is_listed()) else {
             let made = change.make(queue);
             self.0.wake();
-            // After the lock: its old ring goes with it.
+            // Dropped after the lock, because the old ring is dropped with it.
             drop(table);
             return made;
         };
@@ -323,7 +334,7 @@ impl ComputeScheduler for HwsScheduler {
         self.0.hasten();
         let mut table = self.0.table.lock();
         loop {
-            // Of a queue that is there: its caller has it.
+            // The caller holds the queue, so it exists.
             let Some(entry) = table.find(queue) else {
                 return Err(ENODEV);
             };
@@ -336,11 +347,11 @@ impl ComputeScheduler for HwsScheduler {
         }
     }
 
-    fn quiesce(&self, queue: &ComputeQueue, patience: &QuiesceTimeout) {
-        if patience.is_endless() {
+    fn quiesce(&self, queue: &ComputeQueue, timeout: &QuiesceTimeout) {
+        if timeout.is_endless() {
             self.0.wait_off(queue);
         } else {
-            self.0.wait_off_within(queue, patience);
+            self.0.wait_off_within(queue, timeout);
         }
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a compute queue is made of in the process's memory, held so that it stays mapped as long as the queue exists.
+//! The parts of a compute queue in the memory of its process, held so that they stay mapped as long
+//! as the queue exists.
 
 use super::super::pointers::{hold, range, UserWord};
 use crate::mem::vm::{HeldMapping, Vm};
@@ -21,19 +22,24 @@ pub(super) struct QueueBuffers {
     read: UserWord,
     write: UserWord,
     _eop: HeldMapping,
-    /// None in shared virtual memory, which the process may take back at any time: its own waves have the damage.
+    /// The save area. `None` in shared virtual memory, which the process may take back at any time:
+    /// that damages only its own waves.
     _save: Option<HeldMapping>,
 }
 
-/// A ring: one whole buffer.
+/// A ring, which is one whole buffer.
 pub(crate) struct RingBuffer {
     _held: HeldMapping,
     pub(super) size: RingSize,
 }
 
 impl RingBuffer {
-    /// Holds the ring at `address`. EFAULT for an address that is not the user's; EINVAL for one that is not a buffer
-    /// from start to end.
+    /// Holds the ring at `address`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if the address does not belong to the user; `EINVAL` if it is not one buffer from
+    /// start to end.
     pub(super) fn new(vm: &Arc<Vm>, address: u64, size: RingSize) -> Result<Self> {
         let bytes = size.bytes().next_multiple_of(PAGE_SIZE);
         let held = hold(vm, address, bytes)?;
@@ -44,7 +50,11 @@ impl RingBuffer {
     }
 }
 
-/// Holds the save area, unless it is in shared virtual memory. Errors as [`QueueBuffers::new`].
+/// Holds the save area, unless it is in shared virtual memory.
+///
+/// # Errors
+///
+/// As [`QueueBuffers::new`].
 fn hold_save(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Option<HeldMapping>> {
     match hold(vm, address, size) {
         Ok(held) if held.is_writable() => Ok(Some(held)),
@@ -55,9 +65,14 @@ fn hold_save(vm: &Arc<Vm>, address: u64, size: u64) -> Result<Option<HeldMapping
 }
 
 impl QueueBuffers {
-    /// Holds what `create` names, the save area being large enough for the waves of `cus`. EFAULT for addresses that are not the
-    /// user's; EINVAL for what is not mapped, not aligned or not of the right size, and for a read pointer or a save area that
-    /// may not be written.
+    /// Holds the memory that `create` names. The save area must be large enough for the waves of
+    /// `cus`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for addresses that do not belong to the user; `EINVAL` for memory that is not
+    /// mapped, not aligned or not of the right size, and for a read pointer or a save area that may
+    /// not be written.
     pub(super) fn new(
         vm: &Arc<Vm>,
         create: &PreparedQueue,
@@ -89,18 +104,19 @@ impl QueueBuffers {
         }))
     }
 
-    /// What packets the ring holds.
+    /// The format of the packets in the ring.
     pub(super) fn format(&self) -> PacketFormat {
         self.format
     }
 
-    /// Another ring, of a queue that is not on the hardware; the old one is in its place then.
+    /// Exchanges the ring of a queue that is not on the hardware; `ring` holds the old one
+    /// afterwards.
     pub(super) fn swap_ring(&self, ring: &mut RingBuffer) {
         core::mem::swap(&mut *self.ring.lock(), ring);
     }
 
-    /// Read and write pointer as the process knows them: packets for AQL, dwords for PM4, whose read pointer starts
-    /// anew with every round of the ring. Any values at all.
+    /// Read and write pointer as the process sees them: packets for AQL, dwords for PM4, whose read
+    /// pointer starts at 0 again with every round of the ring. They may have any value.
     pub(super) fn pointers(&self) -> (u64, u64) {
         let read = self.read.read();
         let write = self.write.read();
@@ -111,8 +127,8 @@ impl QueueBuffers {
         }
     }
 
-    /// Whether the pointers say that there are packets that were not read. An odd value may be taken for one; the CP
-    /// looks by itself.
+    /// Whether the pointers show packets that were not read. An odd value may look like one; the CP
+    /// checks by itself.
     pub(super) fn has_work(&self) -> bool {
         let (read, write) = self.pointers();
         match self.format {

@@ -8,11 +8,10 @@ use super::trap::TrapPage;
 use crate::kern::trace;
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::vm::Vm;
-use crate::queue::queue_group::{GroupMember, QuiesceTimeout};
+use crate::queue::gpu::QueueGpu;
 use crate::queue::quota::CountedQueue;
 use crate::queue::request::{PreparedQueue, QueueOwner};
 use crate::queue::spare::SpareMemory;
-use crate::queue::GpuQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat};
 use hw::mqd::hqd::HqdImage;
@@ -23,15 +22,15 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::Arc;
 
-/// A queue with all that the hardware needs of it. Whoever holds it keeps that in place.
+/// A queue with everything that the hardware needs of it. A reference keeps all of that in place.
 #[pin_data]
 pub(crate) struct ComputeQueue {
     pub(crate) owner: QueueOwner,
-    /// The process wants it to run.
+    /// Whether the process wants it to run.
     active: Atomic<bool>,
-    /// Its group is quiesced.
+    /// Whether its group is quiesced.
     quiesced: Atomic<bool>,
-    /// It has failed, or is about to go.
+    /// Whether it has failed, or is about to be removed.
     failed: Atomic<bool>,
     pub(super) descriptor: ComputeDescriptor,
     #[pin]
@@ -41,14 +40,19 @@ pub(crate) struct ComputeQueue {
     vm: Arc<Vm>,
     _hold: LedgerHold,
     _counted: CountedQueue,
-    pub(super) gpu: Arc<GpuQueues>,
+    pub(super) gpu: Arc<QueueGpu>,
 }
 
 impl ComputeQueue {
-    /// A queue of `owner` in `vm` that no scheduler knows yet, `counted` as one of compute, whose waves are saved by `trap`. EFAULT and EINVAL for its memory, see
-    /// [`QueueBuffers::new`]; ENOSPC without room in the GART; ENOMEM.
+    /// Creates a queue of `owner` in `vm` that no scheduler knows yet. `counted` counts it as a
+    /// compute queue; `trap` saves its waves.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` and `EINVAL` for its memory, see [`QueueBuffers::new`]; `ENOSPC` if the GART has no
+    /// room; `ENOMEM`.
     pub(super) fn new(
-        gpu: &Arc<GpuQueues>,
+        gpu: &Arc<QueueGpu>,
         vm: &Arc<Vm>,
         trap: &Arc<TrapPage>,
         doorbell: CpDoorbell,
@@ -65,7 +69,7 @@ impl ComputeQueue {
         let memory = QueueBuffers::new(vm, create, format, &gpu.hw.cus)?;
         let compute = &create.compute;
         let queue = mqd::ComputeMqdConfig {
-            // Filled in where it is known.
+            // Filled in once the address is known.
             mqd_address: 0,
             ring_base: create.ring,
             ring_size: create.size,
@@ -74,7 +78,7 @@ impl ComputeQueue {
             eop_base: compute.eop,
             eop_bytes: compute.eop_size,
             doorbell: doorbell.doorbell(),
-            // The address space's number is known when the queue is loaded.
+            // The VMID of the address space is known when the queue is loaded.
             vmid: 0,
             format,
             priority: create.priority,
@@ -111,12 +115,12 @@ impl ComputeQueue {
         )
     }
 
-    /// For traces: it has left the hardware, where the CP has saved `image`.
+    /// Traces that the queue has left the hardware, for which the CP has saved `image`.
     pub(super) fn trace_save(&self, image: &HqdImage) {
         self.trace_waves(image, trace::wave_save);
     }
 
-    /// For traces: it comes to the hardware with `image`.
+    /// Traces that the queue is put on the hardware with `image`.
     pub(super) fn trace_restore(&self, image: &HqdImage) {
         self.trace_waves(image, trace::wave_restore);
     }
@@ -139,7 +143,11 @@ impl ComputeQueue {
         self.doorbell.slot()
     }
 
-    /// How the hardware scheduler is told of it. ENODEV when the device is gone.
+    /// The parameters with which the hardware scheduler maps it.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone.
     pub(super) fn map(&self) -> Result<schedule::MapQueue> {
         Ok(schedule::MapQueue {
             place: schedule::HqdSelect::Any,
@@ -154,12 +162,13 @@ impl ComputeQueue {
         self.is_active() && self.may_stay()
     }
 
-    /// Whether it may stay on the hardware for a moment, even if its process does not want it to run.
+    /// Whether it may stay on the hardware for a moment, even if its process does not want it to
+    /// run.
     pub(super) fn may_stay(&self) -> bool {
         !self.quiesced.load(Acquire) && !self.has_failed()
     }
 
-    /// What its waves run when they trap.
+    /// The trap handler of its waves.
     pub(super) fn trap_handler(&self) -> TrapHandler {
         self.trap.handler()
     }
@@ -174,7 +183,7 @@ impl ComputeQueue {
         self.active.load(Acquire)
     }
 
-    /// Says whether the process wants it to run. The scheduler is told by the caller.
+    /// Sets whether the process wants it to run. The caller notifies the scheduler.
     pub(super) fn set_active(&self, on: bool) {
         self.active.store(on, Release);
     }
@@ -184,40 +193,29 @@ impl ComputeQueue {
         self.failed.load(Acquire)
     }
 
-    /// It is not to run any more; whether that is news. The scheduler sees to it.
+    /// Marks it as not to run any more; returns whether it was not marked before. The scheduler
+    /// takes it off the hardware.
     pub(super) fn fail(&self) -> bool {
         !self.failed.xchg(true, Full)
     }
 
-    /// The hardware gets it off by force only: it has failed.
+    /// Marks it as failed: only force takes it off the hardware.
     pub(super) fn hangs(&self) {
         let cause = c"compute queue hang";
         self.gpu.queue_hung(self.owner.pasid, cause, || {
             self.fail();
         });
     }
-}
 
-impl GroupMember for ComputeQueue {
-    fn begin_quiesce(&self) {
-        self.quiesced.store(true, Release);
-        // The scheduler looks anew who may be on the hardware.
-        self.gpu.compute.resume(self);
+    /// Sets whether its group is quiesced. The caller notifies the scheduler.
+    pub(super) fn set_quiesced(&self, quiesced: bool) {
+        self.quiesced.store(quiesced, Release);
     }
 
-    fn quiesce(&self, patience: &QuiesceTimeout) {
-        // Before the scheduler is told: from then on it does not load it.
-        self.quiesced.store(true, Release);
-        self.gpu.compute.quiesce(self, patience);
-    }
-
-    fn resume(&self) {
-        self.quiesced.store(false, Release);
-        self.gpu.compute.resume(self);
-    }
-
-    /// Exact while it is off the hardware. When it is on it, what was left midway counts until it is off again.
-    fn wants_to_run(&self) -> bool {
+    /// Returns whether it has something to do and its process wants it to run. Exact while it is off
+    /// the hardware. While it is on the hardware, work that was left midway counts until it is off
+    /// again.
+    pub(super) fn wants_to_run(&self) -> bool {
         let midway = || self.descriptor.image().is_ok_and(|image| image.is_midway());
         self.is_active() && !self.has_failed() && (self.memory.has_work() || midway())
     }

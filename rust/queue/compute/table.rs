@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which queues there are, where they are, and who comes and goes next.
+//! The compute queues of the direct scheduler, where they are, and which comes and goes next.
 
 use super::queue::ComputeQueue;
-use super::scheduler::{QueuePlacement, SchedulerPlace};
+use super::scheduler::{ComputePlace, QueuePlacement};
 use crate::ip::gfx::HqdGuard;
 use crate::mem::vm::VmidUse;
-use hw::queue::{Hqd, MecInfo};
+use core::convert::Infallible;
+use hw::queue::{Hqd, MecInfo, MAX_USER_HQDS};
+use hw::seat::{Seat, SlotTable};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
-/// How long a queue with work stays while another waits, milliseconds; longer where loads, which come one by one, take
-/// that long.
+/// Time that a queue with work stays while another waits, milliseconds; longer where loads, which
+/// come one by one, take that long.
 pub(super) const QUANTUM_MS: i64 = 20;
-/// How many of the last turns, about, say how long a turn usually is.
+/// The number of past turns, about, over which the usual length of a turn is an average.
 const USUAL_TURNS: i64 = 64;
-/// The most that a queue is to make up for, or is owed, because its turns were not as long as usual, milliseconds.
+/// The most that a queue owes, or is owed, because its turns were not as long as usual,
+/// milliseconds.
 const MOST_AHEAD_MS: i64 = 2 * QUANTUM_MS;
 /// The most of that in one turn.
 const MOST_REPAID_MS: i64 = QUANTUM_MS * 3 / 4;
-/// How long a queue that does not hang takes to leave, milliseconds.
+/// Time that a queue that does not hang takes to leave, milliseconds.
 const LEAVE_MS: i64 = 100;
 
 /// A queue on the hardware. It leaves its HQD before its VMID.
@@ -31,37 +34,36 @@ pub(super) struct LoadedQueue {
 /// How far the hardware was asked to let go of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PreemptStep {
-    /// Its waves are to be saved.
+    /// Its waves are being saved.
     Save,
     /// Its waves were reset.
     Reset,
-    /// Its pipe is to be reset, when nobody else is on it.
+    /// Its pipe must be reset, once no other queue is on it.
     Pipe,
     /// Its pipe was reset.
     PipeReset,
 }
 
-/// Where a queue is.
-pub(super) enum HqdSeat {
-    Out,
-    In(LoadedQueue),
-    /// Leaving, and how far that is.
-    Leaving(LoadedQueue, PreemptStep),
-    /// The hardware does not let go of it: the HQD, the VMID and all of the queue are kept.
-    Stuck(LoadedQueue),
-}
+/// The HQDs, with the queues that have them: places for as many as a GPU can have.
+pub(super) type HqdSlots = SlotTable<QueueRank, { MAX_USER_HQDS as usize }>;
+
+/// The order of queues that take turns: by the PASID of the process, then by number.
+pub(super) type QueueRank = (u16, u32);
 
 /// A queue and its turn.
 pub(super) struct HqdEntry {
     pub(super) queue: Arc<ComputeQueue>,
-    pub(super) seat: HqdSeat,
-    /// When the seat became what it is, its turn began, or the last step of leaving was made.
+    /// Where it is. It is loaded in one piece, under the lock of the table. Of a queue that is
+    /// stuck the HQD, the VMID and all of the queue are kept.
+    pub(super) seat: Seat<LoadedQueue, Infallible, PreemptStep>,
+    /// The time when the seat became what it is, its turn began, or the last step of leaving was
+    /// made.
     pub(super) since: Instant<Monotonic>,
-    /// How many callers want it off the hardware.
+    /// The number of callers that want it off the hardware.
     pub(super) off: u32,
-    /// How many turns it has had.
+    /// The number of turns that it has had.
     turns: u64,
-    /// By how many milliseconds its turns were longer than usual: that is taken off those to come.
+    /// Milliseconds by which its turns were longer than usual, which are taken off those to come.
     ahead: i64,
     /// Whether it had work at the beginning of this turn.
     has_work: bool,
@@ -73,7 +75,7 @@ impl HqdEntry {
     pub(super) fn new(queue: Arc<ComputeQueue>) -> Self {
         Self {
             queue,
-            seat: HqdSeat::Out,
+            seat: Seat::Out,
             since: Instant::now(),
             off: 0,
             turns: 0,
@@ -88,32 +90,34 @@ impl HqdEntry {
         self.off == 0 && self.queue.is_runnable()
     }
 
-    /// Looks whether it has work.
+    /// Looks for work.
     pub(super) fn poll(&mut self) {
-        // Of one that came in midway nothing tells when it is through: it has its turn.
+        // Of a queue that came in midway nothing tells when it is through: it has its turn.
         self.has_work = self.queue.memory.has_work() || self.midway;
     }
 
-    /// It has left the hardware.
-    pub(super) fn left(&mut self) {
+    /// It has left the hardware, and its HQD is free.
+    pub(super) fn left(&mut self, hqds: &mut HqdSlots) {
         let image = self.queue.descriptor.image().ok();
         if let Some(image) = &image {
             self.queue.trace_save(image);
         }
         self.midway = image.is_some_and(|image| image.is_midway());
-        let is_saved = matches!(self.seat, HqdSeat::Leaving(_, PreemptStep::Save));
+        let is_saved = matches!(self.seat, Seat::Leaving(_, PreemptStep::Save));
+        if let Some(hqd) = self.hqd() {
+            let _ = hqds.release(hqd.index());
+        }
         self.reseat(|loaded| {
             loaded.hqd.left(image.filter(|_| is_saved));
-            HqdSeat::Out
+            Seat::Out
         });
     }
 
-    /// Its place among those that take turns: by process, then by number.
-    fn rank(&self) -> (u16, u32) {
+    fn rank(&self) -> QueueRank {
         (self.queue.owner.pasid, self.queue.owner.queue)
     }
 
-    /// Its turn is over. `usual` is how long turns usually are, microseconds.
+    /// Accounts for a turn that is over. `usual` is how long turns usually are, microseconds.
     fn account(&mut self, usual: &mut i64) {
         let held = self.held_ms();
         *usual += (held * 1000 - *usual) / USUAL_TURNS;
@@ -121,7 +125,7 @@ impl HqdEntry {
         self.ahead = ahead.clamp(-MOST_AHEAD_MS, MOST_AHEAD_MS);
     }
 
-    /// How long its turn is to be, milliseconds.
+    /// How long its turn may be, milliseconds.
     fn quantum(&self) -> i64 {
         QUANTUM_MS - self.ahead.clamp(-MOST_REPAID_MS, MOST_REPAID_MS)
     }
@@ -131,7 +135,8 @@ impl HqdEntry {
         self.has_work
     }
 
-    /// Whether it is on the hardware and others are to have its VMID: its process has had its turn, or it has no work.
+    /// Whether it is on the hardware and others must get its VMID: its process has had its turn, or
+    /// it has no work.
     pub(super) fn yields_vmid(&self) -> bool {
         self.loaded().is_some_and(|loaded| {
             loaded.vmid.is_recalled() || !self.has_work && self.queue.gpu.hw.vmids.is_wanted()
@@ -143,12 +148,7 @@ impl HqdEntry {
     }
 
     fn loaded(&self) -> Option<&LoadedQueue> {
-        match &self.seat {
-            HqdSeat::Out => None,
-            HqdSeat::In(loaded) | HqdSeat::Leaving(loaded, _) | HqdSeat::Stuck(loaded) => {
-                Some(loaded)
-            }
-        }
+        self.seat.place()
     }
 
     /// The HQD that it has.
@@ -158,31 +158,30 @@ impl HqdEntry {
 
     /// Whether the hardware has nothing to do with it.
     pub(super) fn is_out(&self) -> bool {
-        matches!(self.seat, HqdSeat::Out)
+        self.seat.is_out()
     }
 
-    /// Whether it has an HQD that nobody has asked it to leave.
+    /// Whether it has an HQD that it was not asked to leave.
     pub(super) fn is_in(&self) -> bool {
-        matches!(self.seat, HqdSeat::In(_))
+        self.seat.is_in()
     }
 
     fn is_leaving(&self) -> bool {
-        matches!(self.seat, HqdSeat::Leaving(..))
+        self.seat.is_leaving()
     }
 
-    /// For how many milliseconds the seat has been what it is.
+    /// Milliseconds for which the seat has been what it is.
     pub(super) fn held_ms(&self) -> i64 {
         self.since.elapsed().as_millis()
     }
 
-    /// Changes the seat to what `to` makes of what the hardware has of the queue, if it has anything.
-    pub(super) fn reseat(&mut self, to: impl FnOnce(LoadedQueue) -> HqdSeat) {
-        self.seat = match core::mem::replace(&mut self.seat, HqdSeat::Out) {
-            HqdSeat::Out => HqdSeat::Out,
-            HqdSeat::In(loaded) | HqdSeat::Leaving(loaded, _) | HqdSeat::Stuck(loaded) => {
-                to(loaded)
-            }
-        };
+    /// Changes the seat of a queue that has an HQD to the result of `to`.
+    pub(super) fn reseat(
+        &mut self,
+        to: impl FnOnce(LoadedQueue) -> Seat<LoadedQueue, Infallible, PreemptStep>,
+    ) {
+        let loaded = core::mem::replace(&mut self.seat, Seat::Out).into_place();
+        self.seat = loaded.map_or(Seat::Out, to);
         self.since = Instant::now();
     }
 
@@ -191,21 +190,16 @@ impl HqdEntry {
         if self.is_in() {
             self.reseat(|loaded| {
                 loaded.hqd.save();
-                HqdSeat::Leaving(loaded, PreemptStep::Save)
+                Seat::Leaving(loaded, PreemptStep::Save)
             });
         }
     }
 
-    /// For debugfs, and for who chooses.
+    /// For debugfs, and for a caller that selects queues.
     pub(super) fn state(&self) -> QueuePlacement<'_> {
         QueuePlacement {
             queue: &self.queue,
-            place: match &self.seat {
-                HqdSeat::Out => SchedulerPlace::Out,
-                HqdSeat::In(loaded) => SchedulerPlace::In(loaded.hqd.hqd()),
-                HqdSeat::Leaving(loaded, _) => SchedulerPlace::Leaving(loaded.hqd.hqd()),
-                HqdSeat::Stuck(loaded) => SchedulerPlace::Stuck(loaded.hqd.hqd()),
-            },
+            seat: self.seat.view(|loaded| ComputePlace::Hqd(loaded.hqd.hqd())),
             vmid: self.loaded().map(|loaded| loaded.vmid.vmid().get()),
             turns: Some(self.turns),
         }
@@ -215,12 +209,13 @@ impl HqdEntry {
 /// The queues of a GPU.
 pub(super) struct HqdTable {
     pub(super) entries: KVec<HqdEntry>,
+    pub(super) hqds: HqdSlots,
     pub(super) closed: bool,
-    /// The rank of the queue that has come in last for a turn.
-    last: (u16, u32),
+    /// The rank of the queue that was last to come in for a turn.
+    last: QueueRank,
     /// How long a turn usually is, microseconds.
     usual: i64,
-    /// Somebody waits for an HQD.
+    /// A queue waits for an HQD.
     crowded: bool,
 }
 
@@ -228,6 +223,7 @@ impl HqdTable {
     pub(super) const fn new() -> Self {
         Self {
             entries: KVec::new(),
+            hqds: HqdSlots::new(),
             closed: false,
             last: (0, 0),
             usual: QUANTUM_MS * 1000,
@@ -248,20 +244,31 @@ impl HqdTable {
 
     /// A free HQD of `mec`; none on a pipe that is about to be reset.
     pub(super) fn free_hqd(&self, mec: &MecInfo) -> Option<Hqd> {
-        let mut taken = 0u32;
+        let mut blocked = 0;
         for entry in &self.entries {
-            let Some(hqd) = entry.hqd() else { continue };
-            taken |= 1 << hqd.index();
-            if let HqdSeat::Leaving(_, PreemptStep::Pipe | PreemptStep::PipeReset) = entry.seat {
-                taken |= pipe_mask(mec, hqd.pipe());
+            if let Seat::Leaving(loaded, PreemptStep::Pipe | PreemptStep::PipeReset) = &entry.seat {
+                blocked |= pipe_mask(mec, loaded.hqd.hqd().pipe());
             }
         }
-        mec.hqds().find(|hqd| taken >> hqd.index() & 1 == 0)
+        // The table may have more places than `mec` has HQDs: those at its end.
+        self.hqds
+            .first_free(blocked)
+            .and_then(|index| mec.hqd(index))
     }
 
-    /// The queue that comes in next of those that may, with work or without. They come round and round in the order of
-    /// their processes, then of their numbers: none has a second turn before each that wants one has had its first, and
-    /// those of a process come and go together, so that few VMIDs change hands.
+    /// Entry `index`, which was out, is loaded into an HQD that was free.
+    pub(super) fn enter(&mut self, index: usize, loaded: LoadedQueue) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            let hqd = loaded.hqd.hqd();
+            let _ = self.hqds.claim(hqd.index(), entry.rank());
+            entry.seat = Seat::In(loaded);
+        }
+    }
+
+    /// The queue that comes in next of those that may, with work or without. Queues take turns in
+    /// the order of their processes, then of their numbers: none has a second turn before each that
+    /// wants one has had its first, and those of a process come and go together, so that few VMIDs
+    /// change hands.
     pub(super) fn next_to_load(&self, work: bool) -> Option<usize> {
         let waiting = self.entries.iter().enumerate();
         waiting
@@ -270,12 +277,13 @@ impl HqdTable {
             .map(|(index, _)| index)
     }
 
-    /// Who has come in last for a turn.
+    /// The queue that was last to come in for a turn.
     pub(super) fn last(&self) -> impl PartialEq {
         self.last
     }
 
-    /// Entry `index` has come in for a turn. Those that would have come before it, and are still in, begin another.
+    /// Begins a turn of entry `index`. Queues that would have come before it, and are still in,
+    /// begin another.
     pub(super) fn start_quantum(&mut self, index: usize) {
         let Some(rank) = self.entries.get(index).map(HqdEntry::rank) else {
             return;
@@ -307,13 +315,13 @@ impl HqdTable {
             .count()
     }
 
-    /// How many are on their way out, and were asked so lately that they are about to be.
+    /// The number of queues that were asked to leave so lately that they are about to be out.
     pub(super) fn leaving(&self) -> usize {
         let soon = |entry: &&HqdEntry| entry.is_leaving() && entry.held_ms() < LEAVE_MS;
         self.entries.iter().filter(soon).count()
     }
 
-    /// Says whether somebody waits for an HQD. The turns of those that are in begin with that.
+    /// Notes whether a queue waits for an HQD. The turns of the queues that are in begin with that.
     pub(super) fn set_crowded(&mut self, crowded: bool) {
         if crowded && !self.crowded {
             let inside = self.entries.iter_mut().filter(|entry| entry.is_in());
@@ -332,8 +340,8 @@ impl HqdTable {
         }
     }
 
-    /// The queue that is to give up its HQD next, and after how many milliseconds it has had its turn: one without
-    /// work, or else the one whose turn has been over for longest.
+    /// The queue that must give up its HQD next, and the milliseconds after which it has had its
+    /// turn: one without work, or else the one whose turn has been over for longest.
     pub(super) fn next_to_preempt(&self) -> Option<(usize, i64)> {
         let turn = |(index, entry): (usize, &HqdEntry)| {
             let idle = !entry.has_work;

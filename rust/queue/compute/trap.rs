@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The trap handler of a process on a GPU: a page of the driver's in its address space, above all that is the user's.
+//! The trap handler of a process on a GPU: a page of the driver in the address space of the
+//! process, above all user addresses.
 
 use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryRegion, SystemShare};
@@ -9,8 +10,8 @@ use hw::trap::{self, SecondLevelTrap, TrapHandler};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// The page, mapped for shaders to read and execute as long as this lives. Every compute queue of the process holds it: waves may
-/// run it, or have been saved by it.
+/// The page, mapped for shaders to read and execute as long as this exists. Every compute queue of
+/// the process holds it, because waves may run it or may have been saved by it.
 pub(crate) struct TrapPage {
     mapping: KernelMapping,
     pages: Arc<SystemPages>,
@@ -18,8 +19,12 @@ pub(crate) struct TrapPage {
 }
 
 impl TrapPage {
-    /// The page in `vm`, whose memory it counts as, without a second level. EEXIST where one is still in use, by a queue that the hardware
-    /// did not let go of; ENOMEM; ENODEV when the device is gone.
+    /// Creates the page in `vm`, without a second level. Its memory counts as memory of `vm`.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if an earlier page is still in use, by a queue that the hardware did not release;
+    /// `ENOMEM`; `ENODEV` if the device is gone.
     pub(crate) fn new(vm: &Arc<Vm>) -> Result<Arc<Self>> {
         let share = SystemShare::charge(vm.client(), MemoryRegion::Gtt, trap::BYTES as u64)?;
         let pages = Arc::new(
@@ -36,15 +41,17 @@ impl TrapPage {
         Ok(Arc::new(page, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Where shaders find it.
+    /// The addresses where shaders find it.
     pub(super) fn handler(&self) -> TrapHandler {
         TrapHandler::in_page(self.mapping.va())
     }
 
-    /// Sets the process's own handler, which waves that trap from now on are taken to. One that traps at the same moment may
-    /// come to the new one with the memory of the old one. The caller sees to it that there is one caller at a time.
+    /// Sets the process's own handler for waves that trap from now on. A wave that traps at the
+    /// same moment may enter the new handler with the memory address of the old one. The caller
+    /// makes sure that calls do not overlap.
     pub(crate) fn set_second_level(&self, second: SecondLevelTrap) -> Result {
-        // The code last: who goes to a handler where there was none finds its memory.
+        // The code address is written last: a wave that enters a handler where there was none
+        // before finds the handler's memory.
         let words = second.block();
         let mut words = words.iter().enumerate().rev();
         words.try_for_each(|(n, &word)| self.pages.write64((trap::MEMORY + n * 8) as u64, word))

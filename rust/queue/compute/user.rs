@@ -5,21 +5,23 @@ use super::change::QueueChange;
 use super::doorbell::CpDoorbell;
 use super::memory::RingBuffer;
 use super::queue::ComputeQueue;
+use super::scheduler::ComputeScheduler;
 use super::trap::TrapPage;
 use crate::kern::errno::timer_expired;
 use crate::kern::trace;
+use crate::mem::queue_group::{GroupMember, QuiesceTimeout};
 use crate::mem::vm::Vm;
+use crate::queue::gpu::QueueGpu;
 use crate::queue::quota::{CountedQueue, QuotaKind};
 use crate::queue::request::{PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use crate::queue::resources::QueueResources;
-use crate::queue::GpuQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::cu_mask;
 use hw::mqd::hqd::WaveState;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Mutex};
 
-/// The number by which traces tell the CP from SDMA engines.
+/// The engine number of the CP in traces, where SDMA queues have the number of their engine.
 const CP: u32 = u32::MAX;
 
 /// A compute queue of a process. Off the hardware once destroyed or dropped.
@@ -27,9 +29,16 @@ const CP: u32 = u32::MAX;
 pub(crate) struct UserComputeQueue {
     owner: QueueOwner,
     doorbell: DoorbellSlot,
-    /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait for it.
+    /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait
+    /// for it.
     #[pin]
-    queue: Mutex<Option<Arc<ComputeQueue>>>,
+    queue: Mutex<Option<Arc<ComputeMember>>>,
+}
+
+/// A queue as its group sees it.
+struct ComputeMember {
+    queue: Arc<ComputeQueue>,
+    scheduler: Arc<dyn ComputeScheduler>,
 }
 
 impl UserComputeQueue {
@@ -40,7 +49,8 @@ impl UserComputeQueue {
     /// `EFAULT` or `EINVAL` for its memory; `EINVAL` for sizes that are not those of the topology;
     /// `ENOSPC` without a doorbell, or with too many queues; `ENOMEM`.
     pub(crate) fn create(
-        gpu: &Arc<GpuQueues>,
+        gpu: &Arc<QueueGpu>,
+        scheduler: &Arc<dyn ComputeScheduler>,
         vm: &Arc<Vm>,
         trap: &Arc<TrapPage>,
         resources: &QueueResources,
@@ -59,7 +69,13 @@ impl UserComputeQueue {
             owner,
             create,
         )?;
-        let (place, held) = (queue.doorbell(), queue.clone());
+        let place = queue.doorbell();
+        let member = ComputeMember {
+            queue: queue.clone(),
+            scheduler: scheduler.clone(),
+        };
+        let member = Arc::new(member, GFP_KERNEL_ACCOUNT)?;
+        let held = member.clone();
         let created = Arc::pin_init(
             pin_init!(Self {
                 owner,
@@ -68,26 +84,55 @@ impl UserComputeQueue {
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
-        // First the group, so that the scheduler already knows whether it is quiesced. Both let go of it when `created` is
-        // dropped.
-        vm.group().join(queue.clone())?;
-        gpu.compute.add(queue)?;
+        // First the group, so that the scheduler already knows whether it is quiesced. Both let go
+        // of it when `created` is dropped.
+        vm.group().join(member)?;
+        scheduler.add(queue)?;
         let (ring, size) = (create.ring, create.size.bytes());
         trace::queue_create(owner.pid as u32, owner.queue, CP, ring, size);
         Ok(created)
     }
 
-    /// Runs `f` on the queue. EINVAL when it is destroyed.
-    fn with<T>(&self, f: impl FnOnce(&Arc<ComputeQueue>) -> Result<T>) -> Result<T> {
+    /// Runs `f` on the queue.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is destroyed; errors of `f`.
+    fn with<T>(&self, f: impl FnOnce(&ComputeMember) -> Result<T>) -> Result<T> {
         f(self.queue.lock().as_ref().ok_or(EINVAL)?)
     }
 }
 
-/// Makes `change` of `queue`, unless that is so already: others would be off the hardware meanwhile.
-fn change_of(queue: &ComputeQueue, change: QueueChange) -> Result {
-    match change.is_applied(queue)? {
-        true => Ok(()),
-        false => queue.gpu.compute.update(queue, change),
+impl ComputeMember {
+    /// Makes `change` unless that is so already: other queues would be off the hardware meanwhile.
+    fn change(&self, change: QueueChange) -> Result {
+        match change.is_applied(&self.queue)? {
+            true => Ok(()),
+            false => self.scheduler.update(&self.queue, change),
+        }
+    }
+}
+
+impl GroupMember for ComputeMember {
+    fn begin_quiesce(&self) {
+        self.queue.set_quiesced(true);
+        // The scheduler decides anew which queues may be on the hardware.
+        self.scheduler.resume(&self.queue);
+    }
+
+    fn quiesce(&self, patience: &QuiesceTimeout) {
+        // Before the scheduler is told: from then on it does not load it.
+        self.queue.set_quiesced(true);
+        self.scheduler.quiesce(&self.queue, patience);
+    }
+
+    fn resume(&self) {
+        self.queue.set_quiesced(false);
+        self.scheduler.resume(&self.queue);
+    }
+
+    fn wants_to_run(&self) -> bool {
+        self.queue.wants_to_run()
     }
 }
 
@@ -97,11 +142,10 @@ impl UserQueue for UserComputeQueue {
     }
 
     fn update(&self, update: &UpdateQueue) -> Result {
-        self.with(|queue| {
+        self.with(|member| {
+            let vm = member.queue.vm();
             let ring = match update.ring {
-                Some((address, size)) => {
-                    Some((address, RingBuffer::new(queue.vm(), address, size)?))
-                }
+                Some((address, size)) => Some((address, RingBuffer::new(vm, address, size)?)),
                 None => None,
             };
             let change = QueueChange::Properties {
@@ -109,19 +153,20 @@ impl UserQueue for UserComputeQueue {
                 priority: update.priority,
                 active: update.is_active(),
             };
-            change_of(queue, change)
+            member.change(change)
         })
     }
 
     fn set_cu_mask(&self, bit: &mut dyn FnMut(u32) -> bool) -> Result {
-        self.with(|queue| {
-            let masks = cu_mask::spread(&queue.gpu.hw.cus, 0, bit).ok_or(EINVAL)?;
-            change_of(queue, QueueChange::CuMasks(masks))
+        self.with(|member| {
+            let masks = cu_mask::spread(&member.queue.gpu.hw.cus, 0, bit).ok_or(EINVAL)?;
+            member.change(QueueChange::CuMasks(masks))
         })
     }
 
     fn wave_state(&self, write: &mut dyn FnMut(u32, u32) -> Result) -> Result<WaveState> {
-        self.with(|queue| {
+        self.with(|member| {
+            let queue = &member.queue;
             if queue.is_active() {
                 return Err(EINVAL);
             }
@@ -136,14 +181,14 @@ impl UserQueue for UserComputeQueue {
 
     fn destroy(&self) -> Result {
         let mut held = self.queue.lock();
-        let Some(queue) = held.take() else {
+        let Some(member) = held.take() else {
             return Ok(());
         };
         trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
-        // One that cannot be got off stays with the scheduler.
-        let removed = queue.gpu.compute.remove(&queue);
-        // Not before: who quiesces the group relies on that all is off the hardware.
-        queue.vm().group().remove(&queue);
+        // A queue that does not leave the hardware stays with the scheduler.
+        let removed = member.scheduler.remove(&member.queue);
+        // Not before: a thread that quiesces the group relies on all being off the hardware.
+        member.queue.vm().group().remove(&member);
         removed.map_err(|_| timer_expired())
     }
 }
@@ -151,7 +196,7 @@ impl UserQueue for UserComputeQueue {
 #[pinned_drop]
 impl PinnedDrop for UserComputeQueue {
     fn drop(self: Pin<&mut Self>) {
-        // One that cannot be got off was reported.
+        // A queue that does not leave the hardware was reported.
         let _ = self.destroy();
     }
 }

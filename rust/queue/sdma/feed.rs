@@ -4,11 +4,11 @@
 
 use super::ring_memory::{RingLease, RingMemory, STATUS_FENCE, STATUS_RPTR};
 use crate::kern::fence::{Fence, HwFence};
+use crate::mem::queue_group::QueueGroup;
 use crate::mem::stopwatch::Stopwatch;
 use crate::mem::vm::Vm;
 use crate::mem::GpuMemory;
 use crate::queue::pointers::QueuePointers;
-use crate::queue::queue_group::QueueGroup;
 use crate::queue::spare::SpareMemory;
 use crate::ring::flight::{self, JobsInFlight};
 use hw::sdma::length::{self, PacketLength};
@@ -24,11 +24,11 @@ use kernel::time::Delta;
 const MIN_BYTES: u64 = 4096;
 /// Largest ring of a process: its copy is twice that, in one run of addresses.
 const MAX_USER_BYTES: u64 = 64 << 20;
+/// Context of the TRAP that ends a job of a scheduled queue. It is no number of an event. The TRAP
+/// comes with the PASID of the process, which has nothing to do with it.
+pub(crate) const END_OF_JOB: u32 = 0x0eed_0f0b;
 /// Dwords that end a job: FENCE and TRAP.
 const END_DWORDS: u32 = 6;
-/// The context of the TRAP that ends a job of a scheduled queue: no number of an event. The
-/// interrupt carries the process's PASID, but does not concern the process.
-pub(in crate::queue) const END_OF_JOB: u32 = 0x0eed_0f0b;
 /// Dwords that a job takes beside its packets, at most: NOPs up to the packets' phase, and the end.
 const OVERHEAD_DWORDS: u32 = hw::sdma::ring::FETCH_DWORDS as u32 - 1 + END_DWORDS;
 /// Dwords copied at a time.

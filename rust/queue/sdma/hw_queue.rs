@@ -7,11 +7,10 @@ use crate::ip::vmid::Vmid;
 use crate::ledger::LedgerHold;
 use crate::mem::vm::Vm;
 use crate::queue::doorbell::SCHEDULED_SLICE;
-use crate::queue::queue_group::{GroupMember, QuiesceTimeout};
+use crate::queue::gpu::QueueGpu;
 use crate::queue::quota::CountedQueue;
 use crate::queue::request::QueueOwner;
 use crate::queue::resources::QueueResources;
-use crate::queue::GpuQueues;
 use hw::doorbell::{Doorbell, SliceIndex};
 use hw::mqd::sdma::{RlcQueueImage, SdmaMqd, SdmaMqdConfig};
 use kernel::prelude::*;
@@ -31,7 +30,7 @@ pub(super) struct SdmaHwQueue {
     failed: Atomic<bool>,
     resources: Arc<QueueResources>,
     vm: Arc<Vm>,
-    pub(super) gpu: Arc<GpuQueues>,
+    pub(super) gpu: Arc<QueueGpu>,
     _hold: LedgerHold,
     _counted: CountedQueue,
     // Last: everything above is released by then.
@@ -56,10 +55,10 @@ pub(super) enum PacketSource {
 }
 
 impl SdmaHwQueue {
-    /// A queue that no engine knows yet, allowed to run if `active`, of the process that has `counted` it as one of SDMA.
-    /// ENOMEM.
+    /// A queue that no engine knows yet, allowed to run if `active`, of the process that has
+    /// `counted` it as one of SDMA. ENOMEM.
     pub(super) fn new(
-        gpu: &Arc<GpuQueues>,
+        gpu: &Arc<QueueGpu>,
         owner: QueueOwner,
         engine: u8,
         source: PacketSource,
@@ -118,13 +117,14 @@ impl SdmaHwQueue {
         self.failed.load(Acquire)
     }
 
-    /// Says whether the process wants it to run, and gives what it said before; the engine is told by the caller.
+    /// Says whether the process wants it to run, and gives what it said before; the engine is told
+    /// by the caller.
     pub(super) fn set_active(&self, on: bool) -> bool {
         self.active.xchg(on, Full)
     }
 
-    /// Whether there is something for an engine to do. `out` says that no engine has the queue: then it is known how far it
-    /// is, and else the process's memory tells.
+    /// Whether there is something for an engine to do. `out` says that no engine has the queue:
+    /// then it is known how far it is, and else the process's memory tells.
     pub(super) fn has_work(&self, out: bool) -> bool {
         match &self.source {
             PacketSource::Direct(direct) => direct.has_work(out),
@@ -156,7 +156,8 @@ impl SdmaHwQueue {
         Ok(slice.doorbell(slot))
     }
 
-    /// What RLC slot `queue` is loaded with, for the VM's VMID, and the read and write pointer to go on from.
+    /// What RLC slot `queue` is loaded with, for the VM's VMID, and the read and write pointer to
+    /// go on from.
     pub(super) fn image(&self, queue: u8, vmid: Vmid) -> Result<(RlcQueueImage, u64, u64)> {
         let (ring_base, ring_size, read_pointer, (rptr, wptr)) = match &self.source {
             PacketSource::Direct(direct) => (
@@ -243,29 +244,14 @@ impl SdmaHwQueue {
             feed.fail(error);
         }
     }
-}
 
-impl GroupMember for SdmaHwQueue {
-    fn begin_quiesce(&self) {
-        self.quiesced.store(true, Release);
-        // Engines do not wait for each other's packets to end.
-        self.gpu.slots.poll(self);
+    /// Sets whether its group is quiesced. The caller notifies the engine.
+    pub(super) fn set_quiesced(&self, quiesced: bool) {
+        self.quiesced.store(quiesced, Release);
     }
 
-    fn quiesce(&self, patience: &QuiesceTimeout) {
-        // Before the engine is told: from then on nobody loads it.
-        self.quiesced.store(true, Release);
-        // A queue that hangs has failed by this, or will have.
-        let _ = self.gpu.slots.suspend(self, patience);
-    }
-
-    fn resume(&self) {
-        self.quiesced.store(false, Release);
-        self.gpu.slots.admit(self);
-        self.kick();
-    }
-
-    fn wants_to_run(&self) -> bool {
+    /// Returns whether it has something to do, as far as memory tells, and its process wants it to run.
+    pub(super) fn wants_to_run(&self) -> bool {
         let more = || match &self.source {
             PacketSource::Direct(direct) => direct.has_work(false),
             PacketSource::Feed(feed) => feed.wants_to_run(),

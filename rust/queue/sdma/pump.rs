@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The pump: sees the doorbells of a process's scheduled queues and makes jobs of the packets that they
-//! announce.
+//! The pump: sees the doorbells of a process's scheduled queues and makes jobs of the packets that
+//! they announce.
 //!
-//! [`hw::pump`] decides when the pump looks, when it takes the page of doorbells away from the process,
-//! and when the next pass is due. It also proves that no doorbell is lost. This file carries its actions
-//! out.
+//! [`hw::pump`] decides when the pump looks, when it takes the page of doorbells away from the
+//! process, and when the next pass is due. It also proves that no doorbell is lost. This file
+//! carries its actions out.
 //!
-//! A look takes no more packets than a [`FeedBudget`] says, as other threads wait for its end: calls for
-//! the process's queues, and in a fault every thread that waits for the process's `mmap_lock`. Another
-//! pass takes the rest, after [`REFILL_DELAY`] at the latest. It begins with the first queue that this
-//! look left out.
+//! A look takes no more packets than a [`FeedBudget`] says, as other threads wait for its end:
+//! calls for the process's queues, and in a fault every thread that waits for the process's
+//! `mmap_lock`. Another pass takes the rest, after [`REFILL_DELAY`] at the latest. It begins with
+//! the first queue that this look left out.
 
 use super::feed::{FeedBudget, RingFeed, JOB_PACKETS};
 use crate::kern::workqueue;
 use crate::queue::doorbell::DoorbellSlice;
 use hw::doorbell::DoorbellSlot;
 use hw::pump::{
-    PassAction, PassFlags, PumpEvent, PumpFindings, PumpFlag, PumpSignal, PumpState, SignalAction,
-    WatchedFence,
+    PassAction, PassFlags, PumpEvent, PumpFindings, PumpFlag, PumpLimits, PumpSignal, PumpState,
+    SignalAction, WatchedFence,
 };
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
@@ -33,6 +33,11 @@ const REFILL: u64 = 1;
 
 /// Longest time that the page may stay mapped without a look, jiffies.
 const GRACE: Jiffies = 1;
+/// Moments that a pass waits for a store, and doublings of the watchdog's time.
+const LIMITS: PumpLimits = PumpLimits {
+    patience: 8,
+    doublings: 4,
+};
 /// Time that a pass waits at once for a store that is still to come.
 const MOMENT: Delta = Delta::from_micros(25);
 /// Time that a job of a stream is alone before the pump looks for packets for the next one.
@@ -49,8 +54,9 @@ pub(super) trait PumpedQueue: Send + Sync {
     /// Returns its rings.
     fn feed(&self) -> &RingFeed;
 
-    /// Makes a job of the new packets in the process's ring, as far as `budget` goes; `doorbell` is the
-    /// value of its doorbell. Returns whether there were any. Called with the pump's queues locked.
+    /// Makes a job of the new packets in the process's ring, as far as `budget` goes; `doorbell` is
+    /// the value of its doorbell. Returns whether there were any. Called with the pump's queues
+    /// locked.
     ///
     /// # Errors
     ///
@@ -68,7 +74,7 @@ struct PumpQueues {
 
 /// The pump of a process's scheduled queues on a GPU.
 #[pin_data]
-pub(in crate::queue) struct Pump {
+pub(crate) struct Pump {
     doorbells: Arc<DoorbellSlice>,
     #[pin]
     queues: Mutex<PumpQueues>,
@@ -111,7 +117,8 @@ impl WorkItem<REFILL> for Pump {
 }
 
 impl PumpQueues {
-    /// Looks at every queue once, and takes at most `packets` packets. `doorbells` are the process's.
+    /// Looks at every queue once, and takes at most `packets` packets. `doorbells` are the
+    /// process's.
     fn look(&mut self, doorbells: &DoorbellSlice, packets: u32) -> PumpFindings {
         let mut found = PumpFindings::default();
         let mut budget = FeedBudget::new(packets);
@@ -159,11 +166,11 @@ impl Pump {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(in crate::queue) fn new(doorbells: &Arc<DoorbellSlice>) -> Result<Arc<Self>> {
+    pub(crate) fn new(doorbells: &Arc<DoorbellSlice>) -> Result<Arc<Self>> {
         let queues = PumpQueues {
             list: KVec::new(),
             first: 0,
-            state: PumpState::new(),
+            state: PumpState::new(LIMITS),
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -183,8 +190,8 @@ impl Pump {
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if all doorbells are used; `ENOMEM`; `ENODEV` if the doorbells are closed; errors of
-    /// `make`.
+    /// `ENOSPC` if all doorbells are used; `ENOMEM`; `ENODEV` if the doorbells are closed; errors
+    /// of `make`.
     pub(super) fn add(
         &self,
         make: impl FnOnce(DoorbellSlot) -> Result<Arc<dyn PumpedQueue>>,
@@ -214,26 +221,26 @@ impl Pump {
     }
 
     /// Closes the doorbells: no pass does anything from now on. [`Pump::cancel`] must follow.
-    pub(in crate::queue) fn close(&self) {
+    pub(crate) fn close(&self) {
         let _queues = self.queues.lock();
         self.doorbells.close();
     }
 
     /// Cancels the work items of a closed pump, and waits for their ends. May sleep.
-    pub(in crate::queue) fn cancel(self: &Arc<Self>) {
+    pub(crate) fn cancel(self: &Arc<Self>) {
         // The first queues the second.
         workqueue::cancel::<_, REFILL>(self);
         workqueue::cancel::<_, PASS>(self);
     }
 
     /// Has a pass look for packets at once. Any context.
-    pub(in crate::queue) fn kick(self: &Arc<Self>) {
+    pub(crate) fn kick(self: &Arc<Self>) {
         self.signal(PumpSignal::Kick);
     }
 
-    /// Reacts to a fault that has just mapped the page, whose store follows. In the fault: user memory
-    /// may not be touched.
-    pub(in crate::queue) fn touched(self: &Arc<Self>) {
+    /// Reacts to a fault that has just mapped the page, whose store follows. In the fault: user
+    /// memory may not be touched.
+    pub(crate) fn touched(self: &Arc<Self>) {
         let mut found = PumpFindings::default();
         if let Some(mut queues) = self.queues.try_lock() {
             if !self.doorbells.is_closed() {

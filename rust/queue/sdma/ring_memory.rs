@@ -20,7 +20,7 @@ pub(super) const STATUS_RPTR: u64 = 64;
 const MOST_KEPT: u64 = 1 << 20;
 
 /// A ring, and the page that the hardware writes its progress to.
-pub(in crate::queue) struct RingMemory {
+pub(crate) struct RingMemory {
     pub(super) size: RingSize,
     // The GPU loses the memory before it is freed.
     pub(super) ring_map: KernelMapping,
@@ -55,7 +55,8 @@ impl RingMemory {
     }
 }
 
-/// The memory of a queue, while the queue exists. Dropped once the hardware has let go of the queue.
+/// The memory of a queue, while the queue exists. Dropped once the hardware has let go of the
+/// queue.
 pub(super) struct RingLease {
     memory: Arc<RingMemory>,
     spare: Arc<SpareMemory<RingMemory>>,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Scheduled queues. Each has a `drm_gpu_scheduler` and an entity of its own, from its first job on.
+//! Scheduled queues. Each has a `drm_gpu_scheduler` and an entity of its own, from its first job
+//! on.
 
 use super::feed::{FeedBatch, FeedBudget, RingFeed};
 use super::hw_queue::SdmaHwQueue;
 use super::pump::PumpedQueue;
+use super::slots::SdmaSlots;
 use crate::kern::fence::{canceled, Fence, FenceContext, HwFence};
 use crate::kern::sched::{DrmScheduler, SchedBackend, SchedEntity, SchedJob, SchedRunner};
 use crate::kern::trace;
@@ -22,6 +24,7 @@ pub(super) struct ScheduledQueue {
     // Before the queue, which says when it is gone that nothing of its memory is left.
     feed: Arc<RingFeed>,
     rlc: Arc<SdmaHwQueue>,
+    slots: Arc<SdmaSlots>,
 }
 
 /// The scheduler and entity that a queue's jobs wait in.
@@ -41,6 +44,7 @@ pub(super) struct Submission {
     // In this order, as in `ScheduledQueue`.
     feed: Arc<RingFeed>,
     rlc: Arc<SdmaHwQueue>,
+    slots: Arc<SdmaSlots>,
     _hold: LedgerHold,
 }
 
@@ -52,7 +56,7 @@ impl SchedBackend for QueueBackend {
         let fence = submission.fence.take().ok_or(EINVAL)?;
         match submission.feed.emit(submission.batch, fence) {
             Ok(fence) => {
-                rlc.gpu.slots.submit(rlc);
+                submission.slots.submit(rlc);
                 Ok(Some(fence))
             }
             Err(error) => {
@@ -76,11 +80,11 @@ impl SubmitQueue {
     /// # Errors
     ///
     /// `ENOMEM`.
-    fn new(rlc: &SdmaHwQueue, feed: &RingFeed) -> Result<Self> {
+    fn new(rlc: &SdmaHwQueue, feed: &RingFeed, slots: &SdmaSlots) -> Result<Self> {
         let owner = rlc.owner;
         let name = CString::try_from_fmt(fmt!("sdma{}.{}.{}", rlc.engine, owner.pid, owner.queue))?;
         // A queue may wait in POLL_REGMEM for any time: there is no timeout.
-        let runner = SchedRunner::Shared(rlc.gpu.slots.workers().clone());
+        let runner = SchedRunner::Shared(slots.workers().clone());
         let scheduler = DrmScheduler::new(&name, feed.credits(), runner, &rlc.gpu.hw.dev)?;
         Ok(Self {
             entity: SchedEntity::new(&scheduler)?,
@@ -91,13 +95,15 @@ impl SubmitQueue {
 }
 
 impl ScheduledQueue {
-    /// Returns a queue that `feed` feeds, which is that of `rlc`, with its doorbell at `slot`.
+    /// Returns a queue that `feed` feeds, which is that of `rlc` in `slots`, with its doorbell at
+    /// `slot`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn new(
         rlc: &Arc<SdmaHwQueue>,
+        slots: &Arc<SdmaSlots>,
         feed: &Arc<RingFeed>,
         slot: DoorbellSlot,
     ) -> Result<Arc<Self>> {
@@ -106,6 +112,7 @@ impl ScheduledQueue {
             slot,
             feed: feed.clone(),
             rlc: rlc.clone(),
+            slots: slots.clone(),
         };
         Ok(Arc::new(scheduled, GFP_KERNEL_ACCOUNT)?)
     }
@@ -118,7 +125,8 @@ impl ScheduledQueue {
     /// `ENOMEM`.
     fn line(&self) -> Result<&SubmitQueue> {
         if self.line.as_ref().is_none() {
-            self.line.populate(SubmitQueue::new(&self.rlc, &self.feed)?);
+            self.line
+                .populate(SubmitQueue::new(&self.rlc, &self.feed, &self.slots)?);
         }
         self.line.as_ref().ok_or(ENOMEM)
     }
@@ -130,6 +138,7 @@ impl ScheduledQueue {
             fence: Some(HwFence::new(&line.fences)?),
             feed: self.feed.clone(),
             rlc: self.rlc.clone(),
+            slots: self.slots.clone(),
             _hold: self.rlc.gpu.hw.ledger.hold(LedgerKind::Jobs, 1),
         };
         SchedJob::new(&line.entity, batch.credits(), submission)

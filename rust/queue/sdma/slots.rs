@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The RLC slots of the engines, and who is in them. Queues that have work and no slot, or no VMID, take turns: an idle
-//! queue gives way at once, a working one after a quantum.
+//! The RLC slots of the engines, and the queues in them. Queues that have work and no slot, or no
+//! VMID, take turns: an idle queue gives way at once, a working one after a quantum.
 
 mod engine;
 
@@ -8,59 +8,34 @@ use super::hw_queue::{PacketSource, SdmaHwQueue};
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::sched::SharedWorkQueue;
-use crate::queue::queue_group::QuiesceTimeout;
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::queue::request::QueueOwner;
 use crate::ring::RingEngines;
 use core::fmt;
 use engine::{EngineSlots, QueueKey, SlotView};
 use hw::doorbell::DoorbellSlot;
+use hw::seat::Seat;
 use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::Delta;
 
-/// Where a queue is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SdmaSeat {
-    /// In no slot.
-    Out,
-    /// Being loaded into the slot.
-    Loading(u8),
-    /// In the slot.
-    In(u8),
-    /// Being unloaded from the slot.
-    Leaving(u8),
-    /// In a slot that it does not leave: the engine hangs, and no reset helps.
-    Stuck(u8),
-}
-
-impl SdmaSeat {
-    fn slot(self) -> Option<u8> {
-        match self {
-            Self::Out => None,
-            Self::Loading(slot) | Self::In(slot) | Self::Leaving(slot) | Self::Stuck(slot) => {
-                Some(slot)
-            }
-        }
-    }
-}
-
 /// The slots of all engines.
 pub(crate) struct SdmaSlots {
     engines: KVec<Arc<EngineSlots>>,
-    /// What runs the schedulers of queues.
+    /// The thread that runs the schedulers of queues.
     workers: Arc<SharedWorkQueue>,
 }
 
 /// A queue as debugfs shows it.
 pub(crate) struct QueueView {
-    /// Whose it is.
+    /// The process and the number.
     pub(crate) owner: QueueOwner,
-    /// Its engine and where it is.
+    /// Its engine.
     pub(crate) engine: u8,
     /// Where it is.
-    pub(crate) seat: SdmaSeat,
-    /// Its address space's VMID, while it is on the hardware.
+    pub(crate) seat: Seat<u8>,
+    /// The VMID of its address space, while it is on the hardware.
     pub(crate) vmid: Option<u8>,
     /// It is scheduled, not direct.
     pub(crate) scheduled: bool,
@@ -68,12 +43,16 @@ pub(crate) struct QueueView {
     pub(crate) pointers: (u64, u64),
     /// Read and write pointer of the hardware's ring, bytes.
     pub(crate) hardware: (u64, u64),
-    /// For how long an engine had packets of it to do; of a direct queue only the hardware knows.
+    /// The time that an engine had packets of it to do. Of a direct queue only the hardware knows.
     pub(crate) time: Option<Delta>,
 }
 
 impl SdmaSlots {
-    /// All slots of `count` engines free. ENOMEM.
+    /// Slots of `count` engines, all free.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(count: u8) -> Result<Arc<Self>> {
         let mut engines = KVec::with_capacity(count.into(), GFP_KERNEL)?;
         for engine in 0..count {
@@ -83,7 +62,7 @@ impl SdmaSlots {
         Ok(Arc::new(Self { engines, workers }, GFP_KERNEL)?)
     }
 
-    /// What runs the schedulers of queues: one thread of the kernel's for all of them.
+    /// The thread of the kernel that runs the schedulers of all queues.
     pub(super) fn workers(&self) -> &Arc<SharedWorkQueue> {
         &self.workers
     }
@@ -92,19 +71,24 @@ impl SdmaSlots {
         self.engines.get(usize::from(number))
     }
 
-    /// VMIDs are free, wanted or recalled.
-    pub(in crate::queue) fn wake(&self) {
+    /// Has all engines look at their queues, as VMIDs are free, wanted or recalled.
+    pub(crate) fn wake(&self) {
         self.engines.iter().for_each(EngineSlots::wake);
     }
 
-    /// The engine of `range` that has the fewest queues, of those that have room for one of process `pasid`.
+    /// The engine of `range` with the fewest queues, of those that have room for a queue of process
+    /// `pasid`.
     pub(super) fn quietest(&self, range: core::ops::Range<u8>, pasid: u16) -> Result<u8> {
         let by_queues = |&number: &u8| self.engine(number).map(|engine| engine.load_of(pasid));
         range.min_by_key(by_queues).ok_or(EINVAL)
     }
 
-    /// Adds a queue to its engine. The doorbell that the hardware gives to a direct one is returned: ENOSPC when its
-    /// process has all of them. ENOMEM; ENODEV when the device goes.
+    /// Adds a queue to its engine. Returns the doorbell that the hardware gives to a direct one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` when the process of a direct queue has all of them; `ENODEV` when the device goes;
+    /// `ENOMEM`.
     pub(super) fn add(&self, rlc: Arc<SdmaHwQueue>) -> Result<Option<DoorbellSlot>> {
         let engine = rlc.engine;
         let layout = &rlc.gpu.hw.asic.doorbells;
@@ -113,23 +97,30 @@ impl SdmaSlots {
             .transpose()
     }
 
-    /// Takes a queue off the hardware for good. ETIMEDOUT for a queue that hangs, which stays with the engine.
-    /// Bounded; sleeps.
+    /// Takes a queue off the hardware for good. Bounded; may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` for a queue that hangs, which stays with the engine.
     pub(super) fn remove(&self, rlc: &SdmaHwQueue) -> Result {
         self.engine(rlc.engine)
             .ok_or(EINVAL)?
             .evict(rlc, true, &QuiesceTimeout::endless())
     }
 
-    /// Has the engine take a queue off that may not run any more. Allocates nothing, waits for nothing.
+    /// Has the engine take off a queue that must not run any more. Allocates nothing, waits for
+    /// nothing.
     pub(super) fn poll(&self, rlc: &SdmaHwQueue) {
         if let Some(engine) = self.engine(rlc.engine) {
             engine.wake();
         }
     }
 
-    /// Takes a queue off the hardware until [`SdmaSlots::admit`]. ETIMEDOUT when it hangs, or `patience` is over before it is off;
-    /// it will be. Bounded; sleeps.
+    /// Takes a queue off the hardware until [`SdmaSlots::admit`]. Bounded; may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` when it hangs, or `patience` is over before it is off; it will be.
     pub(super) fn suspend(&self, rlc: &SdmaHwQueue, patience: &QuiesceTimeout) -> Result {
         let engine = self.engine(rlc.engine).ok_or(EINVAL)?;
         engine.evict(rlc, false, patience)
@@ -142,35 +133,32 @@ impl SdmaSlots {
         }
     }
 
-    /// Has the hardware do what was put into a queue's ring. Allocates nothing, waits for nothing.
+    /// Has the hardware do the packets that were put into a queue's ring. Allocates nothing, waits
+    /// for nothing.
     pub(super) fn submit(&self, rlc: &SdmaHwQueue) {
         if let Some(engine) = self.engine(rlc.engine) {
             engine.submit(rlc);
         }
     }
 
-    /// A TRAP of `engine` arrived: jobs of its queues may be done. Which queue it was, the hardware does not say for
-    /// sure, and looking is cheap.
-    pub(in crate::queue) fn check(&self, engine: u8) {
+    /// Ends jobs that are done, as a TRAP of `engine` has arrived. The hardware does not say for
+    /// sure which queue it was, and a look is cheap.
+    pub(crate) fn check(&self, engine: u8) {
         if let Some(engine) = self.engine(engine) {
             engine.poll_seated(SdmaHwQueue::check);
         }
     }
 
-    /// Stops the queues of process `pasid` on `engine`, or on all engines; their jobs fail with `error`. Gives the owner of
-    /// one of them. Allocates nothing; the hardware lets go of them later.
-    pub(in crate::queue) fn fail(
-        &self,
-        engine: Option<u8>,
-        pasid: u16,
-        error: Error,
-    ) -> Option<QueueOwner> {
+    /// Stops the queues of process `pasid` on `engine`, or on all engines; their jobs fail with
+    /// `error`. Returns the owner of one of them. Allocates nothing; the hardware lets go of them
+    /// later.
+    pub(crate) fn fail(&self, engine: Option<u8>, pasid: u16, error: Error) -> Option<QueueOwner> {
         let mut owner = None;
         for one in &self.engines {
             if engine.is_some_and(|number| number != one.number) {
                 continue;
             }
-            // Ends, since who has failed is not meant any more.
+            // The loop ends, as a queue that has failed is not found again.
             loop {
                 let failed =
                     one.poll_some_of(pasid, |rlc| !rlc.has_failed(), |rlc| rlc.fail(error));
@@ -184,8 +172,8 @@ impl SdmaSlots {
         owner
     }
 
-    /// No queue is loaded any more, and what is still there is forgotten. For unbind, after every process has lost
-    /// its queues. Sleeps.
+    /// Loads no queue any more, and forgets the queues that are left. For unbind, after every
+    /// process has lost its queues. May sleep.
     pub(crate) fn close(&self) {
         for engine in &self.engines {
             if let Some((rlc, count)) = engine.close() {
@@ -195,11 +183,11 @@ impl SdmaSlots {
         }
     }
 
-    /// Every queue, engine by engine, for debugfs.
+    /// Shows every queue, engine by engine, for debugfs.
     pub(crate) fn states(&self, mut show: impl FnMut(QueueView) -> fmt::Result) -> fmt::Result {
         for engine in &self.engines {
             let mut from = QueueKey::first_of(0);
-            // One at a time: what is shown is written without the lock.
+            // One at a time: lines are written without the lock.
             while let Some((key, queue)) = engine.next_from(&from) {
                 show(describe(&queue))?;
                 from = key.next();
@@ -218,7 +206,7 @@ impl RingEngines for SdmaSlots {
 
     fn reset(&self, hw: &Hardware, engine: u8) {
         if let Some(engine) = self.engine(engine) {
-            // That it failed is said there, and that is all there is to do.
+            // A failure is logged there, and there is no more to do.
             let _ = engine.reset(hw, None, None);
         }
     }
@@ -235,7 +223,7 @@ fn describe(queue: &SlotView) -> QueueView {
         PacketSource::Feed(feed) => (feed.progress(), feed.position(), Some(feed.time())),
     };
     let rptr = match seat {
-        SdmaSeat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),
+        Seat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),
         _ => position.0,
     };
     QueueView {

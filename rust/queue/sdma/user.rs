@@ -6,18 +6,19 @@ use super::feed::RingFeed;
 use super::hw_queue::{PacketSource, SdmaHwQueue};
 use super::pump::{Pump, PumpedQueue};
 use super::scheduled::ScheduledQueue;
+use super::slots::SdmaSlots;
 use crate::kern::errno::{not_supported, timer_expired};
 use crate::kern::fence::canceled;
 use crate::kern::trace;
+use crate::mem::queue_group::{GroupMember, QueueGroup, QuiesceTimeout};
 use crate::mem::vm::Vm;
+use crate::queue::gpu::QueueGpu;
 use crate::queue::pointers::QueuePointers;
-use crate::queue::queue_group::{QueueGroup, QuiesceTimeout};
 use crate::queue::quota::{CountedQueue, QuotaKind};
 use crate::queue::request::{
     engines, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue,
 };
 use crate::queue::resources::QueueResources;
-use crate::queue::GpuQueues;
 use hw::doorbell::DoorbellSlot;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
@@ -26,24 +27,35 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-/// How often, and how long in between, the end of others' use of a destroyed queue is waited for: a second in all.
+/// How often, and how long in between, the end of others' use of a destroyed queue is waited for: a
+/// second in all.
 const GONE_TRIES: u32 = 1000;
 const GONE_PAUSE: Delta = Delta::from_millis(1);
 
-/// A user queue of SDMA. Gone from the hardware once [`UserSdmaQueue::destroy`] returns, or when dropped.
+/// A user queue of SDMA. Gone from the hardware once [`UserSdmaQueue::destroy`] returns, or when
+/// dropped.
 #[pin_data(PinnedDrop)]
 pub(crate) struct UserSdmaQueue {
     owner: QueueOwner,
     ring: (u64, RingSize),
     doorbell: DoorbellSlot,
-    /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait for it.
+    /// `None` once destroyed. Held while the hardware is waited for: only calls for this queue wait
+    /// for it.
     #[pin]
     inner: Mutex<Option<SdmaQueueInner>>,
 }
 
-/// What a queue is made of.
+/// A queue as its group sees it.
+struct SdmaMember {
+    rlc: Arc<SdmaHwQueue>,
+    slots: Arc<SdmaSlots>,
+}
+
+/// The parts of a queue.
 struct SdmaQueueInner {
     rlc: Arc<SdmaHwQueue>,
+    slots: Arc<SdmaSlots>,
+    member: Arc<SdmaMember>,
     group: Arc<QueueGroup>,
     scheduled: Option<(Arc<Pump>, Arc<dyn PumpedQueue>)>,
 }
@@ -53,17 +65,18 @@ impl UserSdmaQueue {
     ///
     /// # Errors
     ///
-    /// `EFAULT` or `EINVAL` for its memory, see [`CreateQueue`]; `EINVAL` for an engine that does not
-    /// exist; `ENOSPC` without a doorbell, or with too many queues; `ENOMEM`.
+    /// `EFAULT` or `EINVAL` for its memory, see [`CreateQueue`]; `EINVAL` for an engine that does
+    /// not exist; `ENOSPC` without a doorbell, or with too many queues; `ENOMEM`.
     pub(crate) fn create(
-        gpu: &Arc<GpuQueues>,
+        gpu: &Arc<QueueGpu>,
+        slots: &Arc<SdmaSlots>,
         vm: &Arc<Vm>,
         resources: &Arc<QueueResources>,
         owner: QueueOwner,
         create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
         let counted = CountedQueue::new(&resources.counts, QuotaKind::Sdma)?;
-        let engine = gpu.slots.quietest(
+        let engine = slots.quietest(
             engines(&gpu.hw.asic.sdma, create.kind, create.engine, vm.retries())?,
             owner.pasid,
         )?;
@@ -80,15 +93,21 @@ impl UserSdmaQueue {
         };
         let active = create.percentage.is_active();
         let rlc = SdmaHwQueue::new(gpu, owner, engine, source, vm, active, resources, counted)?;
+        let member = SdmaMember {
+            rlc: rlc.clone(),
+            slots: slots.clone(),
+        };
         // Leaves again, and is removed, when anything below fails.
         let inner = SdmaQueueInner {
             rlc: rlc.clone(),
+            slots: slots.clone(),
+            member: Arc::new(member, GFP_KERNEL_ACCOUNT)?,
             group: vm.group().clone(),
             scheduled: None,
         };
         // First the group, so that the engine already knows whether it is quiesced.
-        inner.group.join(rlc.clone())?;
-        let slot = gpu.slots.add(rlc)?;
+        inner.group.join(inner.member.clone())?;
+        let slot = slots.add(rlc)?;
         let queue = inner.start(slot, owner, create)?;
         let (ring, size) = (create.ring, create.size.bytes());
         trace::queue_create(owner.pid as u32, owner.queue, engine.into(), ring, size);
@@ -101,28 +120,31 @@ impl UserQueue for UserSdmaQueue {
         self.doorbell
     }
 
-    /// Whether it runs can change, its ring cannot: EOPNOTSUPP. SDMA queues take turns whatever their priority is.
+    /// Whether it runs can change, its ring cannot: EOPNOTSUPP. SDMA queues take turns whatever
+    /// their priority is.
     fn update(&self, update: &UpdateQueue) -> Result {
         if update.ring.is_some_and(|ring| ring != self.ring) {
             return Err(not_supported());
         }
         let inner = self.inner.lock();
-        let rlc = &inner.as_ref().ok_or(EINVAL)?.rlc;
+        let inner = inner.as_ref().ok_or(EINVAL)?;
+        let (rlc, slots) = (&inner.rlc, &inner.slots);
         let active = update.is_active();
         if rlc.set_active(active) == active {
             return Ok(());
         }
         if active {
-            rlc.gpu.slots.admit(rlc);
+            slots.admit(rlc);
             rlc.kick();
         } else {
-            rlc.gpu.slots.suspend(rlc, &QuiesceTimeout::endless())?;
+            slots.suspend(rlc, &QuiesceTimeout::endless())?;
         }
         Ok(())
     }
 
-    /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing happens the second
-    /// time. ETIME when the engine hangs: then the queue's memory is kept until the device goes. Bounded; sleeps.
+    /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing
+    /// happens the second time. ETIME when the engine hangs: then the queue's memory is kept until
+    /// the device goes. Bounded; sleeps.
     fn destroy(&self) -> Result {
         let mut held = self.inner.lock();
         let Some(inner) = held.take() else {
@@ -131,7 +153,8 @@ impl UserQueue for UserSdmaQueue {
         trace::queue_destroy(self.owner.pid as u32, self.owner.queue);
         let gone = inner.rlc.drop_notice();
         drop(inner);
-        // An interrupt or a work item may be looking at the queue. The process unmaps its ring next, so wait.
+        // An interrupt or a work item may be looking at the queue. The process unmaps its ring
+        // next, so wait.
         for _ in 0..GONE_TRIES {
             if gone.load(Acquire) {
                 return Ok(());
@@ -161,7 +184,8 @@ impl SdmaQueueInner {
         let doorbell = match (&self.rlc.source, slot) {
             (PacketSource::Feed(feed), _) => {
                 let pump = self.rlc.resources().pump.as_ref().ok_or(EINVAL)?;
-                let queue = pump.add(|slot| Ok(ScheduledQueue::new(&self.rlc, feed, slot)?))?;
+                let queue =
+                    pump.add(|slot| Ok(ScheduledQueue::new(&self.rlc, &self.slots, feed, slot)?))?;
                 let slot = queue.doorbell();
                 self.scheduled = Some((pump.clone(), queue));
                 slot
@@ -183,15 +207,40 @@ impl SdmaQueueInner {
 
 impl Drop for SdmaQueueInner {
     fn drop(&mut self) {
-        // No new jobs; those that wait and those under way fail; then the hardware lets go, and after that the
-        // scheduler and the memory go.
+        // No new jobs; those that wait and those under way fail; then the hardware lets go, and
+        // after that the scheduler and the memory go.
         if let Some((pump, queue)) = &self.scheduled {
             pump.remove(queue);
         }
         self.rlc.fail(canceled());
         // A queue that hangs was reported, and stays with the engine.
-        let _ = self.rlc.gpu.slots.remove(&self.rlc);
-        // Not before: who quiesces the group relies on that all is off the hardware.
-        self.group.remove(&self.rlc);
+        let _ = self.slots.remove(&self.rlc);
+        // Not before: a thread that quiesces the group relies on all being off the hardware.
+        self.group.remove(&self.member);
+    }
+}
+
+impl GroupMember for SdmaMember {
+    fn begin_quiesce(&self) {
+        self.rlc.set_quiesced(true);
+        // Engines do not wait for each other's packets to end.
+        self.slots.poll(&self.rlc);
+    }
+
+    fn quiesce(&self, patience: &QuiesceTimeout) {
+        // Before the engine is told: from then on nothing loads it.
+        self.rlc.set_quiesced(true);
+        // A queue that hangs has failed by this, or will have.
+        let _ = self.slots.suspend(&self.rlc, patience);
+    }
+
+    fn resume(&self) {
+        self.rlc.set_quiesced(false);
+        self.slots.admit(&self.rlc);
+        self.rlc.kick();
+    }
+
+    fn wants_to_run(&self) -> bool {
+        self.rlc.wants_to_run()
     }
 }

@@ -36,7 +36,8 @@ proptest! {
         let offset = MmapOffset::doorbell(gpu_id, slot);
         // The client masks with the slice's size.
         prop_assert_eq!(offset & (SLICE_BYTES - 1), u64::from(index) * 8);
-        prop_assert_eq!(MmapOffset::decode(offset), MmapOffset { kind: MmapKind::Doorbell, gpu_id });
+        let kind = MmapKind::Doorbell;
+        prop_assert_eq!(MmapOffset::decode(offset), MmapOffset { kind, gpu_id });
     }
 
     #[test]

@@ -243,7 +243,10 @@ proptest! {
     }
 
     #[test]
-    fn a_short_file_that_says_so_is_not_read_beyond(source in source(), length in 0usize..0x8_0000) {
+    fn a_short_file_that_says_so_is_not_read_beyond(
+        source in source(),
+        length in 0usize..0x8_0000,
+    ) {
         let mut file = whole(source);
         file.resize(length, 0x5a);
         if length >= 4 {
@@ -253,7 +256,10 @@ proptest! {
     }
 
     #[test]
-    fn flipped_bits_of_the_header(source in source(), flips in prop::collection::vec(0usize..0x100 * 8, 1..4)) {
+    fn flipped_bits_of_the_header(
+        source in source(),
+        flips in prop::collection::vec(0usize..0x100 * 8, 1..4),
+    ) {
         let mut file = whole(source);
         for bit in flips {
             file[bit / 8] ^= 1 << (bit % 8);
@@ -262,7 +268,11 @@ proptest! {
     }
 
     #[test]
-    fn any_header(source in source(), at in 0usize..0x100, words in prop::collection::vec(any::<u32>(), 1..8)) {
+    fn any_header(
+        source in source(),
+        at in 0usize..0x100,
+        words in prop::collection::vec(any::<u32>(), 1..8),
+    ) {
         let mut file = whole(source);
         put(&mut file, at, &words);
         search(&file);
@@ -295,7 +305,13 @@ proptest! {
     }
 
     #[test]
-    fn the_first_reason_counts(memory: u32, bits: [bool; 4], neighbours in 0u32..16, bootloader: u32, secure_os: u32) {
+    fn the_first_reason_counts(
+        memory: u32,
+        bits: [bool; 4],
+        neighbours in 0u32..16,
+        bootloader: u32,
+        secure_os: u32,
+    ) {
         let seen = ObservedState {
             memory,
             is_virtual: bits[0],

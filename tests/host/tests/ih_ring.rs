@@ -165,7 +165,10 @@ proptest! {
                         let entry = driver.step(&mut hardware);
                         room = driver.room();
                         if let Some(entry) = entry {
-                            prop_assert!(entry >= settled, "{entry} again, after all before {settled}");
+                            prop_assert!(
+                                entry >= settled,
+                                "{entry} again, after all before {settled}"
+                            );
                             if hardware.overflows == 0 {
                                 prop_assert_eq!(entry, expected);
                                 expected += 1;

@@ -82,7 +82,8 @@ proptest! {
         let percent = value & 0xff;
         prop_assert_eq!(QueuePercentage::new(value).is_some(), percent <= 100);
         if let Some(p) = QueuePercentage::new(value) {
-            prop_assert_eq!((u32::from(p.percent), u32::from(p.pm4_xcc)), (percent, value >> 8 & 0xff));
+            let read = (u32::from(p.percent), u32::from(p.pm4_xcc));
+            prop_assert_eq!(read, (percent, value >> 8 & 0xff));
             prop_assert_eq!(p.is_active(), percent > 0);
         }
         prop_assert_eq!(QueuePriority::new(value).is_some(), value < 16);

@@ -117,7 +117,8 @@ proptest! {
     fn fills_cover_the_whole_once(
         destination in (0u64..1 << 45).prop_map(|n| n * 4),
         value: u32,
-        bytes in prop_oneof![0u64..5, 0u64..1 << 32, (1u64..5).prop_map(|n| n << 28)].prop_map(|n| n * 4),
+        bytes in prop_oneof![0u64..5, 0u64..1 << 32, (1u64..5).prop_map(|n| n << 28)]
+            .prop_map(|n| n * 4),
     ) {
         let fills = FillPackets::new(destination, value, bytes).unwrap();
         let mut done = 0;
@@ -145,7 +146,10 @@ proptest! {
     }
 
     #[test]
-    fn the_length_of_garbage_is_bounded(dwords in prop::collection::vec(any::<u32>(), 0..8), op in 0u32..18) {
+    fn the_length_of_garbage_is_bounded(
+        dwords in prop::collection::vec(any::<u32>(), 0..8),
+        op in 0u32..18,
+    ) {
         let mut dwords = dwords;
         if let Some(first) = dwords.first_mut() {
             *first = *first & !0xffff | op;

@@ -183,7 +183,13 @@ fn headers_tell_the_length() {
 proptest! {
     /// No argument leaks into another field.
     #[test]
-    fn fields_keep_to_their_bits(pasid: u16, queues: u32, quantum: u32, dwords: u32, processes: u32) {
+    fn fields_keep_to_their_bits(
+        pasid: u16,
+        queues: u32,
+        quantum: u32,
+        dwords: u32,
+        processes: u32,
+    ) {
         let process = MapProcess {
             pasid,
             root: ContextBase::NONE,

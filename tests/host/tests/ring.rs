@@ -22,7 +22,10 @@ proptest! {
     fn jobs_fit_by_their_credits(
         dwords in 1u32..1 << 20,
         most in 1u32..200,
-        jobs in prop::collection::vec(prop_oneof![0usize..64, 0usize..2_000, 0usize..1 << 21], 1..400),
+        jobs in prop::collection::vec(
+            prop_oneof![0usize..64, 0usize..2_000, 0usize..1 << 21],
+            1..400,
+        ),
     ) {
         let room = RingSpace::new(dwords, most);
         let (mut credits, mut count, mut written) = (0, 0, 0);
@@ -41,7 +44,11 @@ proptest! {
     }
 
     #[test]
-    fn a_split_has_the_places_of_the_dwords(size in sizes(), at in positions(), dwords in 0u64..20_000) {
+    fn a_split_has_the_places_of_the_dwords(
+        size in sizes(),
+        at in positions(),
+        dwords in 0u64..20_000,
+    ) {
         let bytes = dwords * 4;
         let Some(split) = size.split(at, bytes) else {
             prop_assert!(bytes > size.bytes());
@@ -86,7 +93,9 @@ proptest! {
     }
 
     #[test]
-    fn a_size_is_a_power_of_two_in_bounds(bytes in prop_oneof![any::<u64>(), (0u32..64).prop_map(|o| 1 << o)]) {
+    fn a_size_is_a_power_of_two_in_bounds(
+        bytes in prop_oneof![any::<u64>(), (0u32..64).prop_map(|o| 1 << o)],
+    ) {
         let expected = if bytes.count_ones() != 1 {
             Err(RingSizeError::NotPowerOfTwo)
         } else if bytes < MIN_BYTES {

@@ -247,7 +247,8 @@ proptest! {
         for kind in [kind, small] {
             let gpu = |_| known.then(|| GpuIndex::new(3).unwrap());
             let change = AttributeChange::new(kind, value, gpu);
-            let names_gpu = (2..=4).contains(&kind) || (kind < 2 && value != 0 && value != u32::MAX);
+            let names_gpu =
+                (2..=4).contains(&kind) || (kind < 2 && value != 0 && value != u32::MAX);
             let bad = kind > 7 || (names_gpu && !known) || (kind == 1 && value == u32::MAX);
             prop_assert_eq!(change.is_err(), bad);
             let question = AttributeQuery::new(kind, value, gpu);

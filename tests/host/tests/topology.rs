@@ -256,10 +256,15 @@ proptest! {
             // Each serves all, whichever CUs are missing.
             let last = cus.caches(0).last().unwrap();
             prop_assert_eq!(siblings(&last).len() as u32, working);
-            prop_assert_eq!(cus.caches(0).filter(|cache| cache.cache_type == 9 && cache.level == 1).map(|cache| siblings(&cache).len() as u32).sum::<u32>(), 2 * working);
+            let caches = cus.caches(0);
+            let vector = caches.filter(|cache| cache.cache_type == 9 && cache.level == 1);
+            let served = vector.map(|cache| siblings(&cache).len() as u32).sum::<u32>();
+            prop_assert_eq!(served, 2 * working);
             let masks = cu_mask::spread(&cus, 0, |_| true).unwrap();
             // As many as the working ones, from bit 0 on.
-            prop_assert!((0..).zip(masks).all(|(engine, mask)| mask + 1 == 1 << cus.mask(0, engine, 0).count_ones()));
+            prop_assert!((0..).zip(masks).all(|(engine, mask)| {
+                mask + 1 == 1 << cus.mask(0, engine, 0).count_ones()
+            }));
             // Each bit is another CU, and together they are the CUs of a full mask.
             let mut seen = [0; cu_mask::MAX_WORDS];
             for n in 0..working {
@@ -330,13 +335,15 @@ proptest! {
         prop_assert_eq!(id, GpuId::new(&identity));
         prop_assert_ne!(id.get(), 0);
         prop_assert_eq!(GpuId::from_raw(id.get().into()), Some(id));
-        prop_assert_eq!(identity.location(), u32::from(identity.bus) * 256 + u32::from(identity.devfn));
+        let location = u32::from(identity.bus) * 256 + u32::from(identity.devfn);
+        prop_assert_eq!(identity.location(), location);
     }
 
     #[test]
     fn only_16_bits_can_be_a_gpu_id(raw: u32) {
         let possible = raw != 0 && raw <= 0xffff;
-        prop_assert_eq!(GpuId::from_raw(raw).map(|id| u32::from(id.get())), possible.then_some(raw));
+        let id = GpuId::from_raw(raw).map(|id| u32::from(id.get()));
+        prop_assert_eq!(id, possible.then_some(raw));
     }
 
     #[test]

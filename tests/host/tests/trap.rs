@@ -51,7 +51,9 @@ proptest! {
         let handler = TrapHandler::in_page(page);
         let [code_lo, code_hi, memory_lo, memory_hi] = handler.registers();
         // The handler's own computation: << 8, and the sign of bit 47.
-        let extended = |lo: u32, hi: u32| ((u64::from(hi) << 32 | u64::from(lo)) << 24) as i64 >> 16;
+        let extended = |lo: u32, hi: u32| {
+            ((u64::from(hi) << 32 | u64::from(lo)) << 24) as i64 >> 16
+        };
         prop_assert_eq!(extended(code_lo, code_hi) as u64, page);
         prop_assert_eq!(extended(memory_lo, memory_hi) as u64, page + MEMORY as u64);
         prop_assert!(code_hi < 256 && memory_hi < 256);

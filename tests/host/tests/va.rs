@@ -114,7 +114,11 @@ proptest! {
 
     #[test]
     fn entries_of_a_run_map_its_pages((range, address) in mappings()) {
-        let flags = hw::asic::gfx90a::MI210.pte.flags(MemoryResidence::LocalVram, PageAccess::READ_WRITE, Coherence::default());
+        let flags = hw::asic::gfx90a::MI210.pte.flags(
+            MemoryResidence::LocalVram,
+            PageAccess::READ_WRITE,
+            Coherence::default(),
+        );
         for leaf in range.leaves(address).unwrap() {
             let entries: Vec<u64> = leaf.entries(flags).collect();
             prop_assert_eq!(entries.len(), leaf.count);

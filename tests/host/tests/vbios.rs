@@ -288,8 +288,12 @@ proptest! {
     }
 
     #[test]
-    fn flipped_bits_of_headers(place in prop::sample::select(&[0, 0x48, HEADER, LIST, FIRMWARE, BOARD, POWER, LIMITS][..]),
-                               flips in prop::collection::vec(0usize..0x24 * 8, 1..4)) {
+    fn flipped_bits_of_headers(
+        place in prop::sample::select(
+            &[0, 0x48, HEADER, LIST, FIRMWARE, BOARD, POWER, LIMITS][..],
+        ),
+        flips in prop::collection::vec(0usize..0x24 * 8, 1..4),
+    ) {
         let mut image = whole();
         for bit in flips {
             image[place + bit / 8] ^= 1 << (bit % 8);

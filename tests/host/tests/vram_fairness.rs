@@ -49,12 +49,20 @@ proptest! {
     #[test]
     fn one_goes_first(one in waits(), other in waits(), later in 0i64..1_000_000) {
         let after = |wait| match wait {
-            VramWait::Home { away, took } => VramWait::Home { away: away.saturating_add(later), took },
+            VramWait::Home { away, took } => VramWait::Home {
+                away: away.saturating_add(later),
+                took,
+            },
             VramWait::Room { asked } => VramWait::Room { asked: asked.saturating_add(later) },
         };
-        prop_assume!(matches!(one, VramWait::Home { .. }) != matches!(other, VramWait::Home { .. }));
+        let is_home = |wait| matches!(wait, VramWait::Home { .. });
+        prop_assume!(is_home(one) != is_home(other));
         prop_assert_ne!(one.precedes(other), other.precedes(one));
-        let far = |wait| matches!(wait, VramWait::Home { away, took: _ } | VramWait::Room { asked: away } if away > i64::MAX / 2);
+        let far = |wait| match wait {
+            VramWait::Home { away, took: _ } | VramWait::Room { asked: away } => {
+                away > i64::MAX / 2
+            }
+        };
         if !far(one) && !far(other) {
             prop_assert_eq!(one.precedes(other), after(one).precedes(after(other)));
         }
@@ -67,8 +75,11 @@ proptest! {
         let once: i64 = parties.iter().map(|party| party.serve).sum();
         let mut now = 0;
         for _ in 0..200 {
-            let waiting = parties.iter().enumerate().filter_map(|(n, party)| Some((n, party.wait(now)?)));
-            let key = |(_, wait): &(usize, VramWait)| (wait.due(), matches!(wait, VramWait::Room { .. }));
+            let parties_of = parties.iter().enumerate();
+            let waiting = parties_of.filter_map(|(n, party)| Some((n, party.wait(now)?)));
+            let key = |(_, wait): &(usize, VramWait)| {
+                (wait.due(), matches!(wait, VramWait::Room { .. }))
+            };
             let Some((first, _)) = waiting.max_by_key(key) else {
                 now += 1;
                 continue;

@@ -18,27 +18,31 @@ use hw::pm4::schedule::{
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// How long the firmware may take for what needs no queue to leave, milliseconds.
+/// How long the firmware may take for work that does not need a queue to leave, milliseconds.
 const ANSWER_MS: i64 = 1000;
-/// How long queues may take to save their waves, milliseconds: then the firmware gives up waiting for them, and names one, see
-/// [`Pm4Ring::has_abandoned`].
+/// How long queues may take to save their waves, milliseconds. After that the firmware gives up
+/// waiting for them, and names one, see [`Pm4Ring::has_abandoned`].
 const SAVE_MS: i64 = 2000;
-/// How long they may take after they were reset, and after their pipes were, milliseconds.
+/// How long queues may take after their reset, and after the reset of their pipes, milliseconds.
 const RESET_MS: i64 = 500;
 
 /// The firmware with its queues and the memory for a list. Dropping it takes the queues off.
 pub(super) struct HwsFirmware {
     kiq: Pm4Ring,
     hiq: Pm4Ring,
-    /// The list that runs, or the next one while none runs.
+    /// The list that runs, or the next one if none runs.
     list: GartBuffer,
     gfx: Arc<Gfx>,
     asic: &'static Asic,
 }
 
 impl HwsFirmware {
-    /// Starts KIQ and HIQ, and says what the firmware may use. ENOMEM, ENOSPC in the GART, ETIMEDOUT when it does not
-    /// answer, ENODEV when the device is gone.
+    /// Starts KIQ and HIQ, and tells the firmware which resources it may use.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOSPC` in the GART; `ETIMEDOUT` if the firmware does not answer; `ENODEV` if the
+    /// device is gone.
     pub(super) fn start(gpu: &GpuMemory) -> Result<Self> {
         let pages = SystemPages::alloc(&gpu.hw.dev, LIST_DWORDS * 4)?;
         let mut firmware = Self {
@@ -83,19 +87,31 @@ impl HwsFirmware {
         self.hiq.wait(ANSWER_MS)
     }
 
-    /// Has KIQ do `packet`. ETIMEDOUT when it does not.
+    /// Makes KIQ process `packet`.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if it does not.
     fn ask_kiq(&mut self, packet: &[u32]) -> Result {
         let (address, number) = self.kiq.next_fence();
         self.kiq.submit(&[packet, &release(address, number)])?;
         self.kiq.wait(ANSWER_MS)
     }
 
-    /// Writes `packet` at dword `at` of the next list, while none runs. EINVAL beyond its end.
+    /// Writes `packet` at dword `at` of the next list, while none runs.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` beyond the end of the list.
     pub(super) fn write(&self, at: usize, packet: &[u32]) -> Result {
         self.list.write32s(at as u64 * 4, packet)
     }
 
-    /// Runs the list that was written. ENODEV when the device is gone.
+    /// Runs the list that was written.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone.
     pub(super) fn run(&mut self, list: &Runlist) -> Result {
         let mut dwords = list.dwords;
         if list.again {
@@ -112,9 +128,13 @@ impl HwsFirmware {
         self.hiq.submit(&[&run_list(whole, false)])
     }
 
-    /// Takes all queues of the list that runs off the hardware, and has their waves saved. Queues that do not leave are reset; `hangs` is called
-    /// with the doorbell of each, a dword of the BAR, once or more. Bounded; sleeps. ETIMEDOUT when that does not help, ENODEV when the
-    /// device is gone.
+    /// Takes all queues of the running list off the hardware and saves their waves. Queues that do
+    /// not leave are reset; `hangs` is called with the doorbell of each, a dword of the BAR, once
+    /// or more. Bounded; may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the reset does not help; `ENODEV` if the device is gone.
     pub(super) fn preempt(&mut self, hangs: &mut dyn FnMut(u32)) -> Result {
         let (address, number) = self.hiq.next_fence();
         let fence = query_status(address, number);
@@ -127,7 +147,8 @@ impl HwsFirmware {
         if !self.gfx.answers() {
             return Err(ENODEV);
         }
-        // The firmware has asked all of them, and may have given up: who is still there has not answered.
+        // The firmware has asked all of them, and may have given up: a queue that is still on the
+        // hardware has not answered.
         let stays = |hangs: &mut dyn FnMut(u32), hqd| {
             let doorbell = self.gfx.active_doorbell(hqd);
             doorbell.inspect(|&doorbell| hangs(doorbell)).is_some()
@@ -148,7 +169,11 @@ impl HwsFirmware {
         self.wait_empty()
     }
 
-    /// Waits until no queue is on the hardware and the firmware has said that it goes on. ETIMEDOUT after [`RESET_MS`].
+    /// Waits until no queue is on the hardware and the firmware has confirmed that it goes on.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` after [`RESET_MS`].
     fn wait_empty(&self) -> Result {
         let is_empty = || {
             self.asic
@@ -165,7 +190,7 @@ impl Drop for HwsFirmware {
         if !self.gfx.answers() {
             return;
         }
-        // The MECs are halted next, or have never got on.
+        // The MECs are halted next, or never started to work.
         let _ = self.ask_kiq(&unmap_queues(UnmapQueues::Reset(self.hiq.doorbell())));
         let _ = self.gfx.stop_kiq();
     }

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How soon a list may follow another: to take its queues off costs all of them, and whoever changes a queue has that done.
+//! Minimum time between two lists: taking the queues off costs all of them time, and every change
+//! of a queue requires it.
 
 use kernel::time::{Delta, Instant, Monotonic};
 
-/// A list runs for so many times as long as it took to put it in the place of the one before.
+/// A list runs for at least this many times the time that its installation in place of the previous
+/// one took.
 const TIMES: i64 = 16;
-/// But nobody waits longer for it than this.
+/// Upper limit of that time: a change does not wait longer for the running list.
 const MOST: Delta = Delta::from_millis(20);
 
-/// What lists have cost.
+/// Cost of the lists so far.
 #[derive(Clone, Copy)]
 pub(crate) struct ListCosts {
-    /// How many there were.
+    /// Number of lists.
     pub(crate) count: u64,
-    /// For how long in all none ran, as one was put in the place of another.
+    /// Total time in which no list ran, because one replaced another.
     pub(crate) between: Delta,
 }
 
-/// See the module.
+/// The pace of lists, see the module.
 pub(super) struct RunlistPace {
-    /// When the last list began.
+    /// When the last list started.
     began: Instant<Monotonic>,
-    /// For how long it is to run.
+    /// How long it is to run at least.
     least: Delta,
     lists: ListCosts,
 }
 
 impl RunlistPace {
-    /// No list yet.
+    /// Returns the pace before the first list.
     pub(super) fn new() -> Self {
         Self {
             began: Instant::now(),
@@ -39,7 +41,7 @@ impl RunlistPace {
         }
     }
 
-    /// A list has begun, which took so long.
+    /// Records that a list has started, which took `took` to install.
     pub(super) fn has_begun(&mut self, took: Delta) {
         self.lists.count += 1;
         self.lists.between += took;
@@ -47,13 +49,13 @@ impl RunlistPace {
         self.began = Instant::now();
     }
 
-    /// For how long the list is still to run; none when it has run for long enough.
+    /// Remaining time that the list is to run; `None` if it has run for long enough.
     pub(super) fn left(&self) -> Option<Delta> {
         let left = self.least - self.began.elapsed();
         (left > Delta::ZERO).then_some(left)
     }
 
-    /// What lists have cost.
+    /// Cost of the lists so far.
     pub(super) fn lists(&self) -> ListCosts {
         self.lists
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Which queues there are, and the list of those that may run.
+//! The queues that exist, and the list of those that may run.
 
 use super::super::super::quota::MOST_COMPUTE;
 use super::super::change::QueueChange;
 use super::super::queue::ComputeQueue;
-use super::super::scheduler::{QueuePlacement, SchedulerPlace};
+use super::super::scheduler::{ComputePlace, QueuePlacement};
 use super::pace::RunlistPace;
 use crate::ip::gfx;
 use crate::ip::vmid::Vmid;
@@ -17,6 +17,7 @@ use hw::pm4::schedule::{
     self, map_process, map_queue, MapProcess, MAP_PROCESS_DWORDS, MAP_QUEUES_DWORDS,
     RUN_LIST_DWORDS,
 };
+use hw::seat::Seat;
 use hw::va::SH_MEM_BASES;
 use kernel::alloc::kvec::InsertError;
 use kernel::prelude::*;
@@ -29,39 +30,43 @@ const MOST_PROCESSES: usize = 256;
 pub(super) const LIST_DWORDS: usize =
     MOST_PROCESSES * MAP_PROCESS_DWORDS + MOST_COMPUTE * MAP_QUEUES_DWORDS + RUN_LIST_DWORDS;
 const _: () = assert!(LIST_DWORDS <= schedule::MAX_LIST_DWORDS);
-/// How long processes and queues have the hardware while others wait, milliseconds.
+/// Quantum: how long processes and queues have the hardware while others wait, milliseconds.
 const QUANTUM_MS: u32 = 10;
 
-/// What a list is like that was made.
+/// Properties of a list that was built.
 pub(super) struct Runlist {
     pub(super) dwords: usize,
     /// How many of its processes can have a VMID at the same time.
     pub(super) processes: u32,
-    /// It does not fit the hardware: it is to be run over and over.
+    /// Whether it does not fit the hardware and has to be run over and over.
     pub(super) again: bool,
 }
 
-/// A queue and whether it is on the list.
+/// A queue, and whether it is on the list.
 pub(super) struct RunlistEntry {
     queue: Arc<ComputeQueue>,
-    /// Its MAP_QUEUES.
+    /// Its MAP_QUEUES packet.
     packet: [u32; MAP_QUEUES_DWORDS],
     doorbell: u32,
     listed: bool,
     /// How many callers want it off the hardware.
     pub(super) off: u32,
-    /// What is to be changed before it is on the next list.
+    /// The change to make before the queue is on the next list.
     pub(super) change: Option<QueueChange>,
-    /// What was, for who waits for that, and how it went.
+    /// The last change made and its result, for the thread that waits for it.
     pub(super) changed: Option<(QueueChange, Result)>,
     _use: ListedUse,
 }
 
 impl RunlistEntry {
-    /// On no list. ENODEV when the device is gone, EBUSY when the address space is another process's.
+    /// Returns an entry that is on no list.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone; `EBUSY` if the address space belongs to another process.
     pub(super) fn new(queue: Arc<ComputeQueue>) -> Result<Self> {
         let map = queue.map()?;
-        // What was saved in another life of the descriptor does not count.
+        // State that an earlier use of the descriptor has saved does not count.
         queue.descriptor.change(|image| image.prepare(0))?;
         Ok(Self {
             packet: map_queue(map),
@@ -84,17 +89,18 @@ impl RunlistEntry {
         self.off == 0 && self.queue.is_runnable()
     }
 
-    /// Whether another list is to run for it.
+    /// Whether another list has to run because of this queue.
     fn is_due(&self) -> bool {
         self.change.is_some() || self.listed != self.is_wanted()
     }
 
-    /// Whether it is to leave the hardware whatever that costs others: it has failed, or memory goes that it uses.
+    /// Whether it must leave the hardware whatever that costs others: it has failed, or memory that
+    /// it uses is about to be freed.
     fn must_be_evicted(&self) -> bool {
         self.listed && !self.queue.may_stay()
     }
 
-    /// It is on no list that runs: makes the change that waits for that.
+    /// Makes the change that was waiting until the queue is on no running list.
     fn make_change(&mut self) {
         if let Some(mut change) = self.change.take() {
             let made = change.make(&self.queue);
@@ -109,10 +115,10 @@ impl RunlistEntry {
     fn state(&self) -> QueuePlacement<'_> {
         QueuePlacement {
             queue: &self.queue,
-            place: if self.listed {
-                SchedulerPlace::Listed
+            seat: if self.listed {
+                Seat::In(ComputePlace::Runlist)
             } else {
-                SchedulerPlace::Out
+                Seat::Out
             },
             vmid: None,
             turns: None,
@@ -120,11 +126,11 @@ impl RunlistEntry {
     }
 }
 
-/// When another list is to run.
+/// When another list has to run.
 pub(super) enum RunlistDue {
     /// No queue has changed.
     Never,
-    /// As soon as the one that runs has run for so much longer.
+    /// Once the running list has run for this much longer.
     In(Delta),
     /// At once.
     Now,
@@ -132,20 +138,24 @@ pub(super) enum RunlistDue {
 
 /// The queues of a GPU.
 pub(super) struct RunlistTable {
-    /// Those of a process side by side. There is room for all from the start.
+    /// The queues of a process are adjacent. There is room for all from the start.
     entries: KVVec<RunlistEntry>,
-    /// A list runs.
+    /// Whether a list runs.
     running: bool,
-    /// The hardware takes lists.
+    /// Whether the hardware takes lists.
     open: bool,
-    /// It does not any more.
+    /// Whether the hardware takes no lists any more.
     dead: bool,
-    /// What lists have cost.
+    /// Cost and pace of lists.
     pub(super) pace: RunlistPace,
 }
 
 impl RunlistTable {
-    /// No queues. ENOMEM.
+    /// Returns a table without queues.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             entries: KVVec::with_capacity(MOST_COMPUTE, GFP_KERNEL)?,
@@ -156,17 +166,17 @@ impl RunlistTable {
         })
     }
 
-    /// Queues may come.
+    /// Allows queues to be added.
     pub(super) fn open(&mut self) {
         self.open = true;
     }
 
-    /// No more queues come, and nothing changes any more.
+    /// Refuses new queues and all changes from now on.
     pub(super) fn close(&mut self) {
         self.open = false;
     }
 
-    /// The hardware has nothing to do with any queue any more. They have all failed.
+    /// Marks all queues as failed: the hardware will not work on any queue any more.
     pub(super) fn clear(&mut self) {
         self.dead = true;
         self.running = false;
@@ -188,7 +198,7 @@ impl RunlistTable {
         self.running
     }
 
-    /// When another list is to run.
+    /// When another list has to run.
     pub(super) fn due(&self) -> RunlistDue {
         if !self.open || self.dead || !self.entries.iter().any(RunlistEntry::is_due) {
             return RunlistDue::Never;
@@ -201,7 +211,7 @@ impl RunlistTable {
         }
     }
 
-    /// Whether others than the process for which there is to be another list are on the one that runs.
+    /// Whether the running list has processes other than the one that needs another list.
     fn affects_others(&self) -> bool {
         let mut concerned = self
             .entries
@@ -212,8 +222,12 @@ impl RunlistTable {
         self.running && concerned.any(|pasid| Some(pasid) != first)
     }
 
-    /// Adds a queue. ENODEV when the device goes, EIO when the hardware has failed, ENOSPC when there are too many; the
-    /// entry comes back with the error.
+    /// Adds a queue.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is being removed; `EIO` if the hardware has failed; `ENOSPC` if there
+    /// are too many queues. The entry is returned with the error.
     pub(super) fn add(&mut self, entry: RunlistEntry) -> Result<(), (Error, RunlistEntry)> {
         if self.dead {
             return Err((EIO, entry));
@@ -247,16 +261,17 @@ impl RunlistTable {
         self.entries.get_mut(index)
     }
 
-    /// Takes `queue`, which is on no list, out.
+    /// Removes `queue`, which is on no list, from the table.
     pub(super) fn remove(&mut self, queue: &ComputeQueue) -> Option<RunlistEntry> {
         let index = self.position(queue)?;
         self.entries.remove(index).ok()
     }
 
-    /// The queues of process `pasid` are on no list any more, until they are taken out.
+    /// Keeps the queues of process `pasid` off all lists until they are removed.
     pub(super) fn dismiss(&mut self, pasid: u16) {
-        let its = self.entries.iter_mut();
-        its.filter(|entry| entry.pasid() == pasid)
+        let entries = self.entries.iter_mut();
+        entries
+            .filter(|entry| entry.pasid() == pasid)
             .for_each(|entry| entry.off += 1);
     }
 
@@ -278,8 +293,12 @@ impl RunlistTable {
         }
     }
 
-    /// Makes the list of all queues that may run on `asic`, by `write` with the dword where each packet goes; None if there are
-    /// none. No list runs meanwhile. Errors of `write`.
+    /// Builds the list of all queues that may run on `asic`. Calls `write` with each packet and the
+    /// dword where it belongs. Returns `None` if there are no such queues. No list runs meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `write`.
     pub(super) fn build(
         &mut self,
         asic: &Asic,
@@ -297,7 +316,8 @@ impl RunlistTable {
             .entries
             .chunk_by_mut(|one, other| one.pasid() == other.pasid())
         {
-            // Asked once: who is announced is there.
+            // Asked only once: the queues announced in MAP_PROCESS must be exactly those that
+            // follow.
             for entry in mine.iter_mut() {
                 entry.make_change();
                 entry.listed = entry.is_wanted();

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The slots of one engine. One work item loads and unloads; who quiesces a queue unloads it, too, and who makes a direct one may load it.
+//! The slots of one engine. One work item loads and unloads. A thread that evicts a queue unloads
+//! it, too, and a thread that makes a direct one may load it. [`hw::sdma::seat`] has the
+//! transitions.
 //!
-//! A queue that does not leave has the engine to itself, and for all that is known for hours: a packet can be as long as
-//! its process likes. Whoever finds that out resets the engine (`EngineSlots::reset`): the queue has failed, with all of
-//! its process's, and the others go on from where they were. It is found out when somebody wants the slot or the
-//! VMID, and also when two queues have something to do, or the kernel's ring has: then the latter is to get a turn within a second
-//! (`KernelRings::pulse`), and if it does not, every queue is asked to leave for a moment (`EngineSlots::clear`).
+//! A queue that does not leave has the engine to itself, maybe for hours: a packet can be as long
+//! as its process likes. The thread that finds that out resets the engine ([`EngineSlots::reset`]):
+//! the queue has failed, with all of its process's, and the others go on from where they were. It
+//! is found out when another queue needs the slot or the VMID, and also when two queues have
+//! something to do, or the kernel's ring has. Then the kernel's ring must get a turn within a
+//! second (`KernelRings::pulse`). If it does not, every queue is asked to leave for a moment
+//! ([`EngineSlots::clear`]).
 
 mod choice;
 mod entry;
@@ -13,17 +17,18 @@ mod reset;
 mod seats;
 
 use super::super::hw_queue::SdmaHwQueue;
-use super::SdmaSeat;
 use crate::ip::sdma::{Sdma, STOP_TIMEOUT};
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::{host, workqueue};
+use crate::mem::queue_group::QuiesceTimeout;
 use crate::mem::vm::VmidUse;
-use crate::queue::queue_group::QuiesceTimeout;
 use crate::queue::request::QueueOwner;
 use crate::ring;
 use entry::{EntryMemory, SlotEntry};
 use hw::doorbell::SDMA_QUEUES;
+use hw::sdma::seat::{LateReason, LoadPermit, SeatAction, SeatEvent, UnloadPermit, FAULT_WAITS};
+use hw::seat::Seat;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, new_spinlock, Arc, CondVar, Mutex, SpinLock};
 use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic};
@@ -34,26 +39,21 @@ pub(super) use entry::QueueKey;
 
 /// Slots of an engine.
 pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
-/// Between two looks at the seat of a queue that is not waited for at any cost.
-const SEAT_POLL: Delta = Delta::from_micros(200);
-/// How often a queue that has to leave and does not is given as much time again because page faults of its process are or were to be dealt with
-/// meanwhile, which is the driver's affair: ten seconds in all. amdkfd gives a queue nine (queue_preemption_timeout_ms).
-const FAULT_WAITS: u32 = 4;
-// The kernel's ring may wait behind it, and must not be taken for dead before the queue is.
+// The kernel's ring may wait behind a queue, and must not be taken for dead before the queue is.
 const _: () = assert!(
     ring::STARVED_MS * 1_000_000 + (FAULT_WAITS as i64 + 1) * STOP_TIMEOUT.as_nanos()
         < ring::TIMEOUT_MS as i64 * 1_000_000
 );
-/// How often the engine is to show that queues that have something to do get turns, milliseconds.
+/// Time after which the engine must show that queues with something to do get turns, milliseconds.
 const PULSE_MS: u32 = 500;
-/// The work items: the one that loads and unloads, and the one that has the engine show that.
+/// The work items: `TURN` loads and unloads, `PULSE` has the engine show that.
 const TURN: u64 = 0;
 const PULSE: u64 = 1;
 
 /// A queue as debugfs sees it.
 pub(super) struct SlotView {
     pub(super) rlc: Arc<SdmaHwQueue>,
-    pub(super) seat: SdmaSeat,
+    pub(super) seat: Seat<u8>,
     pub(super) vmid: Option<Vmid>,
 }
 
@@ -66,12 +66,14 @@ pub(super) struct EngineSlots {
     /// A seat changed.
     #[pin]
     changed: CondVar,
-    /// Held while registers of more than one ring are written, or while a reset must not come between: by who loads a queue
-    /// or resets the engine. Nothing is allocated under it.
+    /// Held while registers of more than one ring are written, or while a reset must not come
+    /// between: by a thread that loads a queue or resets the engine. Nothing is allocated under it.
     #[pin]
     hardware: Mutex<()>,
-    /// Held by the interrupt thread while it looks at queues without the lock of `state`. Who has taken a queue out waits for it
-    /// before letting go of that, so that nobody's last reference is dropped there. Innermost but for what looking takes.
+    /// Held by the interrupt thread while it looks at queues without the lock of `state`. A thread
+    /// that has taken a queue out waits for it before it lets go of the queue, so that the
+    /// interrupt thread never drops the last reference. Innermost but for the locks that a look
+    /// takes.
     #[pin]
     looking: Mutex<()>,
     #[pin]
@@ -91,7 +93,7 @@ impl WorkItem<PULSE> for EngineSlots {
     fn run(this: Arc<Self>) {
         let state = this.state.lock();
         let busy = state.inside().filter(|entry| entry.has_work()).count();
-        // Direct queues get work without the driver's knowing.
+        // The driver does not notice when direct queues get work.
         let is_direct = |entry: &SlotEntry| entry.rlc.is_direct();
         let again = busy > 1 || state.inside().count() > 1 && state.inside().any(is_direct);
         let gpu = state.inside().next().map(|entry| entry.rlc.gpu.clone());
@@ -112,10 +114,10 @@ impl WorkItem<TURN> for EngineSlots {
         loop {
             let next = this.state.lock().next();
             match next {
-                SlotAction::Load(rlc, slot) => this.load(&rlc, slot),
-                // Whatever comes of it.
-                SlotAction::Unload(rlc, slot) => {
-                    let _ = this.unload(&rlc, slot, &QuiesceTimeout::endless());
+                SlotAction::Load(rlc, permit) => this.load(rlc, permit),
+                // It is decided anew, whatever comes of it.
+                SlotAction::Unload(rlc, permit) => {
+                    let _ = this.unload(rlc, permit, &QuiesceTimeout::endless());
                 }
                 SlotAction::Later(ms) => {
                     let state = this.state.lock();
@@ -151,12 +153,12 @@ impl EngineSlots {
         )
     }
 
-    /// Has the work item look. Any context.
+    /// Queues the work item. Any context.
     pub(super) fn wake(self: &Arc<Self>) {
         workqueue::run_in::<_, TURN>(workqueue::highpri(), self.clone(), 0);
     }
 
-    /// Has the engine show before long that queues get turns. Any context.
+    /// Has the engine show soon that queues get turns. Any context.
     fn expect_pulse(self: &Arc<Self>) {
         let delay = msecs_to_jiffies(PULSE_MS);
         let _ = workqueue::highpri().enqueue_delayed::<_, PULSE>(self.clone(), delay);
@@ -165,28 +167,31 @@ impl EngineSlots {
     /// See [`RingEngines::clear`](crate::ring::RingEngines::clear).
     pub(super) fn clear(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        for slot in 0..SLOTS {
-            if let Some(entry) = state.seated_mut(slot) {
-                entry.cleared |= matches!(entry.seat, SdmaSeat::In(_)) && entry.has_work();
+        for slot in 0..SDMA_QUEUES {
+            let seated = state.seated_at(slot);
+            if let Some((key, _)) = seated.filter(|(_, entry)| entry.has_work()) {
+                // The work item is woken once, for all.
+                let _ = state.apply(&key, SeatEvent::Clear);
             }
         }
         drop(state);
         self.wake();
     }
 
-    /// Loads a queue whose seat is `Loading(slot)`.
-    fn load(self: &Arc<Self>, rlc: &Arc<SdmaHwQueue>, slot: u8) {
+    /// Loads a queue that enters a slot.
+    fn load(self: &Arc<Self>, rlc: Arc<SdmaHwQueue>, permit: LoadPermit) {
         let mut vmid = match rlc.vm().use_vmid(rlc.owner.pasid) {
             Ok(vmid) => Some(vmid),
             Err(error) => {
-                // Unless others were faster than `turn` said, there is none.
+                // Other processes were faster than `VmidPool::turn` said, or there is an error.
                 if error != ENOSPC {
                     rlc.fail(error);
                 }
-                self.seat(rlc, SdmaSeat::Out);
+                let _ = self.report(rlc, SeatEvent::NotLoaded(permit));
                 return;
             }
         };
+        let slot = permit.slot();
         let mut loaded = 0;
         let hardware = self.hardware.lock();
         let began = Instant::<Monotonic>::now();
@@ -196,224 +201,234 @@ impl EngineSlots {
             self.sdma(&rlc.gpu.hw).load(slot, &image, rptr, wptr)
         });
         let took = began.elapsed();
-        if result.is_ok() {
-            rlc.enter();
-        }
+        let event = match result {
+            Ok(()) => {
+                rlc.enter();
+                SeatEvent::Loaded(permit)
+            }
+            Err(_) => SeatEvent::LoadHangs(permit),
+        };
         let mut state = self.state.lock();
         state.has_taken(took);
-        if let Some(entry) = state.find(rlc) {
+        if let Some(entry) = state.find(&rlc) {
             entry.since = Instant::now();
             entry.vmid = vmid.take();
-            entry.seat = match result {
-                Ok(()) => SdmaSeat::In(slot),
-                Err(_) => SdmaSeat::Leaving(slot),
-            };
-            entry.cleared = false;
         }
-        match result {
-            // A job that came meanwhile found nobody to ring for.
-            Ok(()) if rlc.target() != loaded => ring(rlc, slot),
-            Ok(()) => {}
-            Err(error) => {
-                drop(state);
-                drop(hardware);
-                // The slot of a queue that has left was not empty after all.
-                self.hangs(rlc, slot, error);
-                return;
+        let change = state.apply(&QueueKey::of(&rlc), event);
+        let held = match change.map(|change| change.step.action) {
+            Some(SeatAction::Nothing) => {
+                // A job that came meanwhile found no seat to ring for.
+                if rlc.target() != loaded {
+                    ring(&rlc, slot);
+                }
+                if state.inside().count() > 1 {
+                    self.expect_pulse();
+                }
+                // The entry has a reference of its own: nothing is freed under the lock.
+                drop(rlc);
+                None
             }
-        }
-        if state.inside().count() > 1 {
-            self.expect_pulse();
-        }
+            action => Some((rlc, action)),
+        };
         drop(state);
         drop(hardware);
         self.changed.notify_all();
+        match (held, result) {
+            // The slot of a queue that has left was not empty after all.
+            (Some((rlc, Some(SeatAction::Reset(permit)))), Err(error)) => {
+                self.hangs(rlc, permit, error);
+            }
+            // The engine was lost while the queue waited to be loaded.
+            (Some((rlc, Some(SeatAction::Fail))), _) => rlc.fail(EIO),
+            _ => {}
+        }
     }
 
-    /// Unloads a queue whose seat is `Leaving(slot)`. ETIMEDOUT when `patience` is over before that: the work item goes on
-    /// with it.
+    /// Unloads a queue that leaves its slot.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` when `patience` is over before that: the work item goes on with it.
     fn unload(
         self: &Arc<Self>,
-        rlc: &Arc<SdmaHwQueue>,
-        slot: u8,
+        rlc: Arc<SdmaHwQueue>,
+        permit: UnloadPermit,
         patience: &QuiesceTimeout,
     ) -> Result {
-        let hw = &rlc.gpu.hw;
-        let _urgent = hw.faults.set_urgent(rlc.owner.pasid);
-        let mut waits = 0;
-        let unloaded = loop {
-            let time = patience.left(STOP_TIMEOUT);
+        let gpu = rlc.gpu.clone();
+        let pasid = rlc.owner.pasid;
+        let _urgent = gpu.hw.faults.set_urgent(pasid);
+        let (mut rlc, mut permit) = (rlc, permit);
+        loop {
+            let time = patience.left(Delta::from_millis(permit.within_ms()));
             let since_ms = host::boot_ms();
-            match self.sdma(hw).unload(slot, time) {
-                // Its packet goes on when the driver has mapped what it has come to.
-                Err(_)
-                    if !patience.is_over()
-                        && waits < FAULT_WAITS
-                        && hw.faults.are_under_way(rlc.owner.pasid, since_ms) =>
-                {
-                    waits += 1;
+            let error = match self.sdma(&gpu.hw).unload(permit.slot(), time) {
+                Ok(rptr) => {
+                    self.is_out(rlc, permit, rptr);
+                    return Ok(());
                 }
-                done => break done,
-            }
-        };
-        match unloaded {
-            Ok(rptr) => self.is_out(rlc, rptr),
-            Err(error) if patience.is_over() => {
-                let mut state = self.state.lock();
-                if let Some(entry) = state.find(rlc) {
-                    // Its ring is off: it has to be loaded anew, whoever wants it to run by then.
-                    entry.seat = SdmaSeat::In(slot);
-                    entry.cleared = true;
+                Err(error) => error,
+            };
+            let why = if patience.is_over() {
+                LateReason::CallerGivesUp
+            } else if gpu.hw.faults.are_under_way(pasid, since_ms) {
+                LateReason::PageFaults
+            } else {
+                LateReason::Hangs
+            };
+            match self.report(rlc, SeatEvent::Late(permit, why)) {
+                Some((again, SeatAction::Unload(more))) => (rlc, permit) = (again, more),
+                Some((hung, SeatAction::Reset(permit))) => {
+                    self.hangs(hung, permit, error);
+                    return Ok(());
                 }
-                drop(state);
-                self.changed.notify_all();
-                self.wake();
-                return Err(error);
+                // The engine was lost meanwhile.
+                Some((kept, _)) => {
+                    kept.fail(EIO);
+                    return Err(error);
+                }
+                None => return Err(error),
             }
-            Err(error) => self.hangs(rlc, slot, error),
         }
-        Ok(())
     }
 
-    /// A queue whose seat was `Leaving` has left at `rptr`.
-    fn is_out(&self, rlc: &SdmaHwQueue, rptr: u64) {
+    /// A queue has left its slot at `rptr`.
+    fn is_out(self: &Arc<Self>, rlc: Arc<SdmaHwQueue>, permit: UnloadPermit, rptr: u64) {
         rlc.save(rptr);
         rlc.check();
-        self.seat(rlc, SdmaSeat::Out);
+        let _ = self.report(rlc, SeatEvent::Left(permit));
     }
 
     fn sdma<'a>(&self, hw: &'a Hardware) -> &'a Sdma {
         &hw.sdma[usize::from(self.number)]
     }
 
-    /// Changes a seat. Who is out gives its VMID up. Sleeps.
-    fn seat(&self, rlc: &SdmaHwQueue, seat: SdmaSeat) {
-        let mut vmid = None;
+    /// Reports an event of a queue that this thread moves. If the thread has to do more with the
+    /// queue, that is returned, with the queue. If not, the thread's reference is dropped while the
+    /// entry still has one: a thread that moves the queue of another process must not be the one
+    /// that frees it. May sleep.
+    fn report(
+        self: &Arc<Self>,
+        rlc: Arc<SdmaHwQueue>,
+        event: SeatEvent<Arc<SdmaHwQueue>>,
+    ) -> Option<(Arc<SdmaHwQueue>, SeatAction)> {
         let mut state = self.state.lock();
-        let mut before = None;
-        if let Some(entry) = state.find(rlc) {
-            entry.since = Instant::now();
-            before = entry.seat.slot();
-            entry.seat = seat;
-            if seat == SdmaSeat::Out {
-                vmid = entry.vmid.take();
+        let Some(change) = state.apply(&QueueKey::of(&rlc), event) else {
+            // The engine was closed, and has the last reference elsewhere or here.
+            drop(state);
+            return None;
+        };
+        let held = match change.step.action {
+            SeatAction::Nothing => {
+                drop(rlc);
+                None
             }
-        }
-        let place = before.filter(|_| seat == SdmaSeat::Out).map(usize::from);
-        let left = place.and_then(|place| state.seated.get_mut(place)?.take());
-        if left.is_some() {
-            state.unloaded(rlc);
-        }
+            action => Some((rlc, action)),
+        };
         drop(state);
-        drop((vmid, left));
-        self.changed.notify_all();
+        // Its page tables are taken from the VMID.
+        drop(change.vmid);
+        if change.step.notify {
+            self.changed.notify_all();
+        }
+        if change.wakes {
+            self.wake();
+        }
+        held
     }
 
     /// See [`super::SdmaSlots::submit`].
     pub(super) fn submit(self: &Arc<Self>, rlc: &SdmaHwQueue) {
         let mut state = self.state.lock();
-        match state.find(rlc) {
-            Some(SlotEntry {
-                seat: SdmaSeat::In(slot),
-                leaving: false,
-                cleared: false,
-                ..
-            }) => {
-                ring(rlc, *slot);
-                if state.inside().count() > 1 {
-                    self.expect_pulse();
-                }
+        let Some(change) = state.apply(&QueueKey::of(rlc), SeatEvent::Work) else {
+            return;
+        };
+        if let SeatAction::Ring(slot) = change.step.action {
+            ring(rlc, slot);
+            if state.inside().count() > 1 {
+                self.expect_pulse();
             }
-            // `load` looks again when it is through, and so does `unload`.
-            Some(SlotEntry {
-                seat: SdmaSeat::Loading(_) | SdmaSeat::Leaving(_),
-                ..
-            }) => {}
-            Some(_) => {
-                state.line_up(&QueueKey::of(rlc));
-                drop(state);
-                self.wake();
-            }
-            None => {}
+        }
+        drop(state);
+        if change.wakes {
+            self.wake();
         }
     }
 
-    /// Takes the queue out of its slot and has it stay out, and waits for that: bounded by what the hardware may
-    /// take, and by `patience`. `forget` removes it altogether. ETIMEDOUT when it is not out; it will be, unless the engine is lost.
+    /// Takes the queue out of its slot and has it stay out, and waits for that: bounded by the time
+    /// that the hardware may take, and by `patience`. `forget` removes it altogether.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` when it is not out; it will be, unless the engine is lost.
     pub(super) fn evict(
         self: &Arc<Self>,
         rlc: &SdmaHwQueue,
         forget: bool,
         patience: &QuiesceTimeout,
     ) -> Result {
+        let key = QueueKey::of(rlc);
         let mut state = self.state.lock();
-        // Who waits for the slot of a queue that another thread takes out is told there.
-        let mut freed = false;
         loop {
-            let Some(entry) = state.find(rlc) else {
+            let Some(change) = state.apply(&key, SeatEvent::Evict) else {
                 return Ok(());
             };
-            entry.leaving = true;
-            match entry.seat {
-                SdmaSeat::Out => break,
-                // Kept, with all that the engine may still reach.
-                SdmaSeat::Stuck(_) => return Err(ETIMEDOUT),
-                SdmaSeat::Loading(_) | SdmaSeat::Leaving(_) if patience.is_endless() => {
-                    self.changed.wait(&mut state);
+            match change.step.action {
+                SeatAction::Unload(permit) => {
+                    let Some(rlc) = state.find(rlc).map(|entry| entry.rlc.clone()) else {
+                        return Ok(());
+                    };
+                    drop(state);
+                    self.unload(rlc, permit, patience)?;
+                    state = self.state.lock();
                 }
-                SdmaSeat::Loading(_) | SdmaSeat::Leaving(_) => {
+                // It is kept, with all that the engine may still reach.
+                SeatAction::Keep => return Err(ETIMEDOUT),
+                SeatAction::Wait { .. } if patience.is_endless() => self.changed.wait(&mut state),
+                SeatAction::Wait { poll_us } => {
                     drop(state);
                     if patience.is_over() {
                         return Err(ETIMEDOUT);
                     }
-                    fsleep(SEAT_POLL);
+                    fsleep(Delta::from_micros(poll_us));
                     state = self.state.lock();
                 }
-                SdmaSeat::In(slot) => {
-                    entry.seat = SdmaSeat::Leaving(slot);
-                    let rlc = entry.rlc.clone();
-                    drop(state);
-                    self.unload(&rlc, slot, patience)?;
-                    freed = true;
-                    state = self.state.lock();
-                }
+                _ => break,
             }
         }
         let gone = if forget { state.remove(rlc) } else { None };
-        let awaited = freed && state.has_line();
         drop(state);
         if gone.is_some() {
             self.wait_polls();
         }
         drop(gone);
-        if awaited {
-            // The slot is free for who waits.
-            self.wake();
-        }
         Ok(())
     }
 
-    /// The queue may be loaded again after [`EngineSlots::evict`].
+    /// Allows the queue to be loaded again after [`EngineSlots::evict`].
     pub(super) fn admit(self: &Arc<Self>, rlc: &SdmaHwQueue) {
         let mut state = self.state.lock();
-        if let Some(entry) = state.find(rlc) {
-            // It keeps its turn among those that wait: it may be quiesced again before that.
-            entry.leaving = false;
-        }
-        state.line_up(&QueueKey::of(rlc));
+        let change = state.apply(&QueueKey::of(rlc), SeatEvent::Admit);
         drop(state);
-        self.wake();
+        if change.is_some() {
+            self.wake();
+        }
     }
 
-    /// Adds a queue; a direct one with its slot, in which it is at the return if that is free. ENOSPC for a direct one whose
-    /// process has one in every slot; ENODEV, ENOMEM. Sleeps.
+    /// Adds a queue. A direct one gets a slot of its own, in which it is at the return if that is
+    /// free. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` for a direct queue of a process that has one in every slot; `ENODEV` when the
+    /// device goes, `EIO` when the engine is lost; `ENOMEM`.
     pub(super) fn add(self: &Arc<Self>, rlc: Arc<SdmaHwQueue>) -> Result<Option<u8>> {
         let room = EntryMemory::new()?;
         let mut state = self.state.lock();
         if state.closed {
             return Err(ENODEV);
         }
-        if state.lost {
+        if state.table.is_lost() {
             return Err(EIO);
         }
         let own = if rlc.is_direct() {
@@ -428,12 +443,13 @@ impl EngineSlots {
             None => SlotAction::Nothing,
         };
         drop(state);
-        let wakes = if let SlotAction::Load(rlc, slot) = first {
-            // As a change of queues by the work item would cost more than the load.
-            self.load(&rlc, slot);
-            // It may have failed meanwhile, or its VMID been recalled, when the work item found it neither in nor out.
-            let vmids = &rlc.gpu.hw.vmids;
-            self.state.lock().must_unload(&key, vmids)
+        let wakes = if let SlotAction::Load(rlc, permit) = first {
+            let gpu = rlc.gpu.clone();
+            // A change of queues by the work item would cost more than the load.
+            self.load(rlc, permit);
+            // It may have failed meanwhile, or its VMID been recalled, when the work item found it
+            // neither in nor out.
+            self.state.lock().must_unload(&key, &gpu.hw.vmids)
         } else {
             own.is_some()
         };
@@ -443,35 +459,35 @@ impl EngineSlots {
         Ok(own)
     }
 
-    /// Whether one more direct queue of process `pasid` finds no slot here, or none finds any, and how many queues there
-    /// are.
+    /// Whether this engine has no slot for one more direct queue of process `pasid`, or none at
+    /// all, and the number of its queues.
     pub(super) fn load_of(&self, pasid: u16) -> (bool, usize) {
         let state = self.state.lock();
-        let full = state.lost || state.own_slot(pasid).is_none();
+        let full = state.table.is_lost() || state.own_slot(pasid).is_none();
         (full, state.len())
     }
 
-    /// The first queue whose key is `from` or behind that.
+    /// The first queue with a key of at least `from`.
     pub(super) fn next_from(&self, from: &QueueKey) -> Option<(QueueKey, SlotView)> {
         let state = self.state.lock();
         let (key, entry) = state.next_from(from)?;
         let view = SlotView {
             rlc: entry.rlc.clone(),
-            seat: entry.seat,
+            seat: entry.state.seat().view(|slot| *slot),
             vmid: entry.vmid.as_ref().map(VmidUse::vmid),
         };
         Some((key, view))
     }
 
-    /// Looks at who is in a slot, coming or going.
+    /// Looks at the queues that are in a slot, come or go.
     pub(super) fn poll_seated(&self, look: impl Fn(&SdmaHwQueue)) {
         let _looking = self.looking.lock();
-        let seated = self.state.lock().seated.clone();
-        seated.iter().flatten().for_each(|rlc| look(rlc));
+        let seated = self.state.lock().table.slots().clone();
+        seated.queues().for_each(|rlc| look(rlc));
     }
 
-    /// Looks at the first queues of process `pasid` that are meant, at most as many as there are slots; the owner of one, if
-    /// there are any.
+    /// Looks at the first queues of process `pasid` for which `which` holds, at most as many as
+    /// there are slots. Returns the owner of one, if there are any.
     pub(super) fn poll_some_of(
         &self,
         pasid: u16,
@@ -492,12 +508,13 @@ impl EngineSlots {
         found.iter().flatten().next().map(|rlc| rlc.owner)
     }
 
-    /// Who looks at queues by now has done so. Sleeps.
+    /// Waits until threads that look at queues now are through. May sleep.
     fn wait_polls(&self) {
         drop(self.looking.lock());
     }
 
-    /// Nothing is loaded any more. Gives one of the queues that are left, and how many there are. Sleeps.
+    /// Ends all loading. Returns one of the queues that are left, and how many there are. May
+    /// sleep.
     pub(super) fn close(self: &Arc<Self>) -> Option<(Arc<SdmaHwQueue>, usize)> {
         let left = self.state.lock().close();
         workqueue::cancel::<_, TURN>(self);

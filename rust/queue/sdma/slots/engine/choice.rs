@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a decision of an engine finds in its line: who may come, and what hinders the others.
+//! The queues that a decision of an engine finds in its line: those that may come, and the reasons
+//! why others may not.
 
 use super::entry::{QueueKey, ReadyPlace, SlotEntry};
 use super::seats::WORK_POLL_MS;
@@ -7,7 +8,7 @@ use super::SLOTS;
 use crate::ip::vmid::{VmidPool, VmidTurn};
 use hw::doorbell::SDMA_QUEUES;
 
-/// Who has come to the line: some processes, or too many to be told apart.
+/// The processes that have come to the line, or a note that there were too many.
 #[derive(Default)]
 pub(super) struct NewArrivals {
     pasids: [u16; SLOTS],
@@ -15,7 +16,7 @@ pub(super) struct NewArrivals {
 }
 
 impl NewArrivals {
-    /// One has come of process `pasid`.
+    /// Adds a process.
     pub(super) fn add(&mut self, pasid: u16) {
         if self.pasids().any(|other| other == pasid) {
             return;
@@ -37,20 +38,20 @@ impl NewArrivals {
     }
 }
 
-/// What a decision finds in the line.
+/// The result of a look at the line.
 pub(super) struct SlotChoice<'a> {
     pub(super) vmids: &'a VmidPool,
-    /// The slots that somebody is in, and those that nobody leaves any more, a bit each.
+    /// The slots that queues have, and those that are never left any more, a bit each.
     pub(super) taken: u32,
     pub(super) lost: u32,
-    /// How long others keep their VMIDs, milliseconds.
+    /// Time that others keep their VMIDs, milliseconds.
     pub(super) vmid_quantum: i64,
-    /// Who has work and all that it needs, and who only needs a slot.
+    /// The queue that has work and all that it needs, and the one that only needs a slot.
     pub(super) best: Option<(u64, u64, QueueKey)>,
     pub(super) crowded: Option<(u64, u64, QueueKey)>,
-    /// A direct queue without work, whose doorbell is to find it, where that is free.
+    /// A direct queue without work that can have a slot, so that its doorbell has an effect.
     pub(super) idle: Option<(u16, QueueKey)>,
-    /// In how many milliseconds there may be more.
+    /// Milliseconds until there may be more to find.
     pub(super) later: Option<i64>,
 }
 
@@ -67,7 +68,7 @@ impl SlotChoice<'_> {
             }
             return;
         }
-        // Who cannot get a slot at all keeps no VMID from others.
+        // A queue that cannot get a slot at all keeps no VMID from others.
         if slot_for(entry, self.lost).is_none() {
             return;
         }
@@ -98,7 +99,8 @@ pub(super) fn sooner(one: Option<i64>, other: i64) -> Option<i64> {
     Some(one.map_or(other, |one| one.min(other)))
 }
 
-/// Of two queues, with the turns at which their processes were served and they came out, the one that has waited longer.
+/// The queue that has waited longer, of two with the turns at which their processes were served and
+/// they came out.
 fn first(
     one: Option<(u64, u64, QueueKey)>,
     other: (u64, u64, QueueKey),

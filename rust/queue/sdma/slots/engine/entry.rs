@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A queue of an engine, and its places: among all of them, and in the line of those that wait for a slot.
+//! A queue of an engine, and its places: among all of them, and in the line of the queues that wait
+//! for a slot.
 
 use super::super::super::hw_queue::SdmaHwQueue;
-use super::super::SdmaSeat;
 use crate::mem::vm::VmidUse;
+use hw::sdma::seat::SeatState;
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Arc;
 use kernel::time::{Instant, Monotonic};
 
-/// A queue among those of an engine: whose it is, and which of that process.
+/// The key of a queue among those of an engine: its process, and which queue of that process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) struct QueueKey {
     pub(super) pasid: u16,
@@ -17,12 +18,12 @@ pub(in super::super) struct QueueKey {
 }
 
 impl QueueKey {
-    /// Not behind any queue of process `pasid`, nor of those with larger numbers.
+    /// A key that is not behind any queue of process `pasid`, nor of processes with larger numbers.
     pub(in super::super) const fn first_of(pasid: u16) -> Self {
         Self { pasid, address: 0 }
     }
 
-    /// That of a queue.
+    /// The key of a queue.
     pub(super) fn of(rlc: &SdmaHwQueue) -> Self {
         Self {
             pasid: rlc.owner.pasid,
@@ -30,7 +31,7 @@ impl QueueKey {
         }
     }
 
-    /// Not before the next.
+    /// The next larger key.
     pub(in super::super) const fn next(self) -> Self {
         Self {
             pasid: self.pasid,
@@ -39,24 +40,24 @@ impl QueueKey {
     }
 }
 
-/// A place in the line. Queues of a process that can do with the same slots are one behind the other.
+/// A place in the line. Queues of a process that can do with the same slots are next to each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReadyPlace {
     pub(super) pasid: u16,
     own: Option<u8>,
-    /// The sooner it has come out, the smaller.
+    /// The sooner the queue has come out, the smaller.
     pub(super) turn: u64,
 }
 
 impl ReadyPlace {
-    /// Not behind any.
+    /// The first place of all.
     pub(super) const FIRST: Self = Self {
         pasid: 0,
         own: None,
         turn: 0,
     };
 
-    /// Not behind any of process `pasid`.
+    /// The first place of process `pasid`.
     pub(super) const fn first_of(pasid: u16) -> Self {
         Self {
             pasid,
@@ -64,7 +65,7 @@ impl ReadyPlace {
         }
     }
 
-    /// Behind the last of those with which it stands.
+    /// A place behind the last queue of the same kind.
     pub(super) const fn behind(self) -> Self {
         Self {
             turn: u64::MAX,
@@ -73,14 +74,18 @@ impl ReadyPlace {
     }
 }
 
-/// What an entry needs of memory besides itself, made without the lock.
+/// The memory that an entry needs besides itself, allocated without the lock.
 pub(super) struct EntryMemory {
     pub(super) entry: RBTreeNodeReservation<QueueKey, SlotEntry>,
     pub(super) place: RBTreeNodeReservation<ReadyPlace, QueueKey>,
 }
 
 impl EntryMemory {
-    /// For one queue. ENOMEM.
+    /// Memory for one queue.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             entry: RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?,
@@ -92,46 +97,42 @@ impl EntryMemory {
 /// A queue of an engine.
 pub(super) struct SlotEntry {
     pub(super) rlc: Arc<SdmaHwQueue>,
-    /// Where it is.
-    pub(super) seat: SdmaSeat,
+    /// Where it is, and what is wanted of it.
+    pub(super) state: SeatState,
     /// Its VMID, unless it is out.
     pub(super) vmid: Option<VmidUse>,
     /// When it got the slot.
     pub(super) since: Instant<Monotonic>,
-    /// It is to be out, and stay out.
-    pub(super) leaving: bool,
-    /// It is to be out for a moment.
-    pub(super) cleared: bool,
     /// The only slot that a direct queue can be in: the one that its doorbell goes to.
     pub(super) own: Option<u8>,
     /// See [`ReadyPlace::turn`].
     pub(super) turn: u64,
-    /// What it takes to stand in line; none while it does.
+    /// The memory of a place in line; none while it stands there.
     pub(super) room: Option<RBTreeNodeReservation<ReadyPlace, QueueKey>>,
 }
 
 impl SlotEntry {
     /// Whether it may be on the hardware.
     pub(super) fn is_runnable(&self) -> bool {
-        !self.leaving && self.rlc.is_runnable()
+        !self.state.is_evicted() && self.rlc.is_runnable()
     }
 
     /// Whether it has something to do, as far as its pointers tell.
     pub(super) fn has_work(&self) -> bool {
-        self.rlc.has_work(self.seat == SdmaSeat::Out)
+        self.rlc.has_work(self.state.seat().is_out())
     }
 
     /// Whether it is not on the hardware, and may be.
     fn waits(&self) -> bool {
-        self.seat == SdmaSeat::Out && self.is_runnable()
+        self.state.seat().is_out() && self.is_runnable()
     }
 
-    /// Whether it is to stand in line.
+    /// Whether it must stand in line.
     pub(super) fn belongs_in_line(&self) -> bool {
         self.waits() && (self.rlc.is_direct() || self.has_work())
     }
 
-    /// Where it stands in line, if it does.
+    /// Its place in line, if it stands there.
     pub(super) fn place(&self) -> ReadyPlace {
         ReadyPlace {
             pasid: self.pasid(),

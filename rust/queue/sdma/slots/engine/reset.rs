@@ -1,48 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The reset of an engine that a packet keeps: whose queue did it has failed, with all others of its process; the other
-//! queues go on from where the hardware has left them.
+//! The reset of an engine that a packet keeps busy. The queue that hangs has failed, with all
+//! others of its process; the other queues go on from where the hardware has left them.
 
 use super::super::super::hw_queue::SdmaHwQueue;
-use super::super::SdmaSeat;
+use super::entry::QueueKey;
 use super::{EngineSlots, SLOTS};
 use crate::health::{SuspectQueue, WedgeReport, WedgedPart};
 use crate::ip::Hardware;
 use crate::kern::ratelimit::dev_err_ratelimited;
 use crate::ring::KernelRings;
+use hw::sdma::seat::{SeatAction, SeatEvent, UnloadPermit};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 impl EngineSlots {
-    /// A queue whose seat is `Leaving(slot)` does not leave: the engine is reset. The queue has failed, and so have all
-    /// others of its process, which might do the same next.
-    pub(super) fn hangs(self: &Arc<Self>, rlc: &SdmaHwQueue, slot: u8, error: Error) {
+    /// Resets the engine because a queue that leaves its slot does not leave it. The queue has
+    /// failed, and so have all others of its process, which might do the same next.
+    pub(super) fn hangs(
+        self: &Arc<Self>,
+        rlc: Arc<SdmaHwQueue>,
+        permit: UnloadPermit,
+        error: Error,
+    ) {
         dev_err_ratelimited!(
             &*rlc.gpu.hw.dev,
-            "sdma{}: slot {slot} hangs with queue {} of process {}: {error:?}: the engine is reset\n",
+            "sdma{}: slot {} hangs with queue {} of process {}: {error:?}: the engine is reset\n",
             self.number,
+            permit.slot(),
             rlc.owner.queue,
             rlc.owner.pid
         );
-        rlc.gpu.queue_hung(rlc.owner.pasid, c"SDMA queue hang", || {
-            let suspect = Some(rlc.owner.suspect());
-            let reset = self.reset(&rlc.gpu.hw, Some(&rlc.gpu.rings), suspect);
+        let gpu = rlc.gpu.clone();
+        let owner = rlc.owner;
+        gpu.queue_hung(owner.pasid, c"SDMA queue hang", || {
+            let reset = self.reset(&gpu.hw, Some(&gpu.rings), Some(owner.suspect()));
             rlc.fail(EIO);
-            rlc.gpu.slots.fail(None, rlc.owner.pasid, EIO);
-            self.seat(
-                rlc,
-                match reset {
-                    Ok(()) => SdmaSeat::Out,
-                    // Kept, with the memory and the VMID that the engine may still use.
-                    Err(_) => SdmaSeat::Stuck(slot),
-                },
-            );
+            gpu.slots.fail(None, owner.pasid, EIO);
+            let event = match reset {
+                Ok(()) => SeatEvent::Left(permit),
+                // Kept, with the memory and the VMID that the engine may still use.
+                Err(_) => SeatEvent::EngineLost(permit),
+            };
+            let _ = self.report(rlc, event);
         });
         self.wake();
     }
 
-    /// Resets the engine, whatever it is at: its queues are out, where the hardware has left them, but for those that
-    /// somebody is taking out. The kernel's ring goes on at once, if it is one of `rings`, the others at their next turn. Sleeps, allocates nothing. EIO when
-    /// the engine does not come to rest; then nothing runs on it any more, and the GPU is wedged, perhaps by `suspect`.
+    /// Resets the engine, whatever it is at. Its queues are out, where the hardware has left them,
+    /// but for those that another thread takes out. If the kernel's ring is one of `rings` it goes
+    /// on at once; the queues go on at their next turn. May sleep, allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` when the engine does not come to rest. Then nothing runs on it any more, and the GPU
+    /// is wedged, perhaps by `suspect`.
     pub(in super::super) fn reset(
         self: &Arc<Self>,
         hw: &Hardware,
@@ -51,21 +62,22 @@ impl EngineSlots {
     ) -> Result {
         let _hardware = self.hardware.lock();
         let stopped = self.sdma(hw).reset();
-        let out = {
+        let mut out = [const { None }; SLOTS];
+        {
             let mut state = self.state.lock();
-            state.lost |= stopped.is_err();
-            let mut out = [const { None }; SLOTS];
-            for (slot, place) in out.iter_mut().enumerate() {
-                let Some(entry) = state.seated_mut(slot) else {
+            if stopped.is_err() {
+                state.table.set_lost();
+            }
+            for (place, slot) in out.iter_mut().zip(0..) {
+                let Some(rlc) = state.table.slots().get(slot).cloned() else {
                     continue;
                 };
-                if let SdmaSeat::In(slot) = entry.seat {
-                    entry.seat = SdmaSeat::Leaving(slot);
-                    *place = Some((entry.rlc.clone(), slot));
+                let change = state.apply(&QueueKey::of(&rlc), SeatEvent::TakeByReset);
+                if let Some(SeatAction::Collect(permit)) = change.map(|change| change.step.action) {
+                    *place = Some((rlc, permit));
                 }
             }
-            out
-        };
+        }
         if stopped.is_err() {
             dev_err!(
                 hw.dev,
@@ -79,14 +91,15 @@ impl EngineSlots {
                 part: WedgedPart::Sdma(self.number),
                 suspect,
             });
-            for (rlc, slot) in out.into_iter().flatten() {
+            for (rlc, permit) in out.into_iter().flatten() {
                 rlc.fail(EIO);
-                self.seat(&rlc, SdmaSeat::Stuck(slot));
+                let _ = self.report(rlc, SeatEvent::EngineLost(permit));
             }
             return Err(EIO);
         }
-        for (rlc, slot) in out.into_iter().flatten() {
-            self.is_out(&rlc, self.sdma(hw).rptr(slot));
+        for (rlc, permit) in out.into_iter().flatten() {
+            let rptr = self.sdma(hw).rptr(permit.slot());
+            self.is_out(rlc, permit, rptr);
         }
         if let Some(rings) = rings {
             rings.resume(self.number);

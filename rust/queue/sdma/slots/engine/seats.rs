@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The queues of an engine and their seats: who is in a slot, who waits for one, and who comes and who goes next.
+//! The queues of an engine and their seats: which queues are in a slot, which wait for one, and
+//! which comes and which goes next.
 //!
-//! All of it is under the engine's spinlock (`EngineSlots::state`): nothing here sleeps or allocates, or loads a queue. What was
-//! decided is in the seat, and who loads and unloads goes by that.
+//! All of it is under the engine's spinlock (`EngineSlots::state`): nothing here sleeps or
+//! allocates, or loads a queue. The decision is in the seat and in the permit that goes with it,
+//! and the thread that loads or unloads goes by that.
 //!
-//! A process can have many queues, and each decision looks at those alone that are in a slot and at one of each process
-//! that waits: a queue that is out and has something to do stands in line (`waiting`), behind the others of its process. It
-//! gets there when work is put into it, when it comes out with some left, and when it may run again; it leaves the
-//! line when it gets a slot, or when it is found there with nothing to do. A direct queue, which gets work without the driver's knowing,
-//! stands there whenever it is out.
+//! A process can have many queues. Each decision looks only at the queues that are in a slot and at
+//! one of each process that waits: a queue that is out and has something to do stands in line
+//! (`waiting`), behind the others of its process. It gets there when work is put into it, when it
+//! comes out with some left, and when it may run again. It leaves the line when it gets a slot, or
+//! when it is found there with nothing to do. A direct queue, which gets work without the driver's
+//! notice, stands there whenever it is out.
 //!
-//! Of those at the head the one comes next whose process was last given a slot longest ago: who has many queues does not make
-//! others wait longer than who has one.
+//! Of the queues at the head, the one comes next whose process was last given a slot longest ago: a
+//! process with many queues does not make others wait longer than a process with one.
 //!
-//! There may be thousands of processes, of which few can come: those that have a VMID, or are the first that wait for one. A
-//! decision looks at these, and at who is new in the line. The others are seen to some at a time ([`EngineSeats::survey`]), so that they keep
-//! their places among those that wait for VMIDs.
+//! There may be thousands of processes, of which few can come: those that have a VMID, or are the
+//! first that wait for one. A decision looks at these, and at processes that are new in the line.
+//! Of the others it looks at some at a time ([`EngineSeats::survey`]), so that they keep their
+//! places among the processes that wait for VMIDs.
 
 use super::super::super::hw_queue::SdmaHwQueue;
-use super::super::SdmaSeat;
 use super::choice::{slot_for, sooner, NewArrivals, SlotChoice};
 use super::entry::{EntryMemory, QueueKey, ReadyPlace, SlotEntry};
 use super::SLOTS;
@@ -26,66 +29,80 @@ use crate::ip::vmid::VmidPool;
 use crate::mem::vm::VmidUse;
 use hw::doorbell::SDMA_QUEUES;
 use hw::latency_average::LatencyAverage;
+use hw::sdma::seat::{
+    EngineTable, LoadPermit, Mover, SeatAction, SeatEvent, SeatState, SeatStep, TurnWake,
+    UnloadPermit,
+};
+use hw::seat::Seat;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::Arc;
 use kernel::time::{Delta, Instant, Monotonic};
 
-/// How long a working queue keeps its slot at least while another waits, milliseconds.
+/// Time that a working queue keeps its slot at least while another waits, milliseconds.
 const QUANTUM_MS: i64 = 10;
-/// So many times as long as queues have lately taken to be loaded it is at least: a change of queues takes about half as long
-/// again, and where registers are slow, as they are in a virtual machine, the changes of all slots are not to take more than
-/// half of the time. The work items that make them come before all programs.
+/// The quantum of a slot is at least so many times as long as queues have lately taken to be
+/// loaded. A change of queues takes about half as long again. Where registers are slow, as they are
+/// in a virtual machine, the changes of all slots must not take more than half of the time, as the
+/// work items that make them come before all programs.
 const QUANTUM_LOADS: i64 = 3 * SLOTS as i64;
-/// And at most so long, milliseconds.
+/// The longest quantum that comes of that, milliseconds.
 const MOST_QUANTUM_MS: i64 = 1000;
-/// How long the working queues of a process keep its VMID at least while another process waits, milliseconds: all of them leave
-/// for that, so not less than the quantum of a slot.
+/// Time that the working queues of a process keep its VMID at least while another process waits,
+/// milliseconds. All of them leave for that, so it is not less than the quantum of a slot.
 const VMID_QUANTUM_MS: i64 = 20;
-/// How often the write pointers of direct queues are looked at that are in no slot, where doorbells find nobody,
-/// milliseconds.
+/// Time between two looks at the write pointers of direct queues that are in no slot, where
+/// doorbells have no effect, milliseconds.
 pub(super) const WORK_POLL_MS: i64 = 5;
-/// How often the line is surveyed, milliseconds: at least [`FEW`] and a [`PARTS`]th of it at a time, so that everybody asks for a VMID
-/// several times before the place is forgotten.
+/// Time between two surveys of the line, milliseconds: of at least [`FEW`] and a [`PARTS`]th of it
+/// at a time, so that every process asks for a VMID several times before its place is forgotten.
 const SURVEY_MS: i64 = 25;
 const FEW: usize = 16;
 const PARTS: usize = 8;
 
-/// What the hardware is to do next.
+/// The next step of the work item.
 pub(super) enum SlotAction {
-    /// Load the queue into the slot.
-    Load(Arc<SdmaHwQueue>, u8),
-    /// Unload it from there.
-    Unload(Arc<SdmaHwQueue>, u8),
+    /// Load the queue.
+    Load(Arc<SdmaHwQueue>, LoadPermit),
+    /// Unload it.
+    Unload(Arc<SdmaHwQueue>, UnloadPermit),
     /// Nothing until so many milliseconds have passed.
     Later(i64),
-    /// Nothing until somebody wakes the work item.
+    /// Nothing until the work item is woken.
     Nothing,
 }
 
 /// The queues of an engine, and where they are.
 pub(super) struct EngineSeats {
     queues: RBTree<QueueKey, SlotEntry>,
-    /// How many there are, and how many of them are direct ones of each slot.
+    /// How many there are, and how many direct ones each slot has.
     count: usize,
     direct: [usize; SLOTS],
-    /// The line, and how many stand there.
+    /// The line, and its length.
     waiting: RBTree<ReadyPlace, QueueKey>,
     standing: usize,
-    /// Processes of which queues have come to the line since the last decision.
+    /// Processes with queues that have come to the line since the last decision.
     new: NewArrivals,
     /// When the line was surveyed, and where the next survey begins.
     surveyed: Instant<Monotonic>,
     cursor: ReadyPlace,
-    /// The turn of who comes or goes next.
+    /// The number of the next time that a queue comes or goes.
     turn: u64,
-    /// How long queues usually take to be loaded.
+    /// The time that queues usually take to be loaded.
     load: LatencyAverage,
-    /// Who is in each slot, coming or going.
-    pub(super) seated: [Option<Arc<SdmaHwQueue>>; SLOTS],
+    /// The slots, with the queues that are in them, come or go.
+    pub(super) table: EngineTable<Arc<SdmaHwQueue>, SLOTS>,
     /// No queue is added any more.
     pub(super) closed: bool,
-    /// The engine did not come to rest by a reset: nothing runs on it any more.
-    pub(super) lost: bool,
+}
+
+/// What an event of a queue leads to.
+pub(super) struct SeatChange {
+    /// What its thread must do next.
+    pub(super) step: SeatStep<Arc<SdmaHwQueue>>,
+    /// The VMID of a queue that has left, to be dropped without the lock.
+    pub(super) vmid: Option<VmidUse>,
+    /// Whether the work item must look at the line.
+    pub(super) wakes: bool,
 }
 
 impl EngineSeats {
@@ -102,9 +119,8 @@ impl EngineSeats {
             cursor: ReadyPlace::FIRST,
             turn: 1,
             load: LatencyAverage::new(),
-            seated: [const { None }; SLOTS],
+            table: EngineTable::new(),
             closed: false,
-            lost: false,
         }
     }
 
@@ -117,12 +133,10 @@ impl EngineSeats {
     pub(super) fn add(&mut self, rlc: Arc<SdmaHwQueue>, own: Option<u8>, room: EntryMemory) {
         let key = QueueKey::of(&rlc);
         let entry = SlotEntry {
-            leaving: !rlc.is_runnable(),
+            state: SeatState::new(!rlc.is_runnable()),
             rlc,
-            seat: SdmaSeat::Out,
             vmid: None,
             since: Instant::now(),
-            cleared: false,
             own,
             turn: self.next_turn(),
             room: Some(room.place),
@@ -136,7 +150,7 @@ impl EngineSeats {
         self.line_up(&key);
     }
 
-    /// Removes a queue, which is to be dropped without the lock.
+    /// Removes a queue, which the caller drops without the lock.
     pub(super) fn remove(&mut self, rlc: &SdmaHwQueue) -> Option<RBTreeNode<QueueKey, SlotEntry>> {
         let key = QueueKey::of(rlc);
         self.step_out(&key);
@@ -148,13 +162,16 @@ impl EngineSeats {
         self.queues.remove_node(&key)
     }
 
-    /// All of it without the queues, which are what it was before: to be dropped without the lock.
+    /// Ends it: no queue is there any more, and none is added. Returns the queues, which the caller
+    /// drops without the lock.
     pub(super) fn close(&mut self) -> Self {
-        let closed = Self {
+        let mut closed = Self {
             closed: true,
-            lost: self.lost,
             ..Self::new()
         };
+        if self.table.is_lost() {
+            closed.table.set_lost();
+        }
         core::mem::replace(self, closed)
     }
 
@@ -168,7 +185,7 @@ impl EngineSeats {
         self.queues.get_mut(&QueueKey::of(rlc))
     }
 
-    /// The first entry whose key is `from` or behind that.
+    /// The first entry with a key of at least `from`.
     pub(super) fn next_from(&self, from: &QueueKey) -> Option<(QueueKey, &SlotEntry)> {
         let key = *self.queues.cursor_lower_bound(from)?.current().0;
         Some((key, self.queues.get(&key)?))
@@ -186,32 +203,62 @@ impl EngineSeats {
         })
     }
 
-    /// The entry of who is in slot `slot`, coming or going.
-    pub(super) fn seated_mut(&mut self, slot: usize) -> Option<&mut SlotEntry> {
-        let key = QueueKey::of(self.seated.get(slot)?.as_ref()?);
-        self.queues.get_mut(&key)
+    /// The entry of the queue that has slot `slot`.
+    pub(super) fn seated_at(&self, slot: u8) -> Option<(QueueKey, &SlotEntry)> {
+        let key = QueueKey::of(self.table.slots().get(slot)?);
+        Some((key, self.queues.get(&key)?))
     }
 
-    /// The entries of those that are in a slot, coming or going.
+    /// The entries of the queues that are in a slot, come or go.
     fn seated(&self) -> impl Iterator<Item = &SlotEntry> {
-        let seated = self.seated.iter().flatten();
+        let seated = self.table.slots().queues();
         seated.filter_map(|rlc| self.queues.get(&QueueKey::of(rlc)))
     }
 
-    /// The entries of those that are in a slot.
+    /// The entries of the queues that are in a slot.
     pub(super) fn inside(&self) -> impl Iterator<Item = &SlotEntry> {
-        self.seated()
-            .filter(|entry| matches!(entry.seat, SdmaSeat::In(_)))
+        self.seated().filter(|entry| entry.state.seat().is_in())
     }
 
-    /// Which slots somebody is in whose seat is meant, a bit each.
-    fn slots(&self, which: impl Fn(SdmaSeat) -> bool) -> u32 {
-        let seats = self.seated().map(|entry| entry.seat);
-        let slots = seats.filter(|&seat| which(seat)).filter_map(SdmaSeat::slot);
+    /// The slots that queues do not leave any more, a bit each.
+    fn stuck_slots(&self) -> u32 {
+        let seats = self.seated().map(|entry| entry.state.seat());
+        let slots = seats.filter(|seat| seat.is_stuck()).filter_map(Seat::place);
         slots.fold(0, |mask, slot| mask | 1 << slot)
     }
 
-    /// The slot for one more direct queue of process `pasid`: one that no other queue of it has, and that the fewest have.
+    /// Reports an event of a queue: makes the transition that [`hw::sdma::seat`] has for it, and
+    /// what belongs to it here. The caller does the step that is returned. `None` if the engine
+    /// does not know the queue any more.
+    pub(super) fn apply(
+        &mut self,
+        key: &QueueKey,
+        event: SeatEvent<Arc<SdmaHwQueue>>,
+    ) -> Option<SeatChange> {
+        let entry = self.queues.get_mut(key)?;
+        let mut step = self.table.apply(&mut entry.state, event);
+        // The entry's own reference is left, so that nothing is freed under the lock.
+        let has_left = step.left.take().is_some();
+        let vmid = entry.vmid.take_if(|_| has_left);
+        if has_left {
+            let turn = self.next_turn();
+            if let Some(entry) = self.queues.get_mut(key) {
+                entry.turn = turn;
+            }
+        }
+        if has_left || matches!(step.action, SeatAction::LineUp) {
+            self.line_up(key);
+        }
+        let wakes = match step.wake {
+            TurnWake::No => false,
+            TurnWake::IfWaiting => self.has_line(),
+            TurnWake::Yes => true,
+        };
+        Some(SeatChange { step, vmid, wakes })
+    }
+
+    /// The slot for one more direct queue of process `pasid`: one that no other queue of the
+    /// process has, and that the fewest have.
     pub(super) fn own_slot(&self, pasid: u16) -> Option<u8> {
         let own = self.of_process(pasid).filter_map(|entry| entry.own);
         let taken = own.fold(0u32, |mask, slot| mask | 1 << slot);
@@ -226,28 +273,19 @@ impl EngineSeats {
         turn
     }
 
-    /// To load a queue has taken so long.
+    /// Counts the time that a load took.
     pub(super) fn has_taken(&mut self, time: Delta) {
         self.load.has_taken(time.as_micros_ceil());
     }
 
-    /// How long a working queue keeps its slot while another waits, milliseconds.
+    /// Time that a working queue keeps its slot while another waits, milliseconds.
     fn quantum(&self) -> i64 {
         let loads = self.load.times_ms(QUANTUM_LOADS);
         loads.clamp(QUANTUM_MS, MOST_QUANTUM_MS)
     }
 
-    /// A queue is out: it stands in line, if it has something to do there.
-    pub(super) fn unloaded(&mut self, rlc: &SdmaHwQueue) {
-        let turn = self.next_turn();
-        if let Some(entry) = self.find(rlc) {
-            entry.turn = turn;
-        }
-        self.line_up(&QueueKey::of(rlc));
-    }
-
-    /// Has a queue stand in line, if it belongs there.
-    pub(super) fn line_up(&mut self, key: &QueueKey) {
+    /// Puts a queue into the line, if it belongs there.
+    fn line_up(&mut self, key: &QueueKey) {
         let Some(entry) = self.queues.get_mut(key) else {
             return;
         };
@@ -277,12 +315,12 @@ impl EngineSeats {
         }
     }
 
-    /// Whether somebody stands in line, or did.
-    pub(super) fn has_line(&self) -> bool {
+    /// Whether a queue stands in line, or did.
+    fn has_line(&self) -> bool {
         self.in_line(&ReadyPlace::FIRST).is_some()
     }
 
-    /// The first in line that stands at `from` or behind that.
+    /// The first in line with a place of at least `from`.
     fn in_line(&self, from: &ReadyPlace) -> Option<(ReadyPlace, QueueKey)> {
         let cursor = self.waiting.cursor_lower_bound(from)?;
         let (place, key) = cursor.current();
@@ -291,7 +329,7 @@ impl EngineSeats {
 
     /// Decides what comes next, and marks the seat.
     pub(super) fn next(&mut self) -> SlotAction {
-        if self.lost {
+        if self.table.is_lost() {
             return SlotAction::Nothing;
         }
         let Some(gpu) = self.any().map(|rlc| rlc.gpu.clone()) else {
@@ -303,8 +341,8 @@ impl EngineSeats {
         }
         let mut choice = SlotChoice {
             vmids,
-            taken: self.slots(|_| true),
-            lost: self.slots(|seat| matches!(seat, SdmaSeat::Stuck(_))),
+            taken: self.table.slots().taken(),
+            lost: self.stuck_slots(),
             vmid_quantum: self.quantum().max(VMID_QUANTUM_MS),
             best: None,
             crowded: None,
@@ -331,27 +369,27 @@ impl EngineSeats {
             ..
         } = choice;
         if let Some((.., key)) = best {
-            return self.enter(&key, taken);
+            return self.enter(&key, taken, Mover::TurnWorker);
         }
         if let Some((.., key)) = crowded {
             match self.make_room(&key) {
                 SlotAction::Later(ms) => later = sooner(later, ms),
-                // Only leaving or stuck queues: one of them will say when it is gone.
+                // All are leaving or stuck: a queue that leaves has the work item woken.
                 SlotAction::Nothing => {}
                 action => return action,
             }
         }
         // Others may have begun to wait since.
         match (idle.filter(|(pasid, _)| vmids.has_room(*pasid)), later) {
-            (Some((_, key)), _) => self.enter(&key, taken),
+            (Some((_, key)), _) => self.enter(&key, taken, Mover::TurnWorker),
             (None, Some(ms)) => SlotAction::Later(ms),
             (None, None) => SlotAction::Nothing,
         }
     }
 
-    /// Looks at those in line that have waited for that, if it is time, or at `all`.
+    /// Looks at queues in line that have waited for a look, if it is time, or at `all`.
     fn survey(&mut self, all: bool, choice: &mut SlotChoice<'_>) {
-        // Direct queues get work without the driver's knowing: each is looked at.
+        // Direct queues get work without the driver's notice: each is looked at.
         let has_direct = self.direct.iter().any(|&count| count != 0);
         let few = all || has_direct || self.standing <= FEW;
         if few || self.surveyed.elapsed().as_millis() >= SURVEY_MS {
@@ -367,8 +405,8 @@ impl EngineSeats {
         }
     }
 
-    /// Looks at one of each kind of each process that stands in line, from `from` on: at `most` of them, or at those of process
-    /// `only`. Where that ended.
+    /// Looks at one queue of each kind of each process that stands in line, from `from` on: at
+    /// `most` of them, or at those of process `only`. Returns where that ended.
     fn scan(
         &mut self,
         mut from: ReadyPlace,
@@ -384,7 +422,7 @@ impl EngineSeats {
             };
             match self.queues.get(&key) {
                 Some(entry) if entry.belongs_in_line() => {
-                    // One tells for all.
+                    // One stands for all of its kind.
                     from = place.behind();
                     choice.consider(entry, &place, key);
                 }
@@ -394,73 +432,71 @@ impl EngineSeats {
         from
     }
 
-    /// One who is to leave does.
+    /// Has a queue leave that must.
     fn start_unload(&mut self, vmids: &VmidPool) -> Option<SlotAction> {
         let wanted = vmids.is_wanted();
-        let slot = self
-            .inside()
-            .find(|entry| should_unload(entry, wanted))?
-            .seat
-            .slot()?;
+        let entry = self.inside().find(|entry| should_unload(entry, wanted))?;
+        let slot = *entry.state.seat().place()?;
         Some(self.release(slot))
     }
 
-    /// Whether the queue is in a slot, and is to leave it.
+    /// Whether the queue is in a slot and must leave it.
     pub(super) fn must_unload(&self, key: &QueueKey, vmids: &VmidPool) -> bool {
         self.queues.get(key).is_some_and(|entry| {
-            matches!(entry.seat, SdmaSeat::In(_)) && should_unload(entry, vmids.is_wanted())
+            entry.state.seat().is_in() && should_unload(entry, vmids.is_wanted())
         })
     }
 
-    /// Who is in `slot` goes.
+    /// The work item has the queue in `slot` leave.
     fn release(&mut self, slot: u8) -> SlotAction {
-        match self.seated_mut(slot.into()) {
-            Some(entry) => {
-                entry.seat = SdmaSeat::Leaving(slot);
-                SlotAction::Unload(entry.rlc.clone(), slot)
-            }
-            None => SlotAction::Nothing,
+        let Some((key, entry)) = self.seated_at(slot) else {
+            return SlotAction::Nothing;
+        };
+        let rlc = entry.rlc.clone();
+        let change = self.apply(&key, SeatEvent::Leave(Mover::TurnWorker));
+        match change.map(|change| change.step.action) {
+            Some(SeatAction::Unload(permit)) => SlotAction::Unload(rlc, permit),
+            _ => SlotAction::Nothing,
         }
     }
 
-    /// A queue comes, if it may, its slot is free, and nobody waits for what it takes.
+    /// The thread that makes the queue loads it, if it may run, its slot is free, and no process
+    /// waits for the VMID that it takes.
     pub(super) fn try_seat(&mut self, key: &QueueKey) -> SlotAction {
-        let taken = self.slots(|_| true);
+        let taken = self.table.slots().taken();
         let comes = self.queues.get(key).is_some_and(|entry| {
             entry.belongs_in_line()
                 && slot_for(entry, taken).is_some()
                 && entry.rlc.gpu.hw.vmids.has_room(key.pasid)
         });
         match comes {
-            true => self.enter(key, taken),
+            true => self.enter(key, taken, Mover::Creator),
             false => SlotAction::Nothing,
         }
     }
 
-    /// A queue for which there is a slot comes.
-    fn enter(&mut self, key: &QueueKey, taken: u32) -> SlotAction {
+    /// Has the thread `by` load a queue for which there is a slot.
+    fn enter(&mut self, key: &QueueKey, taken: u32, by: Mover) -> SlotAction {
         self.step_out(key);
         let turn = self.next_turn();
-        let Some(entry) = self.queues.get_mut(key) else {
+        let Some(entry) = self.queues.get(key) else {
             return SlotAction::Nothing;
         };
-        match slot_for(entry, taken) {
-            Some(slot) => {
-                entry.rlc.set_served(turn);
-                entry.seat = SdmaSeat::Loading(slot);
-                let rlc = entry.rlc.clone();
-                if let Some(place) = self.seated.get_mut(usize::from(slot)) {
-                    // It was empty.
-                    *place = Some(rlc.clone());
-                }
-                SlotAction::Load(rlc, slot)
-            }
-            None => SlotAction::Nothing,
+        let Some(slot) = slot_for(entry, taken) else {
+            return SlotAction::Nothing;
+        };
+        entry.rlc.set_served(turn);
+        let rlc = entry.rlc.clone();
+        let queue = rlc.clone();
+        let change = self.apply(key, SeatEvent::Enter { slot, by, queue });
+        match change.map(|change| change.step.action) {
+            Some(SeatAction::Load(permit)) => SlotAction::Load(rlc, permit),
+            _ => SlotAction::Nothing,
         }
     }
 
-    /// Has a queue leave a slot that the queue `key` could have: one without work, or else the one that has been in longest,
-    /// once it has had its turn.
+    /// Has a queue leave a slot that the queue `key` could have: one without work, or else the one
+    /// that has been in longest, once it has had its turn.
     fn make_room(&mut self, key: &QueueKey) -> SlotAction {
         let own = self.queues.get(key).and_then(|entry| entry.own);
         let quantum = self.quantum();
@@ -469,7 +505,7 @@ impl EngineSeats {
             false => i64::MIN,
         };
         let victims = self.inside().filter_map(|entry| {
-            let slot = entry.seat.slot()?;
+            let slot = *entry.state.seat().place()?;
             own.is_none_or(|own| own == slot)
                 .then(|| (left(entry), slot))
         });
@@ -481,10 +517,11 @@ impl EngineSeats {
     }
 }
 
-/// Whether who is in a slot leaves it: it is not to run any more, has no work while VMIDs are `wanted`, or has had its turn.
+/// Whether a queue in a slot must leave it: it must not run any more, has no work while VMIDs are
+/// `wanted`, or has had its turn.
 fn should_unload(entry: &SlotEntry, wanted: bool) -> bool {
     !entry.is_runnable()
-        || entry.cleared
+        || entry.state.is_cleared()
         || wanted && !entry.has_work()
         || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
 }

@@ -1,0 +1,824 @@
+// SPDX-License-Identifier: GPL-2.0
+//! All interleavings of the threads around the pump of scheduled queues.
+//!
+//! The model has the program's threads, which store to doorbells and fault; the work item of a pass
+//! and the one that refills; the hardware, which ends jobs with or without an interrupt; the
+//! interrupt; and a thread that evicts and restores a queue. They are cut into the steps between
+//! which others can run. Memory is sequentially consistent: `hw::pump` says which order of memory
+//! the module asks for so that it is. Timers expire at any time. A packet is a unit, and so is a
+//! job.
+
+use hw::pump::{
+    PassAction, PassFlags, PumpEvent, PumpFindings, PumpFlag, PumpLimits, PumpSignal, PumpState,
+    SignalAction, WatchedFence,
+};
+use rkfd_host_tests::explore::{explore, Counterexample, Explored, Model};
+
+/// States of the largest of these models, with room for some more.
+const MOST_STATES: usize = 1_500_000;
+/// Most queues of a model, each with a thread that rings it.
+const QUEUES: usize = 2;
+/// The module waits and doubles more often, which is more of the same.
+const LIMITS: PumpLimits = PumpLimits {
+    patience: 1,
+    doublings: 0,
+};
+/// Packets that a look takes in a pass, and in a fault.
+const PASS_PACKETS: u8 = 2;
+const FAULT_PACKETS: u8 = 1;
+
+/// The rules that the module goes by, so that tests can break one.
+#[derive(Clone, Copy)]
+struct Rules {
+    step: fn(PumpState, PumpEvent) -> (PumpState, &'static [PassAction]),
+    signal: fn(PumpSignal) -> &'static [SignalAction],
+    /// A fault inserts the page before all else.
+    insert_first: bool,
+    /// An interrupt that finds jobs ended kicks the pump.
+    interrupt_kicks: bool,
+}
+
+const RULES: Rules = Rules {
+    step: PumpState::step,
+    signal: PumpSignal::actions,
+    insert_first: true,
+    interrupt_kicks: true,
+};
+
+/// What there is to explore.
+#[derive(Clone, Copy)]
+struct Pump {
+    rules: Rules,
+    /// Positions that each program's thread announces, one after the other.
+    stores: &'static [&'static [u8]],
+    /// Whether each store comes with and without a new write pointer. If not, the first program
+    /// writes one before each doorbell, and the second never does.
+    both_ways: bool,
+    /// Jobs that a queue may have.
+    most_jobs: u8,
+    /// Times that a job cannot be made for want of memory.
+    shortages: u8,
+    /// The first queue is evicted and restored once.
+    evicts: bool,
+}
+
+/// The rings of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Queue {
+    write_pointer: u8,
+    doorbell: u8,
+    taken: u8,
+    /// Jobs whose end was not noticed, and how many of them have ended.
+    jobs: u8,
+    ended: u8,
+    evicted: bool,
+}
+
+/// A look at all queues that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct LookRun {
+    /// Queues looked at.
+    done: u8,
+    found: PumpFindings,
+    packets: u8,
+    left_out: Option<u8>,
+}
+
+/// A thread that carries actions out without the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Signalling {
+    left: &'static [SignalAction],
+}
+
+/// A program's thread.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum User {
+    /// Between stores.
+    Idle,
+    /// About to store.
+    Store,
+    /// In a fault that has inserted the page, about to look at the queues if the lock is free.
+    Look,
+    /// In a fault that has not inserted the page, which it does last.
+    Insert,
+    /// Tells of a fault.
+    Signal(Signalling),
+}
+
+/// The work item of a pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Pass {
+    Idle,
+    TakeKicked(PassFlags),
+    ReadOpen(PassFlags),
+    Act(&'static [PassAction]),
+    Look(LookRun),
+    /// Has looked, and reads whether the page is open.
+    Looked(PumpFindings),
+}
+
+/// When the work item of a pass runs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Due {
+    Never,
+    Now,
+    Grace,
+    Watchdog,
+}
+
+/// How often a queue is still to be evicted and restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Evictor {
+    Evicts,
+    Restores,
+    Over,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    mapped: bool,
+    open: bool,
+    faulted: bool,
+    kicked: bool,
+    pump: PumpState,
+    first: u8,
+    queues: [Queue; QUEUES],
+    users: [User; QUEUES],
+    /// Stores that each has made.
+    stored: [u8; QUEUES],
+    pass: Pass,
+    due: Due,
+    refill_due: bool,
+    /// A thread that kicks the pump: the refilling work item, an interrupt, or one that restores a
+    /// queue. One at a time.
+    kicker: Option<Signalling>,
+    evictor: Evictor,
+    shortages: u8,
+}
+
+/// Who makes a step, and which.
+type Step = (&'static str, usize, &'static str);
+
+impl State {
+    /// Carries out the next action of a thread without the lock. `None` when there is none left.
+    fn signal(&mut self, thread: &Signalling) -> Option<Signalling> {
+        let (&action, left) = thread.left.split_first()?;
+        match action {
+            SignalAction::Set(flag) => *self.flag(flag) = true,
+            SignalAction::Clear(flag) => *self.flag(flag) = false,
+            SignalAction::PassNow => self.due = Due::Now,
+            SignalAction::PassInGrace => self.due = Due::Grace,
+            SignalAction::PassNowIfKicked if self.kicked => self.due = Due::Now,
+            SignalAction::PassNowIfKicked => {}
+            SignalAction::Refill => self.refill_due = true,
+        }
+        (!left.is_empty()).then_some(Signalling { left })
+    }
+
+    fn flag(&mut self, flag: PumpFlag) -> &mut bool {
+        match flag {
+            PumpFlag::Open => &mut self.open,
+            PumpFlag::Faulted => &mut self.faulted,
+            PumpFlag::Kicked => &mut self.kicked,
+        }
+    }
+
+    /// Ends the jobs of a queue that are done; whether there were any.
+    fn check_jobs(&mut self, queue: usize) -> bool {
+        let queue = &mut self.queues[queue];
+        let any = queue.ended > 0;
+        queue.jobs -= queue.ended;
+        queue.ended = 0;
+        any
+    }
+
+    /// Whether no thread is in the middle of anything.
+    fn is_quiet(&self) -> bool {
+        let quiet = |user: &User| matches!(user, User::Idle | User::Store);
+        self.users.iter().all(quiet) && self.pass == Pass::Idle && self.kicker.is_none()
+    }
+}
+
+impl LookRun {
+    fn new(packets: u8) -> Self {
+        Self {
+            done: 0,
+            found: PumpFindings::default(),
+            packets,
+            left_out: None,
+        }
+    }
+}
+
+impl Pump {
+    /// Looks at the next queue, as `PumpQueues::look` does, with and without memory for a job.
+    /// `Ok` when all were looked at.
+    fn look(&self, state: &State, run: &LookRun) -> Vec<(State, Result<PumpFindings, LookRun>)> {
+        let number = (state.first as usize + run.done as usize) % self.stores.len();
+        let mut all = Vec::new();
+        for short in [false, true] {
+            let (mut state, mut run) = (state.clone(), run.clone());
+            run.found.progress |= state.check_jobs(number);
+            let doorbell = state.queues[number].doorbell;
+            if run.packets == 0 && run.left_out.is_none() {
+                run.left_out = Some(number as u8);
+            }
+            let queue = &mut state.queues[number];
+            let to = doorbell.max(queue.write_pointer).max(queue.taken);
+            let may = !queue.evicted && queue.jobs < self.most_jobs && to > queue.taken;
+            let takes = may && run.packets > 0;
+            if short && (!takes || state.shortages == 0) {
+                continue;
+            }
+            if takes {
+                run.packets -= 1;
+            }
+            run.found.more |= may && to > queue.taken + u8::from(takes);
+            if takes && short {
+                state.shortages -= 1;
+                run.found.retry = true;
+            } else if takes {
+                queue.taken += 1;
+                queue.jobs += 1;
+                run.found.progress = true;
+                run.found.single |= queue.jobs == 1;
+            }
+            run.found.busy |= queue.jobs > 0;
+            run.found.behind |= queue.taken > doorbell;
+            run.done += 1;
+            if usize::from(run.done) < self.stores.len() {
+                all.push((state, Err(run)));
+            } else {
+                state.first = run.left_out.unwrap_or(state.first);
+                all.push((state, Ok(run.found)));
+            }
+        }
+        all
+    }
+
+    fn user(&self, state: &State, user: usize, steps: &mut Vec<(Step, State)>) {
+        let mut after = state.clone();
+        let name = match &state.users[user] {
+            User::Idle => {
+                let made = usize::from(state.stored[user]);
+                let Some(&value) = self.stores[user].get(made) else {
+                    return;
+                };
+                after.users[user] = User::Store;
+                if self.both_ways || user != 0 {
+                    let step = ("user", user, "announces nothing");
+                    steps.push((step, after.clone()));
+                }
+                if !self.both_ways && user != 0 {
+                    return;
+                }
+                after.queues[user].write_pointer = value;
+                "announces"
+            }
+            User::Store if state.mapped => {
+                let made = usize::from(state.stored[user]);
+                after.queues[user].doorbell = self.stores[user][made];
+                after.stored[user] += 1;
+                after.users[user] = User::Idle;
+                "stores"
+            }
+            User::Store => {
+                after.mapped |= self.rules.insert_first;
+                after.users[user] = User::Look;
+                "faults"
+            }
+            User::Insert => {
+                after.mapped = true;
+                after.users[user] = User::Store;
+                "inserts the page"
+            }
+            User::Look if state.pass == Pass::Idle => {
+                // At once: the lock keeps the pass away, and the order of others does not matter.
+                let mut runs = vec![(state.clone(), LookRun::new(FAULT_PACKETS))];
+                while let Some((state, run)) = runs.pop() {
+                    for (mut after, found) in self.look(&state, &run) {
+                        match found {
+                            Ok(found) => {
+                                after.users[user] = self.touched(found);
+                                steps.push((("user", user, "looks"), after));
+                            }
+                            Err(run) => runs.push((after, run)),
+                        }
+                    }
+                }
+                return;
+            }
+            User::Look => {
+                after.users[user] = self.touched(PumpFindings::default());
+                "has no lock"
+            }
+            User::Signal(thread) => {
+                let thread = thread.clone();
+                after.users[user] = match (after.signal(&thread), self.rules.insert_first) {
+                    (Some(left), _) => User::Signal(left),
+                    (None, true) => User::Store,
+                    (None, false) => User::Insert,
+                };
+                "signals"
+            }
+        };
+        steps.push((("user", user, name), after));
+    }
+
+    fn touched(&self, found: PumpFindings) -> User {
+        let (taken, more) = (found.progress, found.more);
+        let left = (self.rules.signal)(PumpSignal::Touched { taken, more });
+        User::Signal(Signalling { left })
+    }
+
+    /// Tells the machine of an event of the pass.
+    fn event(&self, state: &mut State, event: PumpEvent) {
+        let (pump, actions) = (self.rules.step)(state.pump, event);
+        state.pump = pump;
+        self.go_on(state, actions);
+    }
+
+    /// The pass goes on with these actions, or ends. It begins to look at once.
+    fn go_on(&self, state: &mut State, actions: &'static [PassAction]) {
+        state.pass = match actions {
+            [] => Pass::Idle,
+            [PassAction::Look, ..] => Pass::Look(LookRun::new(PASS_PACKETS)),
+            _ => Pass::Act(actions),
+        };
+    }
+
+    fn pass(&self, state: &State, steps: &mut Vec<(Step, State)>) {
+        let mut after = state.clone();
+        let name = match &state.pass {
+            // A timer may expire at any time.
+            Pass::Idle if state.due != Due::Never => {
+                after.due = Due::Never;
+                let faulted = std::mem::take(&mut after.faulted);
+                after.pass = Pass::TakeKicked(PassFlags {
+                    faulted,
+                    ..PassFlags::default()
+                });
+                "begins"
+            }
+            Pass::Idle => return,
+            &Pass::TakeKicked(flags) => {
+                let kicked = std::mem::take(&mut after.kicked);
+                after.pass = Pass::ReadOpen(PassFlags { kicked, ..flags });
+                "takes Kicked"
+            }
+            &Pass::ReadOpen(flags) => {
+                let open = state.open;
+                self.event(&mut after, PumpEvent::Begin(PassFlags { open, ..flags }));
+                "reads Open"
+            }
+            Pass::Look(run) => {
+                for (mut after, found) in self.look(state, run) {
+                    after.pass = match found {
+                        Ok(found) => Pass::Looked(found),
+                        Err(run) => Pass::Look(run),
+                    };
+                    steps.push((("pass", 0, "looks"), after));
+                }
+                return;
+            }
+            &Pass::Looked(found) => {
+                let open = state.open;
+                self.event(&mut after, PumpEvent::Looked { found, open });
+                "has looked"
+            }
+            Pass::Act(actions) => match actions.split_first() {
+                None => unreachable!(),
+                Some((&action, left)) => {
+                    self.go_on(&mut after, left);
+                    self.act(&mut after, action)
+                }
+            },
+        };
+        steps.push((("pass", 0, name), after));
+    }
+
+    fn act(&self, state: &mut State, action: PassAction) -> &'static str {
+        match action {
+            PassAction::WatchJobs => {
+                let mut watched = WatchedFence::Idle;
+                for queue in 0..QUEUES {
+                    if state.queues[queue].jobs > 0 {
+                        watched = match watched {
+                            _ if state.check_jobs(queue) => WatchedFence::Ended,
+                            WatchedFence::Idle => WatchedFence::Busy,
+                            before => before,
+                        };
+                    }
+                }
+                self.event(state, PumpEvent::Watched(watched));
+                "watches"
+            }
+            PassAction::Look => unreachable!(),
+            PassAction::Wait => "waits",
+            PassAction::ClearOpen => {
+                state.open = false;
+                "clears Open"
+            }
+            PassAction::Zap => {
+                state.mapped = false;
+                "zaps"
+            }
+            PassAction::PassByGrace => {
+                if state.due == Due::Never {
+                    state.due = Due::Grace;
+                }
+                "queues a pass in the grace time"
+            }
+            PassAction::PassByWatchdog => {
+                if state.due == Due::Never {
+                    state.due = Due::Watchdog;
+                }
+                "queues a pass of the watchdog"
+            }
+            PassAction::Refill => {
+                state.refill_due = true;
+                "queues a refill"
+            }
+        }
+    }
+
+    fn kick(&self, state: &mut State) {
+        let left = (self.rules.signal)(PumpSignal::Kick);
+        state.kicker = Some(Signalling { left });
+    }
+
+    fn others(&self, state: &State, steps: &mut Vec<(Step, State)>) {
+        let mut step = |name, change: &dyn Fn(&mut State)| {
+            let mut after = state.clone();
+            change(&mut after);
+            steps.push((name, after));
+        };
+        for queue in 0..self.stores.len() {
+            if state.queues[queue].ended < state.queues[queue].jobs {
+                step(("hardware", queue, "ends a job"), &|after| {
+                    after.queues[queue].ended += 1;
+                });
+            }
+        }
+        if let Some(kicker) = &state.kicker {
+            step(("kicker", 0, "kicks"), &|after| {
+                after.kicker = after.signal(kicker)
+            });
+            return;
+        }
+        if state.refill_due {
+            step(("refill", 0, "wakes"), &|after| {
+                after.refill_due = false;
+                self.kick(after);
+            });
+        }
+        // It comes at any time or never.
+        if state.queues.iter().any(|queue| queue.ended > 0) {
+            step(("interrupt", 0, "checks"), &|after| {
+                (0..QUEUES).for_each(|queue| {
+                    after.check_jobs(queue);
+                });
+                if self.rules.interrupt_kicks {
+                    self.kick(after);
+                }
+            });
+        }
+        match state.evictor {
+            Evictor::Evicts => step(("evictor", 0, "evicts"), &|after| {
+                after.queues[0].evicted = true;
+                after.evictor = Evictor::Restores;
+            }),
+            Evictor::Restores => step(("evictor", 0, "restores"), &|after| {
+                after.queues[0].evicted = false;
+                after.evictor = Evictor::Over;
+                self.kick(after);
+            }),
+            Evictor::Over => {}
+        }
+    }
+}
+
+impl Model for Pump {
+    type State = State;
+    type Step = Step;
+
+    fn start(&self) -> State {
+        State {
+            mapped: false,
+            open: false,
+            faulted: false,
+            kicked: false,
+            pump: PumpState::new(LIMITS),
+            first: 0,
+            queues: Default::default(),
+            users: [const { User::Idle }; QUEUES],
+            stored: [0; QUEUES],
+            pass: Pass::Idle,
+            due: Due::Never,
+            refill_due: false,
+            kicker: None,
+            evictor: match self.evicts {
+                true => Evictor::Evicts,
+                false => Evictor::Over,
+            },
+            shortages: self.shortages,
+        }
+    }
+
+    fn steps(&self, state: &State) -> Vec<(Step, State)> {
+        let mut steps = Vec::new();
+        for user in 0..self.stores.len() {
+            self.user(state, user, &mut steps);
+        }
+        self.pass(state, &mut steps);
+        self.others(state, &mut steps);
+        steps
+    }
+
+    fn check(&self, state: &State) -> Result<(), String> {
+        let rule = |holds: bool, rule: &str| holds.then_some(()).ok_or(rule.to_string());
+        // A fault that has inserted the page sees to its flag and its pass, and a pass that has
+        // cleared the flag is about to take the page away.
+        let fault = |user: &User| matches!(user, User::Look | User::Signal(_));
+        let in_fault = self.rules.insert_first && state.users.iter().any(fault);
+        let zaps = matches!(&state.pass, Pass::Act(left) if left.contains(&PassAction::Zap));
+        let comes = state.due != Due::Never || state.pass != Pass::Idle;
+        rule(
+            !state.mapped || in_fault || zaps || (state.open && comes),
+            "the page is mapped without a pass to come",
+        )?;
+        if !state.is_quiet() {
+            return Ok(());
+        }
+        let soon = matches!(state.due, Due::Now | Due::Grace);
+        rule(
+            !state.mapped || soon,
+            "the page is mapped beyond the grace time",
+        )?;
+        for queue in &state.queues {
+            let waits = queue.evicted || queue.jobs == self.most_jobs;
+            rule(
+                queue.doorbell <= queue.taken || waits || soon || state.refill_due,
+                "a doorbell is lost",
+            )?;
+            rule(
+                queue.jobs == 0 || state.due != Due::Never,
+                "jobs are under way without a pass to come",
+            )?;
+        }
+        rule(!state.kicked || state.due == Due::Now, "a kick waits")
+    }
+
+    fn is_at_rest(&self, state: &State) -> bool {
+        let last = |user: usize| self.stores[user].last().copied().unwrap_or(0);
+        let done = |user: usize| {
+            let queue = &state.queues[user];
+            state.users[user] == User::Idle && queue.taken == last(user) && queue.jobs == 0
+        };
+        state.is_quiet()
+            && (0..self.stores.len()).all(done)
+            && !state.mapped
+            && state.due == Due::Never
+            && !state.refill_due
+            && state.evictor == Evictor::Over
+    }
+}
+
+/// Two queues that are rung once each.
+const TWO: Pump = Pump {
+    rules: RULES,
+    stores: &[&[1], &[1]],
+    both_ways: false,
+    most_jobs: 1,
+    shortages: 0,
+    evicts: false,
+};
+
+/// A queue that is rung again, then for more than a look in a fault takes.
+const STREAM: Pump = Pump {
+    rules: RULES,
+    stores: &[&[1, 3]],
+    both_ways: true,
+    most_jobs: 2,
+    shortages: 0,
+    evicts: false,
+};
+
+/// As `STREAM`, with room for one job, so that the end of one makes room.
+const FULL: Pump = Pump {
+    most_jobs: 1,
+    ..STREAM
+};
+
+/// A queue for which memory is short.
+const SHORT: Pump = Pump {
+    stores: &[&[1, 2]],
+    shortages: 1,
+    ..STREAM
+};
+
+/// A queue that is evicted.
+const EVICTED: Pump = Pump {
+    stores: &[&[1, 2]],
+    evicts: true,
+    ..STREAM
+};
+
+fn show(model: &Pump) -> Explored {
+    match explore(model, MOST_STATES) {
+        Ok(explored) => {
+            println!("{explored:?}");
+            explored
+        }
+        Err(found) => panic!("{}", text(&found)),
+    }
+}
+
+fn text(found: &Counterexample<Pump>) -> String {
+    let steps: Vec<String> = found.steps.iter().map(|step| format!("{step:?}")).collect();
+    format!("{}:\n{}\n{:?}", found.rule, steps.join("\n"), found.state)
+}
+
+#[test]
+fn two_queues_lose_no_doorbell() {
+    assert!(show(&TWO).at_rest > 0);
+}
+
+#[test]
+fn a_stream_loses_no_doorbell() {
+    assert!(show(&STREAM).at_rest > 0);
+}
+
+#[test]
+fn a_full_queue_loses_no_doorbell() {
+    assert!(show(&FULL).at_rest > 0);
+}
+
+#[test]
+fn a_shortage_loses_no_doorbell() {
+    assert!(show(&SHORT).at_rest > 0);
+}
+
+#[test]
+fn an_evicted_queue_loses_no_doorbell() {
+    assert!(show(&EVICTED).at_rest > 0);
+}
+
+/// Explores a model with broken rules, which breaks one of `expected`.
+fn breaks(model: Pump, rules: Rules, expected: &[&str]) {
+    match explore(&Pump { rules, ..model }, MOST_STATES) {
+        Ok(explored) => panic!("not found in {explored:?}"),
+        Err(found) => assert!(expected.contains(&&*found.rule), "{}", text(&found)),
+    }
+}
+
+const MAPPED: &str = "the page is mapped without a pass to come";
+const GRACE: &str = "the page is mapped beyond the grace time";
+const LOST: &str = "a doorbell is lost";
+const UNWATCHED: &str = "jobs are under way without a pass to come";
+const LATE: &str = "a kick waits";
+
+/// The real transition, with another list of actions: that of `change`.
+fn with_actions(
+    state: PumpState,
+    event: PumpEvent,
+    change: impl FnOnce(&mut Vec<PassAction>),
+) -> (PumpState, &'static [PassAction]) {
+    let (state, actions) = state.step(event);
+    let mut actions = actions.to_vec();
+    change(&mut actions);
+    (state, actions.leak())
+}
+
+#[test]
+fn without_the_last_look_a_doorbell_is_lost() {
+    let step = |state: PumpState, event| {
+        let (state, actions) = state.step(event);
+        if !actions.contains(&PassAction::Zap) {
+            return (state, actions);
+        }
+        // As if the look before had been the last one.
+        let PumpEvent::Looked { found, .. } = event else {
+            unreachable!()
+        };
+        let (state, end) = state.step(PumpEvent::Looked { found, open: false });
+        let mut actions = vec![PassAction::ClearOpen, PassAction::Zap];
+        actions.extend(end);
+        (state, &*actions.leak())
+    };
+    breaks(TWO, Rules { step, ..RULES }, &[LOST]);
+}
+
+#[test]
+fn a_flag_cleared_after_the_zap_leaves_the_page_mapped() {
+    let step = |state, event| {
+        with_actions(state, event, |actions| {
+            if actions.contains(&PassAction::Zap) {
+                actions.swap(0, 1);
+            }
+        })
+    };
+    breaks(TWO, Rules { step, ..RULES }, &[MAPPED]);
+}
+
+#[test]
+fn a_look_before_the_zap_loses_a_doorbell() {
+    let step = |state: PumpState, event| {
+        let (state, actions) = state.step(event);
+        match actions.contains(&PassAction::Zap) {
+            true => {
+                use PassAction::{ClearOpen, Look, Zap};
+                (state, &[ClearOpen, Look, Zap][..])
+            }
+            false => (state, actions),
+        }
+    };
+    // The event of the look comes before the zap then, which is left out.
+    breaks(TWO, Rules { step, ..RULES }, &[LOST, MAPPED]);
+}
+
+#[test]
+fn a_page_left_mapped_without_a_pass_is_found() {
+    let step = |state, event| {
+        with_actions(state, event, |actions| {
+            actions.retain(|&action| action != PassAction::PassByGrace);
+        })
+    };
+    breaks(STREAM, Rules { step, ..RULES }, &[MAPPED, GRACE, LOST]);
+}
+
+#[test]
+fn flags_set_before_the_insertion_leave_the_page_mapped() {
+    let rules = Rules {
+        insert_first: false,
+        ..RULES
+    };
+    breaks(TWO, rules, &[MAPPED]);
+}
+
+#[test]
+fn a_pass_queued_before_its_flag_leaves_the_page_mapped() {
+    let signal = |signal: PumpSignal| {
+        if signal == PumpSignal::Kick {
+            return signal.actions();
+        }
+        let mut actions = signal.actions().to_vec();
+        let is_flag = |action: &SignalAction| matches!(action, SignalAction::Set(_));
+        actions.sort_by_key(is_flag);
+        &*actions.leak()
+    };
+    breaks(TWO, Rules { signal, ..RULES }, &[MAPPED, GRACE]);
+}
+
+#[test]
+fn a_shortage_that_is_forgotten_loses_a_doorbell() {
+    let step = |state: PumpState, event| match event {
+        PumpEvent::Looked { mut found, open } => {
+            found.retry = false;
+            state.step(PumpEvent::Looked { found, open })
+        }
+        _ => state.step(event),
+    };
+    breaks(SHORT, Rules { step, ..RULES }, &[LOST]);
+}
+
+#[test]
+fn without_the_watchdog_jobs_go_unwatched() {
+    let step = |state, event| {
+        with_actions(state, event, |actions| {
+            actions.retain(|&action| action != PassAction::PassByWatchdog);
+        })
+    };
+    breaks(TWO, Rules { step, ..RULES }, &[UNWATCHED]);
+}
+
+#[test]
+fn a_pass_that_only_watches_after_a_kick_loses_a_doorbell() {
+    let step = |state: PumpState, event| match event {
+        PumpEvent::Begin(flags) => state.step(PumpEvent::Begin(PassFlags {
+            kicked: false,
+            ..flags
+        })),
+        _ => state.step(event),
+    };
+    breaks(FULL, Rules { step, ..RULES }, &[LOST]);
+}
+
+#[test]
+fn an_interrupt_that_does_not_kick_loses_a_doorbell() {
+    let rules = Rules {
+        interrupt_kicks: false,
+        ..RULES
+    };
+    breaks(FULL, rules, &[LOST]);
+}
+
+#[test]
+fn a_grace_time_that_ignores_kicks_delays_them() {
+    let signal = |signal: PumpSignal| {
+        let mut actions = signal.actions().to_vec();
+        actions.retain(|&action| action != SignalAction::PassNowIfKicked);
+        &*actions.leak()
+    };
+    breaks(TWO, Rules { signal, ..RULES }, &[LATE]);
+}
