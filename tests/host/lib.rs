@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Tests of the pure crate `hw` on the host: see `tests/`. Here are readers of values that the
-//! driver only writes, so that a test does not read them by the code that it tests.
+//! driver only writes, so that a test does not read them by the code that it tests; and an
+//! explorer of state machines.
+
+pub mod explore;
 
 pub mod explore;
 

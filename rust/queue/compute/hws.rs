@@ -35,9 +35,8 @@ use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex};
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
-use runlist::{RunlistDue, RunlistEntry, RunlistTable};
-
 use pace::ListCosts;
+use runlist::{RunlistDue, RunlistEntry, RunlistTable};
 
 /// Interval of two checks whether a queue is off the hardware, for waits with a limit, and whether
 /// a list is due at once.
