@@ -287,7 +287,7 @@ impl pci::Driver for RkfdDriver {
                 .and(Err(ENODEV)),
         };
         try_pin_init!(BoundDevice {
-            parts <- kernel::new_mutex!(Some(parts?), "Bound::parts"),
+            parts <- kernel::new_mutex!(Some(parts?), "BoundDevice::parts"),
             again: RebindGuard::new(pdev)?,
         })
     }

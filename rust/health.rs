@@ -102,7 +102,7 @@ impl GpuHealth {
         };
         Arc::pin_init(
             pin_init!(Self {
-                state <- kernel::new_spinlock!(state, "Health::state"),
+                state <- kernel::new_spinlock!(state, "GpuHealth::state"),
                 lost: AtomicFlag::new(false),
             }),
             GFP_KERNEL,

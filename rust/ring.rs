@@ -95,7 +95,7 @@ impl KernelRings {
     pub(crate) fn new(memory: &Arc<GpuMemory>) -> Result<Arc<Self>> {
         let running = Arc::pin_init(
             pin_init!(RunningSet {
-                set <- new_spinlock!(None, "Rings::set"),
+                set <- new_spinlock!(None, "KernelRings::set"),
                 next: Atomic::new(0),
             }),
             GFP_KERNEL,

@@ -368,8 +368,8 @@ impl SmiWatcher {
                 space,
                 sees_all,
                 mask: Atomic::new(0),
-                backlog <- kernel::new_spinlock!(backlog, "Watcher::backlog"),
-                ready <- kernel::new_poll_condvar!("Watcher::ready"),
+                backlog <- kernel::new_spinlock!(backlog, "SmiWatcher::backlog"),
+                ready <- kernel::new_poll_condvar!("SmiWatcher::ready"),
             }),
             GFP_KERNEL,
         )

@@ -44,7 +44,7 @@ impl GpuDeadline {
             pin_init!(DeadlineWork {
                 gpu: gpu.clone(),
                 pdev: pdev.into(),
-                work <- new_delayed_work!("End::work"),
+                work <- new_delayed_work!("DeadlineWork::work"),
             }),
             GFP_KERNEL,
         )?;

@@ -43,7 +43,7 @@ impl RebindGuard {
             pin_init!(RebindWork {
                 pdev: pdev.into(),
                 gone: AtomicFlag::new(false),
-                work <- new_work!("Rebind::work"),
+                work <- new_work!("RebindWork::work"),
             }),
             GFP_KERNEL,
         )?;

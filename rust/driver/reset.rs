@@ -62,7 +62,7 @@ impl ResetRegistration {
     pub(crate) fn new() -> Result<Self> {
         let record = Arc::pin_init(
             pin_init!(ResetHistory {
-                devices <- kernel::new_mutex!(KVec::new(), "Record::devices"),
+                devices <- kernel::new_mutex!(KVec::new(), "ResetHistory::devices"),
             }),
             GFP_KERNEL,
         )?;
@@ -179,7 +179,7 @@ impl ResetGuard {
                 pdev: pdev.into(),
                 is_own,
                 gone: AtomicFlag::new(false),
-                work <- new_work!("Replug::work"),
+                work <- new_work!("ReplugWork::work"),
             }),
             GFP_KERNEL,
         )?;

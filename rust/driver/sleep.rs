@@ -155,7 +155,7 @@ impl PmRegistration {
             pin_init!(SuspendState {
                 gpu: gpu.clone(),
                 is_own,
-                ready <- kernel::new_mutex!(None, "Valet::ready"),
+                ready <- kernel::new_mutex!(None, "SuspendState::ready"),
             }),
             GFP_KERNEL,
         )?;

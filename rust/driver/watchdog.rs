@@ -53,7 +53,7 @@ impl Watchdog {
         let look = Arc::pin_init(
             pin_init!(WatchdogWork {
                 gpu: gpu.clone(),
-                work <- new_delayed_work!("Look::work"),
+                work <- new_delayed_work!("WatchdogWork::work"),
             }),
             GFP_KERNEL,
         )?;

@@ -23,7 +23,7 @@ impl BusyMeter {
     /// Nobody has asked.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            last <- new_mutex!(None, "Busy::last"),
+            last <- new_mutex!(None, "BusyMeter::last"),
         })
     }
 

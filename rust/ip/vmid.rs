@@ -228,8 +228,8 @@ impl VmidPool {
         Arc::pin_init(
             pin_init!(Self {
                 ledger,
-                watch <- new_spinlock!(None, "Vmids::watch"),
-                state <- new_spinlock!(state, "Vmids::state"),
+                watch <- new_spinlock!(None, "VmidPool::watch"),
+                state <- new_spinlock!(state, "VmidPool::state"),
             }),
             GFP_KERNEL,
         )

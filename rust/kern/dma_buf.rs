@@ -249,7 +249,7 @@ impl<I: DmaBufImporter> DmaBufAttachment<I> {
         let inner = Arc::pin_init(
             pin_init!(AttachmentInner {
                 importer <- importer,
-                mapped <- new_spinlock!(None, "Attachment::mapped"),
+                mapped <- new_spinlock!(None, "DmaBufAttachment::mapped"),
                 closed: AtomicFlag::new(false),
             }),
             GFP_KERNEL_ACCOUNT,

@@ -91,8 +91,8 @@ impl LiveJobs {
     fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                count <- new_mutex!(0, "Live::count"),
-                none <- new_condvar!("Live::none"),
+                count <- new_mutex!(0, "LiveJobs::count"),
+                none <- new_condvar!("LiveJobs::none"),
             }),
             GFP_KERNEL,
         )

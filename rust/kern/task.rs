@@ -101,7 +101,7 @@ impl CancelScope {
             killed: false,
         };
         pin_init!(Self {
-            state <- new_mutex!(state, "Mortal::state"),
+            state <- new_mutex!(state, "CancelScope::state"),
         })
     }
 

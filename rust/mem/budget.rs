@@ -47,7 +47,7 @@ impl VramBudget {
             pin_init!(Self {
                 sums <- new_spinlock!(
                     ClientSums { backing: VramBacking::new(), stuck: 0, closed: 0 },
-                    "Budget::sums"
+                    "VramBudget::sums"
                 ),
             }),
             GFP_KERNEL,

@@ -25,7 +25,7 @@ impl LostMemory {
     /// Creates an empty list.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            kept <- new_mutex!(Some(KVec::new()), "Lost::kept"),
+            kept <- new_mutex!(Some(KVec::new()), "LostMemory::kept"),
         })
     }
 

@@ -158,12 +158,12 @@ impl VramPlacement {
     ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                place <- new_spinlock!(BoPlace::Vram(blocks), "Placement::place"),
+                place <- new_spinlock!(BoPlace::Vram(blocks), "VramPlacement::place"),
                 stay <- new_mutex!(
                     StayState { pins: pin_state::PinState::new(), counted: PinnedAs::No },
-                    "Placement::stay"
+                    "VramPlacement::stay"
                 ),
-                move_ended <- new_condvar!("Placement::settled"),
+                move_ended <- new_condvar!("VramPlacement::settled"),
                 contiguous,
                 charge,
             }),

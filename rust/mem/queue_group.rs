@@ -141,12 +141,12 @@ impl QueueGroup {
                 smi: smi.clone(),
                 pid: Atomic::new(0),
                 pasid: Atomic::new(0),
-                space <- new_spinlock!(None, "Group::space"),
+                space <- new_spinlock!(None, "QueueGroup::space"),
                 evicted <- Stopwatch::new(),
                 sdma <- Stopwatch::new(),
                 state <- new_mutex!(
                     GroupState { members: KVec::new(), quiesced: 0, timed_out: false },
-                    "Group::state"
+                    "QueueGroup::state"
                 ),
             }),
             GFP_KERNEL,

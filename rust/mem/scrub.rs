@@ -67,9 +67,9 @@ impl VramScrubber {
                 buddy: buddy.clone(),
                 engine: SetOnce::new(),
                 under_way: Atomic::new(0),
-                stopped <- new_spinlock!(false, "Scrubber::stopped"),
-                clearing <- new_mutex!((), "Scrubber::clearing"),
-                work <- new_delayed_work!("Scrubber::work"),
+                stopped <- new_spinlock!(false, "VramScrubber::stopped"),
+                clearing <- new_mutex!((), "VramScrubber::clearing"),
+                work <- new_delayed_work!("VramScrubber::work"),
             }),
             GFP_KERNEL,
         )

@@ -137,7 +137,7 @@ impl VramCopier {
     fn new(gpu: &Arc<GpuMemory>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                window <- new_mutex!(None, "Copier::window"),
+                window <- new_mutex!(None, "VramCopier::window"),
                 taken: Atomic::new(0),
                 gpu: gpu.clone(),
             }),

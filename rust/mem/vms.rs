@@ -28,7 +28,7 @@ impl VmList {
     /// Creates an empty list.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            list <- new_mutex!(RBTree::new(), "Vms::list"),
+            list <- new_mutex!(RBTree::new(), "VmList::list"),
         })
     }
 

@@ -106,12 +106,12 @@ impl GpuContext {
                 closed: AtomicFlag::new(false),
                 memory <- KillableMutex::new(
                     ProcessBuffers::new(gpu),
-                    c"Context::memory",
+                    c"GpuContext::memory",
                     kernel::static_lock_class!()
                 ),
                 client: SetOnce::new(),
-                resources <- kernel::new_mutex!(LazyState::Not, "Context::doorbells"),
-                trap <- kernel::new_mutex!(LazyState::Not, "Context::trap"),
+                resources <- kernel::new_mutex!(LazyState::Not, "GpuContext::doorbells"),
+                trap <- kernel::new_mutex!(LazyState::Not, "GpuContext::trap"),
                 registers,
             }),
             GFP_KERNEL_ACCOUNT,

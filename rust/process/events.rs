@@ -67,7 +67,7 @@ impl ProcessEvents {
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                changing <- kernel::new_mutex!((), "Events::changing"),
+                changing <- kernel::new_mutex!((), "ProcessEvents::changing"),
                 state <- kernel::new_spinlock!(
                     EventsState {
                         signals: EventIds::none(),
@@ -76,7 +76,7 @@ impl ProcessEvents {
                         slots: 0,
                         ended: false,
                     },
-                    "Events::state"
+                    "ProcessEvents::state"
                 ),
             }),
             GFP_KERNEL_ACCOUNT,

@@ -37,7 +37,7 @@ impl PasidPool {
         used.set_bit(0);
         Arc::pin_init(
             pin_init!(Self {
-                state <- kernel::new_mutex!(PasidState { used, next: 1 }, "Pasids::state"),
+                state <- kernel::new_mutex!(PasidState { used, next: 1 }, "PasidPool::state"),
             }),
             GFP_KERNEL,
         )

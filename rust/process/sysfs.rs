@@ -142,7 +142,7 @@ impl ProcessesFolder {
         let folder = SysfsFolder::under_device(&device, c"proc", SysfsFiles::new())?;
         Arc::pin_init(
             pin_init!(Self {
-                gpus <- new_mutex!(KVec::new(), "Processes::gpus"),
+                gpus <- new_mutex!(KVec::new(), "ProcessesFolder::gpus"),
                 folder,
                 _device: device,
             }),

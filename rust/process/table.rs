@@ -81,8 +81,8 @@ impl ProcessTable {
         let by_pasid = PasidMap::new()?;
         Arc::pin_init(
             pin_init!(Self {
-                entries <- kernel::new_mutex!(RBTree::new(), "Table::entries"),
-                changed <- kernel::new_condvar!("Table::changed"),
+                entries <- kernel::new_mutex!(RBTree::new(), "ProcessTable::entries"),
+                changed <- kernel::new_condvar!("ProcessTable::changed"),
                 pasids,
                 by_pasid,
                 shown,

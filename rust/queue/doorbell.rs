@@ -53,7 +53,7 @@ impl SliceTable {
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                used <- new_mutex!(KVec::new(), "Slices::used"),
+                used <- new_mutex!(KVec::new(), "SliceTable::used"),
             }),
             GFP_KERNEL,
         )
@@ -157,7 +157,7 @@ impl DoorbellSlice {
                 page,
                 zapper: SetOnce::new(),
                 closed: Atomic::new(false),
-                cp <- new_spinlock!(CpDoorbellSlots::new(), "Slice::cp"),
+                cp <- new_spinlock!(CpDoorbellSlots::new(), "DoorbellSlice::cp"),
                 leased: SetOnce::new(),
                 table: table.clone(),
                 pid,

@@ -103,7 +103,7 @@ impl InterruptDispatch {
                 smi: gpu.hw.smi.clone(),
                 id: gpu.hw.id,
                 dev: gpu.hw.dev.clone(),
-                batch <- new_spinlock!(InterruptBatch::default(), "Dispatch::batch"),
+                batch <- new_spinlock!(InterruptBatch::default(), "InterruptDispatch::batch"),
             }),
             GFP_KERNEL,
         )

@@ -50,7 +50,7 @@ impl QueueQuota {
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                queues <- new_spinlock!([0; 2], "Quota::queues"),
+                queues <- new_spinlock!([0; 2], "QueueQuota::queues"),
             }),
             GFP_KERNEL,
         )

@@ -26,7 +26,7 @@ impl<T> SpareMemory<T> {
     pub(super) fn new() -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                kept <- new_mutex!(Ok(None), "Spare::kept"),
+                kept <- new_mutex!(Ok(None), "SpareMemory::kept"),
             }),
             GFP_KERNEL,
         )

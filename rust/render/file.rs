@@ -60,10 +60,10 @@ impl RenderFile {
     pub(super) fn new(vm: Arc<Vm>) -> Result<Arc<Self>> {
         let file = Arc::pin_init(
             pin_init!(Self {
-                membership <- new_mutex!(None, "File::membership"),
+                membership <- new_mutex!(None, "RenderFile::membership"),
                 vm,
                 owned: Atomic::new(false),
-                placed <- new_mutex!(RBTree::new(), "File::placed"),
+                placed <- new_mutex!(RBTree::new(), "RenderFile::placed"),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;

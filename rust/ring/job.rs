@@ -40,7 +40,7 @@ impl KeptMemory {
     pub(super) fn new(memory: JobMemory) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                memory <- new_spinlock!(Some(memory), "Keep::memory"),
+                memory <- new_spinlock!(Some(memory), "KeptMemory::memory"),
             }),
             GFP_KERNEL,
         )

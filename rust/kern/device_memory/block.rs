@@ -101,7 +101,7 @@ impl PageBlocks {
     /// An empty set.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            all <- new_mutex!(BlockTree { blocks: RBTree::new(), next: 0 }, "Blocks::all"),
+            all <- new_mutex!(BlockTree { blocks: RBTree::new(), next: 0 }, "PageBlocks::all"),
             free: AtomicPtr::new(core::ptr::null_mut()),
         })
     }
@@ -127,7 +127,7 @@ impl PageBlocks {
                 len,
                 origin: origin.clone(),
                 pages: Atomic::new(1),
-                room <- new_spinlock!(Some(room), "Block::room"),
+                room <- new_spinlock!(Some(room), "PageBlock::room"),
                 next: AtomicPtr::new(core::ptr::null_mut()),
             }),
             GFP_KERNEL,

@@ -198,7 +198,7 @@ impl<T: GemDriverObject> GemObject<T> {
         let this = KBox::pin_init(
             try_pin_init!(Self {
                 obj: Opaque::zeroed(),
-                exported <- kernel::new_mutex!(ExportedBuffers::NONE, "Object::exported"),
+                exported <- kernel::new_mutex!(ExportedBuffers::NONE, "GemObject::exported"),
                 inner <- inner,
                 dev: dev.clone(),
             }),

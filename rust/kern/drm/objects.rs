@@ -40,7 +40,7 @@ impl<T: GemDriverObject> ObjectList<T> {
     /// An empty list.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            entries <- kernel::new_mutex!(RBTree::new(), "Objects::entries"),
+            entries <- kernel::new_mutex!(RBTree::new(), "ObjectList::entries"),
         })
     }
 

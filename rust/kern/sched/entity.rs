@@ -54,7 +54,7 @@ impl<B: SchedBackend> SchedEntity<B> {
                         )
                     })
                 }),
-                pushing <- new_mutex!((), "Entity::pushing"),
+                pushing <- new_mutex!((), "SchedEntity::pushing"),
                 sched,
             }),
             GFP_KERNEL_ACCOUNT,

@@ -245,7 +245,7 @@ impl<T: RangeWatcher> RangeWatch<T> {
                 stamp: self.read_begin(),
                 done: AtomicFlag::new(false),
                 scope <- CancelScope::new(),
-                work <- new_work!("Bringer::work"),
+                work <- new_work!("PageFetcher::work"),
             }),
             GFP_KERNEL,
         )?;

@@ -29,7 +29,7 @@ impl WaitList {
     /// Creates an empty list.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            asking <- new_mutex!(KVVec::new(), "Line::asking"),
+            asking <- new_mutex!(KVVec::new(), "WaitList::asking"),
         })
     }
 

@@ -27,7 +27,7 @@ impl EventWaiter {
     pub(super) fn new(missing: usize) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                wake <- kernel::new_condvar!("Waiter::wake"),
+                wake <- kernel::new_condvar!("EventWaiter::wake"),
                 missing: Atomic::new(missing),
                 lost: Atomic::new(false),
             }),

@@ -354,9 +354,9 @@ impl DirectScheduler {
         let shared = Arc::pin_init(
             pin_init!(DirectShared {
                 gfx: gfx.clone(),
-                table <- new_mutex!(HqdTable::new(), "Direct::table"),
-                changed <- new_condvar!("Direct::changed"),
-                turn <- new_delayed_work!("Direct::turn"),
+                table <- new_mutex!(HqdTable::new(), "DirectScheduler::table"),
+                changed <- new_condvar!("DirectScheduler::changed"),
+                turn <- new_delayed_work!("DirectScheduler::turn"),
             }),
             GFP_KERNEL,
         )?;

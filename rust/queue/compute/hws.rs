@@ -235,10 +235,10 @@ impl HwsScheduler {
     ) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
             try_pin_init!(HwsShared {
-                firmware <- new_mutex!(None, "Hws::firmware"),
-                table <- new_mutex!(RunlistTable::new()?, "Hws::table"),
-                changed <- new_condvar!("Hws::changed"),
-                turn <- new_delayed_work!("Hws::turn"),
+                firmware <- new_mutex!(None, "HwsScheduler::firmware"),
+                table <- new_mutex!(RunlistTable::new()?, "HwsScheduler::table"),
+                changed <- new_condvar!("HwsScheduler::changed"),
+                turn <- new_delayed_work!("HwsScheduler::turn"),
                 gfx: gfx.clone(),
                 gmc: gmc.clone(),
                 health: health.clone(),

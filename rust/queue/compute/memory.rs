@@ -96,7 +96,7 @@ impl QueueBuffers {
         let write = UserWord::new(vm, create.pins(), create.write_pointer)?;
         Ok(pin_init!(Self {
             format,
-            ring <- new_mutex!(ring, "Memory::ring"),
+            ring <- new_mutex!(ring, "QueueBuffers::ring"),
             read,
             write,
             _eop: eop,

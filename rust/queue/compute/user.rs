@@ -80,7 +80,7 @@ impl UserComputeQueue {
             pin_init!(Self {
                 owner,
                 doorbell: place,
-                queue <- new_mutex!(Some(held), "ComputeQueue::queue"),
+                queue <- new_mutex!(Some(held), "UserComputeQueue::queue"),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;

@@ -198,7 +198,7 @@ impl RingFeed {
                         counted: false,
                         failed: None,
                     },
-                    "Feed::state"
+                    "RingFeed::state"
                 ),
                 group,
                 time <- Stopwatch::new(),

@@ -198,7 +198,7 @@ impl SdmaQueueInner {
                 owner,
                 ring,
                 doorbell,
-                inner <- new_mutex!(Some(self), "SdmaQueue::inner"),
+                inner <- new_mutex!(Some(self), "UserSdmaQueue::inner"),
             }),
             GFP_KERNEL_ACCOUNT,
         )

@@ -141,13 +141,13 @@ impl EngineSlots {
                 number,
                 state <- new_spinlock!(
                     EngineSeats::new(),
-                    "Engine::state"
+                    "EngineSlots::state"
                 ),
-                hardware <- new_mutex!((), "Engine::hardware"),
-                looking <- new_mutex!((), "Engine::looking"),
-                changed <- new_condvar!("Engine::changed"),
-                turn <- new_delayed_work!("Engine::turn"),
-                pulse <- new_delayed_work!("Engine::pulse"),
+                hardware <- new_mutex!((), "EngineSlots::hardware"),
+                looking <- new_mutex!((), "EngineSlots::looking"),
+                changed <- new_condvar!("EngineSlots::changed"),
+                turn <- new_delayed_work!("EngineSlots::turn"),
+                pulse <- new_delayed_work!("EngineSlots::pulse"),
             }),
             GFP_KERNEL,
         )
