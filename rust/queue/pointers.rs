@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A user queue's memory: its ring and its two pointers, held so that they stay mapped as long as the queue exists. The
-//! driver reads and writes them where it may not wait for a process's memory, so user memory is pinned.
+//! Memory of a user queue: its ring and its two pointers, held so that they stay mapped as long as
+//! the queue exists. The driver reads and writes them where it must not wait for a process's
+//! memory, so user memory is pinned.
 
 use super::request::PreparedQueue;
 use crate::mem::cpu_view::{CpuView, ViewPins};
@@ -17,8 +18,12 @@ pub(super) struct UserWord {
 }
 
 impl UserWord {
-    /// The word at GPU address `address`. EFAULT for an address that is not the user's; EINVAL when it is not a
-    /// multiple of 8 or nothing is mapped there.
+    /// Returns the word at GPU address `address`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for an address that is not the user's; `EINVAL` if it is not a multiple of 8 or
+    /// nothing is mapped there.
     pub(super) fn new(vm: &Arc<Vm>, pins: &ViewPins, address: u64) -> Result<Self> {
         if address % 8 != 0 {
             return Err(EINVAL);
@@ -33,14 +38,17 @@ impl UserWord {
         })
     }
 
-    /// Its value; 0 when the device is gone.
+    /// Returns its value; 0 if the device is gone.
     pub(super) fn read(&self) -> u64 {
-        // It could be read when it was made; a device that is gone has nothing to say.
+        // It could be read when it was made. A device that is gone has no value.
         self.view.read64(self.offset).unwrap_or(0)
     }
 
-    /// As [`UserWord::new`], for a word that is written, by the driver or by the hardware: EINVAL also where the process
-    /// may only read.
+    /// As [`UserWord::new`], for a word that the driver or the hardware writes.
+    ///
+    /// # Errors
+    ///
+    /// As there; `EINVAL` also where the process may only read.
     pub(super) fn written(vm: &Arc<Vm>, pins: &ViewPins, address: u64) -> Result<Self> {
         let word = Self::new(vm, pins, address)?;
         if word.view.is_writable() {
@@ -55,7 +63,11 @@ impl UserWord {
     }
 }
 
-/// The range, if it is the user's. EFAULT, EINVAL.
+/// Returns the range if it is the user's.
+///
+/// # Errors
+///
+/// `EFAULT` if it is not; `EINVAL` if it is empty or not aligned.
 pub(super) fn range(address: u64, size: u64) -> Result<VaRange> {
     VaRange::new(address, size).map_err(|error| match error {
         VaError::OutOfRange => EFAULT,
@@ -63,8 +75,11 @@ pub(super) fn range(address: u64, size: u64) -> Result<VaRange> {
     })
 }
 
-/// Holds the mapping that covers `size` bytes at `address`, for the hardware. EFAULT for addresses that are not the user's,
-/// EINVAL for others where no memory is mapped.
+/// Holds the mapping that covers `size` bytes at `address`, for the hardware.
+///
+/// # Errors
+///
+/// `EFAULT` for addresses that are not the user's; `EINVAL` for others where no memory is mapped.
 pub(super) fn hold(vm: &Arc<Vm>, address: u64, size: u64) -> Result<HeldMapping> {
     let held = vm.hold(range(address, size)?).map_err(|_| EINVAL)?;
     if held.bo().is_registers() {
@@ -90,8 +105,13 @@ pub(super) struct QueuePointers {
 }
 
 impl QueuePointers {
-    /// Holds what `create` names. EFAULT for addresses that are not the user's; EINVAL for what is not mapped, not
-    /// aligned, for a read pointer that may not be written, or for a ring that is not one buffer from start to end.
+    /// Holds the ring and the pointers that `create` names.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for addresses that are not the user's; `EINVAL` for memory that is not mapped or
+    /// not aligned, for a read pointer that may not be written, or for a ring that is not one
+    /// buffer from start to end.
     pub(super) fn new(vm: &Arc<Vm>, create: &PreparedQueue) -> Result<Self> {
         let bytes = create.ring_bytes();
         let ring = hold_still(vm, create.ring, bytes)?;
@@ -108,38 +128,39 @@ impl QueuePointers {
         })
     }
 
-    /// GPU address of the ring.
+    /// Returns the GPU address of the ring.
     pub(super) fn ring_address(&self) -> u64 {
         self.address
     }
 
-    /// Bytes of the ring.
+    /// Returns the size of the ring.
     pub(super) fn size(&self) -> RingSize {
         self.size
     }
 
-    /// GPU address of the read pointer.
+    /// Returns the GPU address of the read pointer.
     pub(super) fn read_address(&self) -> u64 {
         self.read_address
     }
 
-    /// The read pointer as memory has it.
+    /// Returns the read pointer in memory.
     pub(super) fn read_pointer(&self) -> u64 {
         self.read.read()
     }
 
-    /// Tells the process how far its queue is.
+    /// Writes the read pointer, which tells the process how far its queue is.
     pub(super) fn set_read_pointer(&self, value: u64) {
         self.read.write(value);
     }
 
-    /// The write pointer as memory has it: any value at all.
+    /// Returns the write pointer in memory, which may have any value.
     pub(super) fn write_pointer(&self) -> u64 {
         self.write.read()
     }
 
-    /// The furthest of `candidates` that can be the write pointer of a ring of which the bytes before `done` are
-    /// free again and those before `taken` have been taken; `taken` if none is further.
+    /// Returns the furthest of `candidates` that can be the write pointer of a ring whose bytes
+    /// before `done` are free again and whose bytes before `taken` have been taken; `taken` if none
+    /// is further.
     pub(super) fn furthest(&self, done: u64, taken: u64, candidates: [u64; 2]) -> u64 {
         candidates
             .into_iter()
@@ -147,7 +168,7 @@ impl QueuePointers {
             .fold(taken, u64::max)
     }
 
-    /// Reads the dwords of the ring at byte count `at`; the byte count after them.
+    /// Reads the dwords of the ring at byte count `at`, and returns the byte count after them.
     pub(super) fn read_ring(&self, at: u64, to: &mut [u32]) -> Result<u64> {
         let bytes = to.len() as u64 * 4;
         let split = self.size.split(at, bytes).ok_or(EINVAL)?;

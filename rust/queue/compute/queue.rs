@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A compute queue as a scheduler sees it.
 
-use super::descriptor::{ComputeDescriptor, MqdMemory};
+use super::descriptor::ComputeDescriptor;
 use super::doorbell::CpDoorbell;
 use super::memory::QueueBuffers;
 use super::trap::TrapPage;
@@ -11,7 +11,7 @@ use crate::mem::vm::Vm;
 use crate::queue::gpu::QueueGpu;
 use crate::queue::quota::CountedQueue;
 use crate::queue::request::{PreparedQueue, QueueOwner};
-use crate::queue::spare::SpareMemory;
+use crate::queue::resources::QueueResources;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat};
 use hw::mqd::hqd::HqdImage;
@@ -22,7 +22,8 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::Arc;
 
-/// A queue with all that the hardware needs of it. Whoever holds it keeps that in place.
+/// A queue with all memory that the hardware needs of it. A reference to it keeps the memory in
+/// place.
 #[pin_data]
 pub(crate) struct ComputeQueue {
     pub(crate) owner: QueueOwner,
@@ -44,18 +45,24 @@ pub(crate) struct ComputeQueue {
 }
 
 impl ComputeQueue {
-    /// A queue of `owner` in `vm` that no scheduler knows yet, `counted` as one of compute, whose waves are saved by `trap`. EFAULT and EINVAL for its memory, see
-    /// [`QueueBuffers::new`]; ENOSPC without room in the GART; ENOMEM.
+    /// Returns a queue of `owner` in `vm` that no scheduler knows yet, `counted` as one of compute,
+    /// whose waves `trap` saves. It has a doorbell and perhaps a descriptor of the process's
+    /// `resources`.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` or `EINVAL` for its memory, see [`QueueBuffers::new`]; `ENOSPC` without a doorbell
+    /// or room in the GART; `ENOMEM`.
     pub(super) fn new(
         gpu: &Arc<QueueGpu>,
         vm: &Arc<Vm>,
         trap: &Arc<TrapPage>,
-        doorbell: CpDoorbell,
-        descriptors: &Arc<SpareMemory<MqdMemory>>,
+        resources: &QueueResources,
         counted: CountedQueue,
         owner: QueueOwner,
         create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
+        let doorbell = CpDoorbell::new(&resources.doorbells)?;
         let format = match create.kind {
             QueueType::ComputeAql => PacketFormat::Aql,
             _ => PacketFormat::Pm4,
@@ -64,7 +71,7 @@ impl ComputeQueue {
         let memory = QueueBuffers::new(vm, create, format, &sizes)?;
         let compute = &create.compute;
         let queue = mqd::ComputeMqdConfig {
-            // Filled in where it is known.
+            // Filled in by `ComputeDescriptor::new`, which has the memory.
             mqd_address: 0,
             ring_base: create.ring,
             ring_size: create.size,
@@ -73,7 +80,7 @@ impl ComputeQueue {
             eop_base: compute.eop,
             eop_bytes: compute.eop_size,
             doorbell: doorbell.doorbell(),
-            // The address space's number is known when the queue is loaded.
+            // The VMID is known when the queue is loaded.
             vmid: 0,
             format,
             priority: create.priority,
@@ -87,7 +94,7 @@ impl ComputeQueue {
         let descriptor = ComputeDescriptor::new(
             &gpu.memory,
             vm.client(),
-            descriptors,
+            &resources.descriptors,
             queue,
             sizes.control_stack,
         )?;
@@ -110,12 +117,12 @@ impl ComputeQueue {
         )
     }
 
-    /// For traces: it has left the hardware, where the CP has saved `image`.
+    /// Traces that it has left the hardware, where the CP has saved `image`.
     pub(super) fn trace_save(&self, image: &HqdImage) {
         self.trace_waves(image, trace::wave_save);
     }
 
-    /// For traces: it comes to the hardware with `image`.
+    /// Traces that it comes to the hardware with `image`.
     pub(super) fn trace_restore(&self, image: &HqdImage) {
         self.trace_waves(image, trace::wave_restore);
     }
@@ -133,12 +140,16 @@ impl ComputeQueue {
         }
     }
 
-    /// Its doorbell in the process's slice.
+    /// Returns its doorbell in the process's slice.
     pub(super) fn doorbell(&self) -> DoorbellSlot {
         self.doorbell.slot()
     }
 
-    /// How the hardware scheduler is told of it. ENODEV when the device is gone.
+    /// Returns the packet that maps it, for the hardware scheduler.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone.
     pub(super) fn map(&self) -> Result<schedule::MapQueue> {
         Ok(schedule::MapQueue {
             place: schedule::HqdSelect::Any,
@@ -148,47 +159,48 @@ impl ComputeQueue {
         })
     }
 
-    /// Whether it may be on the hardware.
+    /// Returns whether it may be on the hardware.
     pub(super) fn is_runnable(&self) -> bool {
         self.is_active() && self.may_stay()
     }
 
-    /// Whether it may stay on the hardware for a moment, even if its process does not want it to run.
+    /// Whether it may stay on the hardware for a moment, even if its process does not want it to
+    /// run.
     pub(super) fn may_stay(&self) -> bool {
         !self.quiesced.load(Acquire) && !self.has_failed()
     }
 
-    /// What its waves run when they trap.
+    /// Returns the handler that its waves run when they trap.
     pub(super) fn trap_handler(&self) -> TrapHandler {
         self.trap.handler()
     }
 
-    /// The address space that it runs in.
+    /// Returns the address space that it runs in.
     pub(super) fn vm(&self) -> &Arc<Vm> {
         &self.vm
     }
 
-    /// Whether the process wants it to run.
+    /// Returns whether the process wants it to run.
     pub(super) fn is_active(&self) -> bool {
         self.active.load(Acquire)
     }
 
-    /// Says whether the process wants it to run. The scheduler is told by the caller.
+    /// Sets whether the process wants it to run. The caller notifies the scheduler.
     pub(super) fn set_active(&self, on: bool) {
         self.active.store(on, Release);
     }
 
-    /// Whether it has failed, for good.
+    /// Returns whether it has failed, for good.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Acquire)
     }
 
-    /// It is not to run any more; whether that is news. The scheduler sees to it.
+    /// Stops it for good, and returns whether it ran until now. The scheduler takes it off.
     pub(super) fn fail(&self) -> bool {
         !self.failed.xchg(true, Full)
     }
 
-    /// The hardware gets it off by force only: it has failed.
+    /// Fails it, since the hardware lets go of it by force only.
     pub(super) fn hangs(&self) {
         let cause = c"compute queue hang";
         self.gpu.queue_hung(self.owner.pasid, cause, || {
@@ -201,9 +213,9 @@ impl ComputeQueue {
         self.quiesced.store(quiesced, Release);
     }
 
-    /// Returns whether it has something to do and its process wants it to run. Exact while it is off
-    /// the hardware. While it is on the hardware, work that was left midway counts until it is off
-    /// again.
+    /// Returns whether it has something to do and its process wants it to run. Exact while it is
+    /// off the hardware. While it is on the hardware, work that was left midway counts until it is
+    /// off again.
     pub(super) fn wants_to_run(&self) -> bool {
         let midway = || self.descriptor.image().is_ok_and(|image| image.is_midway());
         self.is_active() && !self.has_failed() && (self.memory.has_work() || midway())
