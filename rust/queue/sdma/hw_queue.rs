@@ -55,7 +55,7 @@ pub(super) enum PacketSource {
 }
 
 impl SdmaHwQueue {
-    /// Returns a queue that no engine knows yet, allowed to run if `active`, of the process that
+    /// Returns a queue that no engine knows yet, inactive, of the process that
     /// has `resources` and has `counted` it as one of SDMA.
     ///
     /// # Errors
@@ -67,7 +67,6 @@ impl SdmaHwQueue {
         engine: u8,
         source: PacketSource,
         vm: &Arc<Vm>,
-        active: bool,
         resources: &Arc<QueueResources>,
         counted: CountedQueue,
     ) -> Result<Arc<Self>> {
@@ -78,7 +77,7 @@ impl SdmaHwQueue {
                 owner,
                 engine,
                 source,
-                active: Atomic::new(active),
+                active: Atomic::new(false),
                 quiesced: Atomic::new(false),
                 failed: Atomic::new(false),
                 resources: resources.clone(),
