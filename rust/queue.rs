@@ -3,8 +3,8 @@
 //! slots that they run in. Those of SDMA are in [`sdma`], those of the CP in [`compute`].
 //!
 //! A queue of SDMA is *direct* when the process rings the hardware's own doorbell (`sdma_sched=0`),
-//! or *scheduled*: then the doorbell is a page of memory, a pump takes the packets that it announces,
-//! and each batch is a job of a `drm_gpu_scheduler` of the queue's own.
+//! or *scheduled*: then the doorbell is a page of memory, a pump takes the packets that it
+//! announces, and each batch is a job of a `drm_gpu_scheduler` of the queue's own.
 //!
 //! Files below use each other, but not this one. They know the GPU as [`gpu::QueueGpu`].
 //!
@@ -89,7 +89,8 @@ impl GpuQueues {
         Ok(Arc::new(queues, GFP_KERNEL)?)
     }
 
-    /// Starts the scheduler of compute queues, once the rings have started and interrupts are taken.
+    /// Starts the scheduler of compute queues, once the rings have started and interrupts are
+    /// taken.
     pub(crate) fn start(&self) -> Result {
         if let Some(dispatch) = self.interrupts.as_ref() {
             self.gpu.listen(dispatch.clone());
@@ -127,9 +128,9 @@ impl AllSdmaSlots for SdmaSlots {
 ///
 /// # Errors
 ///
-/// `EFAULT` or `EINVAL` for the arguments, see [`request::CreateQueue`]; `ENOSPC` without a doorbell
-/// or a hardware slot that the queue needs at once, or with too many queues; `ENOMEM`; errors of
-/// `trap`.
+/// `EFAULT` or `EINVAL` for the arguments, see [`request::CreateQueue`]; `ENOSPC` without a
+/// doorbell or a hardware slot that the queue needs at once, or with too many queues; `ENOMEM`;
+/// errors of `trap`.
 pub(crate) fn create(
     queues: &GpuQueues,
     vm: &Arc<Vm>,

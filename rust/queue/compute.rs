@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Compute queues: rings of PM4 or AQL packets that the CP's micro engines read, and a process rings the hardware's own
-//! doorbell for.
+//! Compute queues: rings of PM4 or AQL packets that the CP's micro engines read. A process rings
+//! the hardware's own doorbell for them.
 //!
-//! A [`ComputeScheduler`] decides which of them are on the hardware. Everything that a queue is made of is held while it
-//! exists, and how far it is, the CP writes to its descriptor when it lets go of it: so a queue can be taken off and go
-//! on elsewhere at any time, in another HQD and in another VMID.
+//! A [`ComputeScheduler`] decides which of them are on the hardware. All memory of a queue is held
+//! while the queue exists, and the CP writes its position to its descriptor when it lets go of it.
+//! So a queue can be taken off at any time and go on in another HQD and another VMID.
 
 mod change;
 pub(super) mod descriptor;
@@ -31,7 +31,12 @@ pub(crate) use scheduler::{ComputePlace, ComputeScheduler, QueuePlacement};
 pub(crate) use trap::TrapPage;
 pub(super) use user::UserComputeQueue;
 
-/// The scheduler that `sched`, the module's parameter, asks for; where it does not answer any more it says so to `health`. ENOMEM.
+/// Returns the scheduler that `sched`, the module's parameter, asks for. It reports to `health` if
+/// the hardware does not answer any more.
+///
+/// # Errors
+///
+/// `ENOMEM`.
 pub(crate) fn scheduler(
     sched: SchedulerMode,
     gfx: &Arc<Gfx>,

@@ -56,9 +56,9 @@ impl QueueGpu {
         self.listener.populate(listener);
     }
 
-    /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as `cause`
-    /// says. The process and the watchers of the GPU are notified. Allocates nothing and waits for
-    /// nothing itself.
+    /// Runs `stop`, which takes a queue of the process `pasid` off the hardware that hung, as
+    /// `cause` says. The process and the watchers of the GPU are notified. Allocates nothing and
+    /// waits for nothing itself.
     pub(super) fn queue_hung(&self, pasid: u16, cause: &CStr, stop: impl FnOnce()) {
         self.hw.smi.notify(&SmiEvent::Resetting(cause));
         stop();

@@ -38,7 +38,7 @@ impl UserWord {
         })
     }
 
-    /// Its value; 0 when the device is gone.
+    /// Returns its value; 0 if the device is gone.
     pub(super) fn read(&self) -> u64 {
         // It was readable at creation; only a device that is gone fails here.
         self.view.read64(self.offset).unwrap_or(0)
@@ -129,17 +129,17 @@ impl QueuePointers {
         })
     }
 
-    /// GPU address of the ring.
+    /// Returns the GPU address of the ring.
     pub(super) fn ring_address(&self) -> u64 {
         self.address
     }
 
-    /// Bytes of the ring.
+    /// Returns the size of the ring.
     pub(super) fn size(&self) -> RingSize {
         self.size
     }
 
-    /// GPU address of the read pointer.
+    /// Returns the GPU address of the read pointer.
     pub(super) fn read_address(&self) -> u64 {
         self.read_address
     }

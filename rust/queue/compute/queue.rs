@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A compute queue as a scheduler sees it.
 
-use super::descriptor::{ComputeDescriptor, MqdMemory};
+use super::descriptor::ComputeDescriptor;
 use super::doorbell::CpDoorbell;
 use super::memory::QueueBuffers;
 use super::trap::TrapPage;
@@ -11,7 +11,7 @@ use crate::mem::vm::Vm;
 use crate::queue::gpu::QueueGpu;
 use crate::queue::quota::CountedQueue;
 use crate::queue::request::{PreparedQueue, QueueOwner};
-use crate::queue::spare::SpareMemory;
+use crate::queue::resources::QueueResources;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat};
 use hw::mqd::hqd::HqdImage;
@@ -49,18 +49,18 @@ impl ComputeQueue {
     ///
     /// # Errors
     ///
-    /// `EFAULT` and `EINVAL` for its memory, see [`QueueBuffers::new`]; `ENOSPC` if the GART has no
-    /// room; `ENOMEM`.
+    /// `EFAULT` and `EINVAL` for its memory, see [`QueueBuffers::new`]; `ENOSPC` without a doorbell or
+    /// room in the GART; `ENOMEM`.
     pub(super) fn new(
         gpu: &Arc<QueueGpu>,
         vm: &Arc<Vm>,
         trap: &Arc<TrapPage>,
-        doorbell: CpDoorbell,
-        descriptors: &Arc<SpareMemory<MqdMemory>>,
+        resources: &QueueResources,
         counted: CountedQueue,
         owner: QueueOwner,
         create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
+        let doorbell = CpDoorbell::new(&resources.doorbells)?;
         let format = match create.kind {
             QueueType::ComputeAql => PacketFormat::Aql,
             _ => PacketFormat::Pm4,
@@ -92,7 +92,7 @@ impl ComputeQueue {
         let descriptor = ComputeDescriptor::new(
             &gpu.memory,
             vm.client(),
-            descriptors,
+            &resources.descriptors,
             queue,
             sizes.control_stack,
         )?;
@@ -138,7 +138,7 @@ impl ComputeQueue {
         }
     }
 
-    /// Its doorbell in the process's slice.
+    /// Returns its doorbell in the process's slice.
     pub(super) fn doorbell(&self) -> DoorbellSlot {
         self.doorbell.slot()
     }
@@ -157,7 +157,7 @@ impl ComputeQueue {
         })
     }
 
-    /// Whether it may be on the hardware.
+    /// Returns whether it may be on the hardware.
     pub(super) fn is_runnable(&self) -> bool {
         self.is_active() && self.may_stay()
     }
@@ -173,12 +173,12 @@ impl ComputeQueue {
         self.trap.handler()
     }
 
-    /// The address space that it runs in.
+    /// Returns the address space that it runs in.
     pub(super) fn vm(&self) -> &Arc<Vm> {
         &self.vm
     }
 
-    /// Whether the process wants it to run.
+    /// Returns whether the process wants it to run.
     pub(super) fn is_active(&self) -> bool {
         self.active.load(Acquire)
     }
@@ -188,7 +188,7 @@ impl ComputeQueue {
         self.active.store(on, Release);
     }
 
-    /// Whether it has failed, for good.
+    /// Returns whether it has failed, for good.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Acquire)
     }

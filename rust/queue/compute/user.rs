@@ -2,7 +2,6 @@
 //! A process's compute queue, from CREATE_QUEUE to DESTROY_QUEUE.
 
 use super::change::QueueChange;
-use super::doorbell::CpDoorbell;
 use super::memory::RingBuffer;
 use super::queue::ComputeQueue;
 use super::scheduler::ComputeScheduler;
@@ -58,17 +57,7 @@ impl UserComputeQueue {
         create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
         let counted = CountedQueue::new(&resources.counts, QuotaKind::Compute)?;
-        let doorbell = CpDoorbell::new(&resources.doorbells)?;
-        let queue = ComputeQueue::new(
-            gpu,
-            vm,
-            trap,
-            doorbell,
-            &resources.descriptors,
-            counted,
-            owner,
-            create,
-        )?;
+        let queue = ComputeQueue::new(gpu, vm, trap, resources, counted, owner, create)?;
         let place = queue.doorbell();
         let member = ComputeMember {
             queue: queue.clone(),

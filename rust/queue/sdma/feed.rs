@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The hardware ring of a scheduled queue: kernel memory in the process's VM, into which jobs copy the process's
-//! packets.
+//! The hardware ring of a scheduled queue: kernel memory in the process's VM, into which jobs copy
+//! the process's packets.
 
 use super::ring_memory::{RingLease, RingMemory, STATUS_FENCE, STATUS_RPTR};
 use crate::kern::fence::{Fence, HwFence};
@@ -22,24 +22,25 @@ use kernel::time::Delta;
 
 /// Smallest hardware ring: a page.
 const MIN_BYTES: u64 = 4096;
-/// Largest ring of a process: its copy is twice that, in one run of addresses.
+/// Largest ring of a process. Its copy takes twice as much, in one run of addresses.
 const MAX_USER_BYTES: u64 = 64 << 20;
 /// Context of the TRAP that ends a job of a scheduled queue. It is no number of an event. The TRAP
 /// comes with the PASID of the process, which has nothing to do with it.
 pub(crate) const END_OF_JOB: u32 = 0x0eed_0f0b;
 /// Dwords that end a job: FENCE and TRAP.
 const END_DWORDS: u32 = 6;
-/// Dwords that a job takes beside its packets, at most: NOPs up to the packets' phase, and the end.
+/// Most dwords that a job takes beside its packets: NOPs up to the packets' phase, and the end.
 const OVERHEAD_DWORDS: u32 = hw::sdma::ring::FETCH_DWORDS as u32 - 1 + END_DWORDS;
 /// Dwords copied at a time.
 const CHUNK: usize = 64;
-/// The most packets of a job.
+/// Most packets of a job.
 pub(super) const JOB_PACKETS: u32 = 1024;
-/// The most bytes of a job, unless it is one packet alone: what copies of usual forms take, so many of them.
+/// Most bytes of a job that is more than one packet: enough for [`JOB_PACKETS`] copies of usual
+/// forms.
 const JOB_BYTES: u64 = 64 << 10;
 const _: () = assert!(JOB_BYTES >= 13 * 4 * JOB_PACKETS as u64);
 
-/// A scheduled queue's rings and the jobs between them. Byte counts never wrap.
+/// The rings of a scheduled queue and the jobs between them. Byte counts never wrap.
 #[pin_data]
 pub(super) struct RingFeed {
     pub(super) pointers: QueuePointers,
@@ -54,27 +55,28 @@ pub(super) struct RingFeed {
 }
 
 struct FeedState {
-    /// The process's bytes that are done: its read pointer.
+    /// Bytes of the process that are done: its read pointer.
     done: u64,
-    /// The process's bytes that jobs were made of.
+    /// Bytes of the process that jobs were made of.
     taken: u64,
     /// Batches taken and not done.
     jobs: usize,
-    /// How far the hardware ring is written.
+    /// Position up to which the hardware ring is written.
     written: u64,
-    /// How far the hardware had come when it last gave the queue up.
+    /// Read pointer of the hardware when it last gave the queue up.
     rptr: u64,
     flight: JobsInFlight,
     /// Whether the queue is in a slot.
     seated: bool,
     /// Whether its time is being counted: see [`FeedState::count`].
     counted: bool,
-    /// Why the queue takes no more.
+    /// Reason why the queue takes no more packets.
     failed: Option<Error>,
 }
 
 impl FeedState {
-    /// Has the time counted in which the queue is in a slot and has jobs there. Called after each change of either.
+    /// Counts the time in which the queue is in a slot and has jobs there. Called after each change
+    /// of either.
     fn count(&mut self, watches: [&Stopwatch; 2]) {
         let busy = self.seated && self.flight.count() != 0;
         if busy == self.counted {
@@ -105,14 +107,14 @@ impl FeedBatch {
     }
 }
 
-/// What a look at queues may still do: somebody else waits for its end.
+/// The packets that a look at queues may still take: other threads wait for its end.
 pub(super) struct FeedBudget {
     packets: u32,
     more: bool,
 }
 
 impl FeedBudget {
-    /// So many packets are looked at.
+    /// Returns a budget of `packets` packets.
     pub(super) const fn new(packets: u32) -> Self {
         Self {
             packets,
@@ -120,28 +122,28 @@ impl FeedBudget {
         }
     }
 
-    /// Whether nothing more is looked at.
+    /// Returns whether no packet is left of it.
     pub(super) fn is_spent(&self) -> bool {
         self.packets == 0
     }
 
-    /// Whether something was left, for another look.
+    /// Returns whether the look left packets in a ring, for another look.
     pub(super) fn has_left_more(&self) -> bool {
         self.more
     }
 }
 
-/// Dwords of the process's ring, read [`CHUNK`] at a time: packets are short.
+/// Dwords of the process's ring, which are read [`CHUNK`] at a time since packets are short.
 struct ReadAhead<'a> {
     pointers: &'a QueuePointers,
-    /// Byte counts of the first that was read, and after the last.
+    /// Byte counts of the first dword that was read, and after the last.
     from: u64,
     to: u64,
     dwords: [u32; CHUNK],
 }
 
 impl<'a> ReadAhead<'a> {
-    /// Nothing is read yet.
+    /// Reads nothing yet.
     fn new(pointers: &'a QueuePointers) -> Self {
         Self {
             pointers,
@@ -151,8 +153,8 @@ impl<'a> ReadAhead<'a> {
         }
     }
 
-    /// The dwords from byte count `at` on that tell the length of a packet, or those there are before `to`. `None` when they
-    /// cannot be read. `at` never goes back.
+    /// Returns the dwords from byte count `at` on that tell the length of a packet, or those that
+    /// are there before `to`. `None` if they cannot be read. `at` never goes back.
     fn header(&mut self, at: u64, to: u64) -> Option<&[u32]> {
         let left = ((to - at) / 4).min(CHUNK as u64) as usize;
         let count = left.min(length::HEADER_DWORDS);
@@ -167,7 +169,11 @@ impl<'a> ReadAhead<'a> {
 }
 
 impl RingFeed {
-    /// The rings for a process's queue, which count as its memory. EINVAL for a ring too large to be copied, ENOMEM.
+    /// Makes the rings for a process's queue in `vm`, which count as its memory.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a ring that is too large to be copied; `ENOMEM`.
     pub(super) fn new(
         gpu: &GpuMemory,
         vm: &Arc<Vm>,
@@ -178,7 +184,7 @@ impl RingFeed {
         if user > MAX_USER_BYTES {
             return Err(EINVAL);
         }
-        // Twice the process's ring: with all that it can hold, there is room for the ends of all jobs.
+        // Twice the process's ring: beside all packets that it can hold, the ends of all jobs fit.
         let size = RingSize::new((2 * user).max(MIN_BYTES)).map_err(|_| EINVAL)?;
         const { assert!(flight::MAX as u64 * OVERHEAD_DWORDS as u64 * 4 + 1024 + 32 <= MIN_BYTES) };
         let memory = RingLease::new(gpu, vm, spare, size)?;
@@ -208,39 +214,40 @@ impl RingFeed {
         )
     }
 
-    /// What counts the queue's time.
+    /// Returns the stopwatches of the queue's time.
     fn watches(&self) -> [&Stopwatch; 2] {
         [self.group.sdma(), &self.time]
     }
 
-    /// For how long the queue was on an engine that had packets of it to do.
+    /// Returns the time in which an engine had the queue and packets of it to do.
     pub(super) fn time(&self) -> Delta {
         self.time.total()
     }
 
-    /// GPU address of the hardware ring.
+    /// Returns the GPU address of the hardware ring.
     pub(super) fn ring_address(&self) -> u64 {
         self.memory.ring_map.va()
     }
 
-    /// The hardware ring's size.
+    /// Returns the size of the hardware ring.
     pub(super) fn size(&self) -> RingSize {
         self.memory.size
     }
 
-    /// GPU address to which the hardware writes its read pointer.
+    /// Returns the GPU address to which the hardware writes its read pointer.
     pub(super) fn read_address(&self) -> u64 {
         self.memory.status_map.va() + STATUS_RPTR
     }
 
-    /// The credits that the hardware ring has for jobs.
+    /// Returns the credits that the hardware ring has for jobs.
     pub(super) fn credits(&self) -> u32 {
         self.memory.size.capacity() as u32 / 4
     }
 
-    /// Takes the packets that the process has put into its ring since the last time, `doorbell` being the doorbell's value, as
-    /// many as may be of one job and within `budget`. `None` when there is no new one as a whole, no more jobs may be made
-    /// for now, or the budget is spent. Called by one at a time.
+    /// Takes the packets that the process has put into its ring since the last call, as many as may
+    /// be of one job and within `budget`; `doorbell` is the value of its doorbell. `None` if no new
+    /// packet is there as a whole, no more jobs may be made for now, or the budget is spent. Called
+    /// by one thread at a time.
     pub(super) fn fetch(&self, doorbell: u64, budget: &mut FeedBudget) -> Option<FeedBatch> {
         let wptr = self.pointers.write_pointer();
         let (done, from) = {
@@ -261,9 +268,10 @@ impl RingFeed {
         Some(FeedBatch { from, to })
     }
 
-    /// Where the last packet ends of those between the byte counts that are there as a whole: for the rest of one the
-    /// hardware waits, and so does what would come behind it. What is no packet, it is to see and to refuse. No further than
-    /// one job and `budget` go.
+    /// Returns the end of the last packet between the byte counts that is there as a whole, no
+    /// further than one job and `budget` go. The hardware would wait for the rest of an incomplete
+    /// packet, and later packets with it. Dwords that are no packet are passed to the hardware,
+    /// which refuses them.
     fn last_end(&self, from: u64, to: u64, budget: &mut FeedBudget) -> u64 {
         let most = to.min(from + JOB_BYTES);
         let mut ahead = ReadAhead::new(&self.pointers);
@@ -296,25 +304,25 @@ impl RingFeed {
         at
     }
 
-    /// Gives back what [`RingFeed::take`] took last, for which no job could be made.
+    /// Gives back the batch that [`RingFeed::fetch`] took last, of which no job could be made.
     pub(super) fn put_back(&self, batch: FeedBatch) {
         let mut state = self.state.lock();
         state.taken = batch.from;
         state.jobs -= 1;
     }
 
-    /// How many jobs are under way, in the scheduler or in the hardware ring.
+    /// Returns the number of jobs under way, in the scheduler or in the hardware ring.
     pub(super) fn jobs(&self) -> usize {
         self.state.lock().jobs
     }
 
-    /// Whether jobs are under way, in the scheduler or in the hardware ring.
+    /// Returns whether jobs are under way, in the scheduler or in the hardware ring.
     pub(super) fn is_busy(&self) -> bool {
         let state = self.state.lock();
         state.failed.is_none() && state.taken != state.done
     }
 
-    /// Whether jobs are under way, or the process's write pointer tells of more to do.
+    /// Returns whether jobs are under way, or the process's write pointer announces more packets.
     pub(super) fn wants_to_run(&self) -> bool {
         let wptr = self.pointers.write_pointer();
         let state = self.state.lock();
@@ -322,13 +330,17 @@ impl RingFeed {
         taken != done || self.pointers.furthest(done, taken, [wptr, taken]) != taken
     }
 
-    /// Whether the hardware ring has jobs that are not done.
+    /// Returns whether the hardware ring has jobs that are not done.
     pub(super) fn is_loaded(&self) -> bool {
         self.state.lock().flight.count() != 0
     }
 
-    /// Copies a batch into the hardware ring and ends it with FENCE and TRAP. Called by the queue's scheduler alone,
-    /// one job after the other, with the credits for it. Errors of a queue that has failed.
+    /// Copies a batch into the hardware ring and ends it with FENCE and TRAP. Called by the queue's
+    /// scheduler alone, one job after the other, with the credits for it.
+    ///
+    /// # Errors
+    ///
+    /// The error of a queue that has failed.
     pub(super) fn emit(&self, batch: FeedBatch, fence: HwFence) -> Result<ARef<Fence>> {
         let handle = fence.fence();
         let (written, sequence) = {
@@ -338,7 +350,7 @@ impl RingFeed {
             }
             (state.written, state.flight.next())
         };
-        // Packets keep their place within a fetch: INDIRECT must end where one does.
+        // Packets keep their place within a fetch: INDIRECT must end where a fetch ends.
         let pad = self.memory.size.pad_to_phase(written, phase(batch.from)) as usize;
         let mut chunk = [0; CHUNK];
         let mut at = written;
@@ -381,7 +393,8 @@ impl RingFeed {
         Ok(at + bytes)
     }
 
-    /// Ends the jobs that the hardware is through with; whether there were any. Any process context, no locks held.
+    /// Ends the jobs that the hardware has done, and returns whether there were any. Any process
+    /// context, no locks held.
     pub(super) fn check(&self) -> bool {
         let Ok(value) = self.memory.status.read64(STATUS_FENCE) else {
             return false;
@@ -403,7 +416,8 @@ impl RingFeed {
         }
     }
 
-    /// The queue takes no more, and its jobs fail with `error`. The first reason stays.
+    /// Stops the queue: it takes no more packets, and its jobs fail with `error`. The first error
+    /// stays.
     pub(super) fn fail(&self, error: Error) {
         self.state.lock().failed.get_or_insert(error);
         loop {
@@ -420,20 +434,20 @@ impl RingFeed {
         }
     }
 
-    /// Where the hardware goes on: its read and write pointer.
+    /// Returns the read and write pointer from which the hardware goes on.
     pub(super) fn position(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.rptr, state.written)
     }
 
-    /// The queue is in a slot.
+    /// Notes that the queue is in a slot.
     pub(super) fn enter(&self) {
         let mut state = self.state.lock();
         state.seated = true;
         state.count(self.watches());
     }
 
-    /// The hardware has given the queue up at `rptr`.
+    /// Notes that the hardware has given the queue up at `rptr`.
     pub(super) fn save(&self, rptr: u64) {
         let mut state = self.state.lock();
         state.rptr = rptr;
@@ -441,7 +455,7 @@ impl RingFeed {
         state.count(self.watches());
     }
 
-    /// The process's pointers, for debugfs: done and taken.
+    /// Returns the positions in the process's ring that are done and taken.
     pub(super) fn progress(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.done, state.taken)

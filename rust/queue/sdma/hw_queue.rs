@@ -17,7 +17,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::Arc;
 
-/// A user queue of SDMA. Whoever holds it keeps its memory mapped.
+/// A user queue of SDMA. A reference to it keeps its memory mapped.
 pub(super) struct SdmaHwQueue {
     pub(super) owner: QueueOwner,
     pub(super) engine: u8,
@@ -37,7 +37,7 @@ pub(super) struct SdmaHwQueue {
     gone: DropNotice,
 }
 
-/// Says when it was dropped.
+/// A notice of its own drop.
 struct DropNotice(Arc<Atomic<bool>>);
 
 impl Drop for DropNotice {
@@ -46,7 +46,7 @@ impl Drop for DropNotice {
     }
 }
 
-/// Where the packets come from that the engine does.
+/// The source of the packets that the engine executes.
 pub(super) enum PacketSource {
     /// The process's ring itself.
     Direct(DirectQueue),
@@ -55,15 +55,18 @@ pub(super) enum PacketSource {
 }
 
 impl SdmaHwQueue {
-    /// A queue that no engine knows yet, allowed to run if `active`, of the process that has
-    /// `counted` it as one of SDMA. ENOMEM.
+    /// Returns a queue that no engine knows yet, inactive, of the process that
+    /// has `resources` and has `counted` it as one of SDMA.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn new(
         gpu: &Arc<QueueGpu>,
         owner: QueueOwner,
         engine: u8,
         source: PacketSource,
         vm: &Arc<Vm>,
-        active: bool,
         resources: &Arc<QueueResources>,
         counted: CountedQueue,
     ) -> Result<Arc<Self>> {
@@ -74,7 +77,7 @@ impl SdmaHwQueue {
                 owner,
                 engine,
                 source,
-                active: Atomic::new(active),
+                active: Atomic::new(false),
                 quiesced: Atomic::new(false),
                 failed: Atomic::new(false),
                 resources: resources.clone(),
@@ -89,17 +92,18 @@ impl SdmaHwQueue {
         Ok(rlc)
     }
 
-    /// Becomes true when nobody holds the queue any more and its memory may be unmapped.
+    /// Returns a flag that becomes true when the last reference is gone and the queue's memory may
+    /// be unmapped.
     pub(super) fn drop_notice(&self) -> Arc<Atomic<bool>> {
         self.gone.0.clone()
     }
 
-    /// The address space that it runs in.
+    /// Returns the address space that it runs in.
     pub(super) fn vm(&self) -> &Arc<Vm> {
         &self.vm
     }
 
-    /// The feed of a scheduled queue.
+    /// Returns the feed of a scheduled queue.
     pub(super) fn feed(&self) -> Option<&RingFeed> {
         match &self.source {
             PacketSource::Direct(_) => None,
@@ -107,24 +111,24 @@ impl SdmaHwQueue {
         }
     }
 
-    /// Whether it may be loaded.
+    /// Returns whether it may be loaded.
     pub(super) fn is_runnable(&self) -> bool {
         self.active.load(Acquire) && !self.quiesced.load(Acquire) && !self.has_failed()
     }
 
-    /// Whether it has failed, for good.
+    /// Returns whether it has failed, for good.
     pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Acquire)
     }
 
-    /// Says whether the process wants it to run, and gives what it said before; the engine is told
-    /// by the caller.
+    /// Sets whether the process wants it to run, and returns the value before. The caller notifies
+    /// the engine.
     pub(super) fn set_active(&self, on: bool) -> bool {
         self.active.xchg(on, Full)
     }
 
-    /// Whether there is something for an engine to do. `out` says that no engine has the queue:
-    /// then it is known how far it is, and else the process's memory tells.
+    /// Returns whether there are packets for an engine. `out` says that no engine has the queue:
+    /// its position is known then. Else the process's memory tells.
     pub(super) fn has_work(&self, out: bool) -> bool {
         match &self.source {
             PacketSource::Direct(direct) => direct.has_work(out),
@@ -132,12 +136,12 @@ impl SdmaHwQueue {
         }
     }
 
-    /// Whether its doorbell is the hardware's own, which finds it only in a slot.
+    /// Returns whether its doorbell is the hardware's own, which finds it only in a slot.
     pub(super) fn is_direct(&self) -> bool {
         self.feed().is_none()
     }
 
-    /// The hardware doorbell that goes with RLC slot `queue` of the engine. Any context.
+    /// Returns the hardware doorbell that goes with RLC slot `queue` of the engine. Any context.
     pub(super) fn doorbell(&self, queue: u8) -> Result<Doorbell> {
         let slot = self
             .gpu
@@ -156,8 +160,8 @@ impl SdmaHwQueue {
         Ok(slice.doorbell(slot))
     }
 
-    /// What RLC slot `queue` is loaded with, for the VM's VMID, and the read and write pointer to
-    /// go on from.
+    /// Returns the image that RLC slot `queue` is loaded with, for the VM's VMID, and the read and
+    /// write pointer to go on from.
     pub(super) fn image(&self, queue: u8, vmid: Vmid) -> Result<(RlcQueueImage, u64, u64)> {
         let (ring_base, ring_size, read_pointer, (rptr, wptr)) = match &self.source {
             PacketSource::Direct(direct) => (
@@ -185,7 +189,7 @@ impl SdmaHwQueue {
         Ok((mqd.rlc(), rptr, wptr))
     }
 
-    /// How far the hardware's ring is to be done.
+    /// Returns the position up to which the hardware's ring is to be executed.
     pub(super) fn target(&self) -> u64 {
         match &self.source {
             PacketSource::Direct(direct) => direct.position().1,
@@ -193,24 +197,24 @@ impl SdmaHwQueue {
         }
     }
 
-    /// The turn of its engine at which its process was last given a slot there.
+    /// Returns the turn of its engine at which its process was last given a slot there.
     pub(super) fn served(&self) -> u64 {
         self.resources.served(self.engine)
     }
 
-    /// Its process is given a slot at this turn.
+    /// Notes that its process is given a slot at this turn.
     pub(super) fn set_served(&self, turn: u64) {
         self.resources.set_served(self.engine, turn);
     }
 
-    /// The hardware has got the queue.
+    /// Notes that the hardware has got the queue.
     pub(super) fn enter(&self) {
         if let Some(feed) = self.feed() {
             feed.enter();
         }
     }
 
-    /// The hardware has given the queue up at `rptr`.
+    /// Notes that the hardware has given the queue up at `rptr`.
     pub(super) fn save(&self, rptr: u64) {
         match &self.source {
             PacketSource::Direct(direct) => direct.save(rptr),
@@ -237,7 +241,7 @@ impl SdmaHwQueue {
         &self.resources
     }
 
-    /// The queue is not to run any more, and its jobs fail. The engine is told by the caller.
+    /// Stops the queue for good: its jobs fail. The caller notifies the engine.
     pub(super) fn fail(&self, error: Error) {
         self.failed.store(true, Release);
         if let Some(feed) = self.feed() {
@@ -250,7 +254,8 @@ impl SdmaHwQueue {
         self.quiesced.store(quiesced, Release);
     }
 
-    /// Returns whether it has something to do, as far as memory tells, and its process wants it to run.
+    /// Returns whether it has something to do, as far as memory tells, and its process wants it to
+    /// run.
     pub(super) fn wants_to_run(&self) -> bool {
         let more = || match &self.source {
             PacketSource::Direct(direct) => direct.has_work(false),

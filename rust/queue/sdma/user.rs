@@ -91,8 +91,8 @@ impl UserSdmaQueue {
                 PacketSource::Direct(DirectQueue::new(pointers))
             }
         };
-        let active = create.percentage.is_active();
-        let rlc = SdmaHwQueue::new(gpu, owner, engine, source, vm, active, resources, counted)?;
+        let rlc = SdmaHwQueue::new(gpu, owner, engine, source, vm, resources, counted)?;
+        rlc.set_active(create.percentage.is_active());
         let member = SdmaMember {
             rlc: rlc.clone(),
             slots: slots.clone(),

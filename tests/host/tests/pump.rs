@@ -722,22 +722,6 @@ fn a_flag_cleared_after_the_zap_leaves_the_page_mapped() {
 }
 
 #[test]
-fn a_look_before_the_zap_loses_a_doorbell() {
-    let step = |state: PumpState, event| {
-        let (state, actions) = state.step(event);
-        match actions.contains(&PassAction::Zap) {
-            true => {
-                use PassAction::{ClearOpen, Look, Zap};
-                (state, &[ClearOpen, Look, Zap][..])
-            }
-            false => (state, actions),
-        }
-    };
-    // The event of the look comes before the zap then, which is left out.
-    breaks(TWO, Rules { step, ..RULES }, &[LOST, MAPPED]);
-}
-
-#[test]
 fn a_page_left_mapped_without_a_pass_is_found() {
     let step = |state, event| {
         with_actions(state, event, |actions| {
