@@ -7,7 +7,7 @@ use anyhow::{bail, Context, Result};
 
 use crate::guest::Kernel;
 use crate::machine::{word, Machine, Model};
-use crate::process;
+use crate::process::{self, HasSaid, Process};
 use crate::size::Size;
 use crate::sysroot::Sysroot;
 
@@ -21,8 +21,11 @@ pub mod test;
 ///
 /// It cannot be built; the scripts say why.
 fn prepare(places: &Sysroot, kernel: &str, suites: &[&str]) -> Result<Kernel> {
-    process::run(places.script("prepare").arg(kernel).args(suites))
-        .context("the guest's image was not made")?;
+    let mut script = places.script("prepare");
+    let status = Process::start(script.arg(kernel).args(suites))?.wait()?;
+    if !status.success() {
+        bail!(HasSaid);
+    }
     let vmlinuz = process::output(places.script("vmlinuz").arg(kernel))?;
     Ok(Kernel {
         name: kernel.into(),

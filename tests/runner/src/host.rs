@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tests that need no guest: the host crates' own, and the checks of the sources.
 
-use std::fs::{self, File};
-use std::path::Path;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Result;
+use rustix::fs::{memfd_create, MemfdFlags};
 
 use crate::boot::tally_output;
 use crate::process::{code, Process};
 use crate::report::Report;
-use crate::sysroot::{text_of, Sysroot};
+use crate::sysroot::Sysroot;
 use crate::tally::Counts;
 use crate::tap::judge;
 
@@ -24,28 +25,29 @@ const LINES: usize = 60;
 ///
 /// One cannot be started, or a signal ends the runner.
 pub fn run(places: &Sysroot, report: &mut Report) -> Result<()> {
-    let dir = places.run_dir()?;
     let start = Instant::now();
     let mut cargo = places.script("cargo");
     cargo.args(["test", "--workspace", "--no-fail-fast", "-q"]);
-    let (status, output) = run_to(&mut cargo, &dir.join("cargo"))?;
+    let (status, output) = run_to_end(&mut cargo)?;
     tally_cargo(report, status, &output, start.elapsed().as_secs());
 
     let start = Instant::now();
-    let (status, output) = run_to(&mut places.script("check"), &dir.join("check"))?;
+    let (status, output) = run_to_end(&mut places.script("check"))?;
     let verdict = judge(&output, status, None);
     let seconds = start.elapsed().as_secs();
     tally_output(report, "host/check", &verdict, &output, seconds, LINES);
-    fs::remove_dir_all(dir)?;
     Ok(())
 }
 
-/// Runs a program with all that it prints in a file.
-fn run_to(command: &mut Command, path: &Path) -> Result<(i32, String)> {
-    let file = File::create(path)?;
-    command.stdout(file.try_clone()?).stderr(file);
+/// Runs a program, and returns its exit status and all that it printed.
+fn run_to_end(command: &mut Command) -> Result<(i32, String)> {
+    let mut file = File::from(memfd_create("output", MemfdFlags::CLOEXEC)?);
+    command.stdout(file.try_clone()?).stderr(file.try_clone()?);
     let status = Process::start(command)?.wait()?;
-    Ok((code(status), text_of(path)))
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok((code(status), String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 fn tally_cargo(report: &mut Report, status: i32, output: &str, seconds: u64) {
@@ -106,6 +108,13 @@ thread 'x' panicked at src/x.rs:1:2:
 assertion failed
 test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.00s
 ";
+
+    #[test]
+    fn both_outputs_in_their_order() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo a; echo b >&2; echo c; exit 4"]);
+        assert_eq!((4, "a\nb\nc\n".into()), run_to_end(&mut command).unwrap());
+    }
 
     #[test]
     fn all_crates_count() {

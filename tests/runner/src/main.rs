@@ -31,6 +31,7 @@ mod sysroot;
 mod tally;
 mod tap;
 
+use process::HasSaid;
 use sysroot::Sysroot;
 
 const USAGE: &str = "\
@@ -48,13 +49,15 @@ PLACES, all of them from scripts/lib.sh: --top, --cache, --sysroot, --out, --che
 fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
-        Err(error) => match process::interrupted() {
-            Some(signal) => ExitCode::from(128 + signal),
-            None => {
-                notes::note(&format!("{error:#}"));
-                ExitCode::FAILURE
+        Err(error) => {
+            if let Some(signal) = process::interrupted() {
+                return ExitCode::from(128 + signal);
             }
-        },
+            if !error.is::<HasSaid>() {
+                notes::note(&format!("{error:#}"));
+            }
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! when it is dropped, and when a signal ends the runner.
 
 use std::collections::HashSet;
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -183,6 +185,18 @@ pub fn code(status: ExitStatus) -> i32 {
 fn name(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
+
+/// A program failed that has said why.
+#[derive(Debug)]
+pub struct HasSaid;
+
+impl fmt::Display for HasSaid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a program failed")
+    }
+}
+
+impl Error for HasSaid {}
 
 /// Runs a program to its end.
 ///
