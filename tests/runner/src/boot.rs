@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A boot of the plan: its guest, another one for what is left when a guest dies in the middle, and
-//! the verdict on each test.
+//! A boot of the plan: its guest, another guest for the remaining tests after a death, and the
+//! verdict on each test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,14 +29,14 @@ const LOG_LINES: usize = 15;
 const FINDINGS: usize = 30;
 const FINDING_WIDTH: usize = 200;
 
-/// How often is said what a guest is at.
+/// Interval of the notes on a guest's progress.
 const STEPS: Duration = Duration::from_secs(60);
 
-/// What a test of the kselftest harness says of what is wrong.
+/// The form in which the kselftest harness reports a failed expectation.
 static HARNESS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^# +[a-z0-9_]+\.[ch]:[0-9]+:").unwrap());
 
-/// What is left of a guest that ran.
+/// Logs and results of a guest that ran.
 #[derive(Debug, Default)]
 pub struct Ran {
     pub status: Status,
@@ -49,13 +49,14 @@ pub struct Ran {
     /// Why it did not come to its end.
     pub why: Option<String>,
     pub again: Option<String>,
-    /// What was said beside results, and where the logs are.
+    /// The notes of the runner and of its scripts.
     pub notes: String,
+    /// The folder of the logs.
     pub dir: PathBuf,
     pub seconds: u64,
 }
 
-/// What runs the guests of a boot.
+/// Runs the guests of a boot.
 pub trait Launch {
     /// Runs a guest with these commands.
     ///
@@ -65,7 +66,7 @@ pub trait Launch {
     fn launch(&mut self, steps: &[Step]) -> Result<Ran>;
 }
 
-/// Runs a boot. A guest that dies in the middle is started again for what is left.
+/// Runs a boot. A guest that dies in the middle is started again for the remaining tests.
 ///
 /// # Errors
 ///
@@ -163,7 +164,8 @@ fn tally_tests<'a>(
     (steps, false)
 }
 
-/// The line of a program, and if something failed what its harness says and the end of its output.
+/// Adds the line of a program. After a failure, the messages of its harness and the end of its
+/// output follow.
 pub fn tally_output(
     report: &mut Report,
     label: &str,
@@ -303,7 +305,7 @@ impl Launch for Launcher<'_> {
 mod tests {
     use super::*;
 
-    /// Guests that say these on their status ports, and what each was to run.
+    /// Guests with prepared results, and the plan that each one got.
     struct Guests {
         guests: Vec<Ran>,
         plans: Vec<Vec<String>>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the runner can be asked for.
+//! The commands of the runner.
 
 use std::path::PathBuf;
 
@@ -15,11 +15,11 @@ pub mod guest;
 pub mod shell;
 pub mod test;
 
-/// Brings what guests of a kernel need up to date.
+/// Brings image, device model and ROCm clients for the guests of a kernel up to date.
 ///
 /// # Errors
 ///
-/// It cannot be built; the scripts say why.
+/// A build failed; the scripts print the reason.
 fn prepare(places: &Sysroot, kernel: &str, suites: &[&str]) -> Result<Kernel> {
     let mut script = places.script("prepare");
     let status = Process::start(script.arg(kernel).args(suites))?.wait()?;
@@ -42,7 +42,7 @@ fn setting(name: &str) -> Option<String> {
 ///
 /// # Errors
 ///
-/// A setting is not what it should be, or a file is not there.
+/// A setting has a wrong value, or a file does not exist.
 fn machine(files: &[String]) -> Result<Machine> {
     let mut machine = Machine::default();
     machine.driver = choice("DRIVER", machine.driver)?;

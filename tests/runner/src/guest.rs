@@ -22,7 +22,7 @@ use crate::selection::Step;
 use crate::status::{at_work, Status};
 use crate::sysroot::{text_of, Sysroot};
 
-/// What the kernel writes to a disk that it hibernated to, and where.
+/// The signature that the kernel writes to a disk that it hibernated to, and its place.
 const HIBERNATED: &[u8] = b"S1SUSPEND";
 const HIBERNATED_AT: u64 = 4086;
 
@@ -38,7 +38,7 @@ pub struct Kernel {
     pub vmlinuz: String,
 }
 
-/// What a guest does.
+/// The work of a guest.
 #[derive(Clone, Copy, Debug)]
 pub enum Work<'a> {
     /// It runs commands and powers off. A mark ends the output of each command.
@@ -73,8 +73,8 @@ pub struct Outcome {
 
 /// Runs a guest, and waits for it. `tick` is called each time it is looked at.
 ///
-/// What goes wrong in emulation before the module, or any program, has run is no failure of what
-/// is tested, and the guest is started again, once.
+/// A failure of emulation before the module, or any program, has run is no failure of the tests.
+/// The guest is then started again, once.
 ///
 /// # Errors
 ///
@@ -115,9 +115,9 @@ impl Why {
         Self { text, silent: None }
     }
 
-    /// What a guest ran into before its first program. TCG now and then runs an `int3` that the
-    /// kernel has already patched away on the other processor; and rarely a kernel stands still, in
-    /// a QEMU that answers. (One that does not answer may wait for a device model.)
+    /// The failure of emulation before the first program, if it was one. TCG now and then runs an
+    /// `int3` that the kernel has already patched away on the other processor, and rarely a kernel
+    /// stands still, in a QEMU that answers. (One that does not may wait for a device model.)
     fn before_init(&self, setup: &Setup<'_>) -> Option<String> {
         if matches!(setup.work, Work::Shell { .. }) || !before_init(setup.dir) {
             return None;
@@ -139,14 +139,14 @@ fn size_of(path: &Path) -> u64 {
     path.metadata().map_or(0, |data| data.len())
 }
 
-/// What ended first.
+/// The first of a guest's parts to end.
 enum Ended {
     Qemu(ExitStatus),
     Model(Running, ExitStatus),
     Silent(u64),
 }
 
-/// One boot of a guest. Dropping it ends its programs and removes what only they need.
+/// One boot of a guest. Dropping it ends its programs and removes the files that only they need.
 struct Attempt<'a> {
     setup: &'a Setup<'a>,
     arguments: Vec<String>,
@@ -299,7 +299,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Waits until one of QEMU and the models has ended, or the guest gives no sign of life, and
-    /// then for all that end with it. Returns what went wrong.
+    /// then for all that end with it. Returns the failure.
     fn wait_for_all(&mut self, tick: &mut dyn FnMut()) -> Result<Option<Why>> {
         match self.wait_for_one(tick)? {
             Ended::Silent(most) => {
@@ -384,8 +384,8 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Waits for the models, which end when QEMU is gone. What they say is wrong comes before what
-    /// was wrong with QEMU.
+    /// Waits for the models, which end when QEMU is gone. Their failures take precedence over that
+    /// of QEMU.
     fn models_end(&mut self, mut why: Option<Why>) -> Result<Option<Why>> {
         for mut model in std::mem::take(&mut self.models) {
             match model.process.wait_for(PATIENCE)? {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The initramfs of a guest, and its disks: the base image, and what one run adds to it.
+//! The initramfs of a guest, and its disks: the base image, and the additions of one run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::machine::{Driver, Files};
 use crate::process;
 use crate::qemu::Disk;
 
-/// What a guest finds beside the base image.
+/// The additions to the base image.
 #[derive(Debug, Default)]
 pub struct Content {
     pub disks: Vec<Disk>,
@@ -110,7 +110,7 @@ impl Content {
         };
         let run = make("rkfd/run")?;
         make("rkfd/add")?;
-        // As in the base image: a folder of these names would hide what that has there.
+        // As in the base image, whose contents a folder of these names would hide.
         for name in ["lib", "lib64"] {
             make(&format!("usr/{name}"))?;
             symlink(format!("usr/{name}"), root.join(name))?;

@@ -16,7 +16,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// A guest that is given up after so many seconds.
+    /// Watches a guest that is given up after `silence` seconds.
     pub fn new(silence: u64, is_debug: bool, is_icount: bool) -> Self {
         let mut most = silence;
         if is_debug {
@@ -74,7 +74,7 @@ mod tests {
     fn a_silent_guest_is_given_up() {
         let mut life = Life::new(300, false, false);
         assert_eq!((150, 300), naps(&mut life, 10, 500, false));
-        // What it says begins the count anew.
+        // Output restarts the count.
         assert_eq!((150, 300), naps(&mut life, 11, 500, false));
         // The console counts no more.
         assert_eq!(Some(300), life.look(11, 600, false));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The check of the kernel's log, and of what the device models print: nothing should be there
-//! that no test provokes.
+//! The check of the kernel's log and of the device models' messages: only lines that a test is
+//! allowed to cause may be there.
 
 use std::sync::LazyLock;
 
@@ -27,7 +27,7 @@ static TROUBLE: LazyLock<Regex> = LazyLock::new(|| {
 static LEVEL: LazyLock<Regex> = LazyLock::new(|| Regex::new("^<([0-9]+)>").unwrap());
 static STEP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("rkfd-run: (?:begin (.*)|begin|load)").unwrap());
-/// What an unsigned module from outside the tree always prints.
+/// The lines that an unsigned module from outside the tree always causes.
 static ALWAYS: LazyLock<Regex> = LazyLock::new(|| {
     let line = "rkfd: (loading out-of-tree module taints kernel|module verification failed)";
     Regex::new(line).unwrap()
@@ -74,9 +74,9 @@ impl Rules {
 
 /// The kernel's log as the check reads it.
 ///
-/// A guest that came to its end has given the log with its levels; else there is what the console
-/// got. Of a kernel before the last one (kexec) there are both, and of the last one also what it
-/// said on the console after it gave its log (power-off).
+/// A guest that went through its plan has given the log with its levels. Otherwise the log is that
+/// of the console. For a kernel before the last one (kexec) both count, and for the last one also
+/// the lines on the console after it gave its log (power-off).
 pub fn lines(console: &str, status: &Status) -> Vec<String> {
     let console: Vec<&str> = console.lines().collect();
     let mut out: Vec<&str> = Vec::new();
@@ -137,8 +137,8 @@ pub fn check<'a>(lines: impl IntoIterator<Item = &'a str>, rules: &Rules) -> Vec
     findings
 }
 
-/// Looks at what is not in the log: models, one for each GPU, only print to standard error when
-/// something is wrong, and a taint outlives its line.
+/// Checks the rest: models, one for each GPU, print to standard error only when something is wrong,
+/// and the kernel must not be tainted.
 pub fn check_rest(models: &[String], taint: Option<u64>, amdgpu: bool) -> Vec<Finding> {
     let mut lines: Vec<String> = Vec::new();
     for text in models {

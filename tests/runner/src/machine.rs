@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The machine that a guest runs on, and what it finds there.
+//! The machine that a guest runs on, and the files that the guest finds.
 
 use std::path::PathBuf;
 

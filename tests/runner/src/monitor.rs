@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! QEMU's monitor, over two pipes: what the processors of a guest are at, and waking it.
+//! QEMU's monitor, over two pipes: it tells the state of a guest's processors, and wakes a guest.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -40,7 +40,7 @@ impl Monitor {
         })
     }
 
-    /// All that QEMU has said.
+    /// Reads the output of QEMU since the last call.
     fn read(&mut self) -> String {
         let mut bytes = Vec::new();
         // It ends with the error that there is no more at present.
@@ -48,7 +48,7 @@ impl Monitor {
         String::from_utf8_lossy(&bytes).replace('\r', "")
     }
 
-    /// Asks what state a guest is in, and wakes it if it sleeps by what was answered last time.
+    /// Asks for the state of a guest, and wakes the guest if it sleeps by the last answer.
     pub fn wake(&mut self) {
         if self.read().contains("(suspended)") {
             let _ = self.to.write_all(b"system_wakeup\n");
@@ -56,7 +56,7 @@ impl Monitor {
         let _ = self.to.write_all(b"info status\n");
     }
 
-    /// Where the processors of a guest are: registers, stacks and timers, as QEMU tells them.
+    /// Registers, stacks and timers of the guest's processors, in QEMU's words.
     pub fn registers(&mut self, cpus: u32) -> String {
         let mut commands = String::from("info registers -a\n");
         for n in 0..cpus {
@@ -96,7 +96,7 @@ pub fn stands_at(registers: &str) -> String {
     places.join(", ")
 }
 
-/// What [`stands_at`] says when QEMU says nothing.
+/// The result of [`stands_at`] when QEMU says nothing.
 pub const NO_ANSWER: &str = "QEMU does not answer";
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the runner says beside results: a line with its name, on standard error or in a file.
+//! Messages of the runner beside results: a line with its name, on standard error or in a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Stdio;
 
-/// Says something on standard error.
+/// Prints a message on standard error.
 pub fn note(text: &str) {
     eprintln!("rkfd: {text}");
 }
 
-/// Where a guest's run says what it has to say, and the programs that it calls.
+/// The place for the messages of a guest's run, and of the programs that it calls.
 #[derive(Debug)]
 pub struct Notes(Option<File>);
 

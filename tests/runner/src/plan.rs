@@ -14,7 +14,7 @@ use crate::machine::Machine;
 /// Where the plan is, below the checkout.
 pub const FILE: &str = "tests/guest/plan.toml";
 
-/// A checked plan: names are unique, what they refer to is there, regular expressions compile.
+/// A checked plan: names are unique, references resolve, regular expressions compile.
 #[derive(Debug)]
 pub struct Plan {
     pub boots: Vec<Boot>,
@@ -209,7 +209,7 @@ fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || !name.chars().all(good) {
         bail!("a name has letters, digits and dashes");
     }
-    // What /init calls its own steps.
+    // The names of /init's own steps.
     if ["unload", "power-off"].contains(&name) {
         bail!("this name is a step of every guest");
     }

@@ -40,8 +40,8 @@ pub fn check_interrupted() -> Result<()> {
     Ok(())
 }
 
-/// Has signals that end the runner end its programs first; files are cleaned up by what waits for
-/// these.
+/// Makes signals that end the runner end its programs first. The functions that wait for these
+/// programs clean up files.
 ///
 /// # Errors
 ///
@@ -186,7 +186,7 @@ fn name(command: &Command) -> String {
     command.get_program().to_string_lossy().into_owned()
 }
 
-/// A program failed that has said why.
+/// A program failed and has printed the reason itself.
 #[derive(Debug)]
 pub struct HasSaid;
 

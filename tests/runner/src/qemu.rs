@@ -26,7 +26,7 @@ const COMMAND_LINE: &str = "console=ttyS0 panic=-1 no_timer_check oops=panic log
 /// The memory of a NUMA machine's two nodes in `-numa`.
 const NODES: u64 = 2;
 
-/// What runs the guest's processors.
+/// The way in which QEMU runs the guest's processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     Kvm,
@@ -63,7 +63,7 @@ pub struct CommandLine<'a> {
 }
 
 impl CommandLine<'_> {
-    /// Its arguments; the last one is the kernel's command line.
+    /// The arguments; the last one is the kernel's command line.
     pub fn arguments(&self) -> Vec<String> {
         let machine = self.machine;
         let dir = self.dir;
@@ -230,7 +230,7 @@ impl CommandLine<'_> {
     }
 }
 
-/// What the names of the second GPU's files and those of later ones end with.
+/// The end of the names of a GPU's files: nothing for the first GPU, its number for others.
 pub fn suffix(gpu: u32) -> String {
     match gpu {
         1 => String::new(),
@@ -260,8 +260,8 @@ impl Arguments {
     }
 }
 
-/// What runs guests on this machine. /dev/kvm may be there and not work: it is used after a kernel
-/// has booted with it, which is tried once for each boot of this machine.
+/// Finds the accelerator that works on this machine. /dev/kvm may exist and not work: it is used
+/// after a kernel has booted with it, which is tried once for each boot of this machine.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a run, or a part of it, has to say.
+//! The report of a run, or of a part of it.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::tally::Counts;
 /// The longest part of a line that the summary repeats, in characters.
 const SUMMARY_LINE: usize = 300;
 
-/// The text of a run or of one of its jobs, its counts, and what the summary repeats.
+/// The text of a run or of one of its jobs, its counts, and the lines for the summary.
 #[derive(Debug, Default)]
 pub struct Report {
     text: String,
@@ -18,7 +18,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds the line of one test program, with the reasons of what failed below it.
+    /// Adds the line of one test program, with the reasons of failures below it.
     pub fn tally(&mut self, name: &str, counts: Counts, seconds: u64, why: &[String]) {
         self.counts += counts;
         let _ = write!(self.text, "{name:<34} {:4} passed", counts.passed);

@@ -9,7 +9,7 @@ use crate::kernel::{Set, Target};
 use crate::machine::Machine;
 use crate::plan::{Boot, Plan, Test, FILE};
 
-/// What a run has: boots with at least one test, and the tests that the kernel does not get.
+/// The contents of a run: boots with at least one test, and the tests that the kernel does not get.
 #[derive(Debug, Default)]
 pub struct Selection {
     pub boots: Vec<Chosen>,

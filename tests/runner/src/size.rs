@@ -29,8 +29,8 @@ impl Size {
         self.bytes
     }
 
-    /// What a guest gets of it on a host with so much memory to give: of more than 4 GiB not more
-    /// than two thirds of that.
+    /// The memory that a guest gets on a host with `available` bytes: above 4 GiB at most two
+    /// thirds of these.
     #[must_use]
     pub fn within(&self, available: u64) -> Self {
         let most = (available / 3 * 2 / GIB).max(4);

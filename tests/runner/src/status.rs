@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What a guest has said on its status port (`tests/guest/init`): what began, what ended and how.
+//! The status port of a guest (`tests/guest/init`): the commands that began, and how they ended.
 
 /// The lines of the status port.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Status {
         Some(format!("ended: silent for {silent} s, {all} s in all"))
     }
 
-    /// What the last module that did not load, or unload, said.
+    /// The error of the last module that did not load or unload.
     pub fn load_error(&self) -> Option<String> {
         self.of("load").next_back().map(|words| words.join(" "))
     }
@@ -111,8 +111,8 @@ impl Status {
     }
 }
 
-/// What a guest is at, by its status port and the end of its output: the command, and the last
-/// line that it printed.
+/// The progress of a guest, by its status port and its output: the current command, and the last
+/// line of output.
 pub fn at_work(status: &str, output: &str) -> String {
     let status = Status::parse(status);
     let is_said = |line: &String| !line.is_empty() && !line.starts_with("@@ ");

@@ -20,11 +20,11 @@ const MOUNT_PROC: &str = r#"mount -t proc proc "$0/proc" 2>/dev/null; exec chroo
 pub struct Sysroot {
     /// The checkout.
     pub top: PathBuf,
-    /// What all checkouts share.
+    /// The cache that all checkouts share.
     pub cache: PathBuf,
     /// The sysroot.
     pub root: PathBuf,
-    /// What was built from this checkout, as the sysroot's programs see it.
+    /// The build products of this checkout, as the sysroot's programs see the path.
     pub out: String,
     /// The name of this checkout's places.
     pub checkout: String,
@@ -35,14 +35,14 @@ pub struct Sysroot {
 }
 
 impl Sysroot {
-    /// A path as the sysroot's programs see it.
+    /// Converts a path of this machine to the form that the sysroot's programs see.
     pub fn inside(&self, path: &Path) -> String {
         let path = path.to_string_lossy();
         let root = self.root.to_string_lossy();
         path.strip_prefix(&*root).unwrap_or(&path).into()
     }
 
-    /// A path of the sysroot's programs as this machine has it.
+    /// Converts a path of the sysroot's programs to one of this machine.
     pub fn outside(&self, inside: &str) -> PathBuf {
         self.root.join(inside.trim_start_matches('/'))
     }
@@ -61,7 +61,7 @@ impl Sysroot {
         command
     }
 
-    /// A program of the sysroot that goes before others for the processors.
+    /// A program of the sysroot with a higher priority than others.
     pub fn urgent_program(&self, program: &str) -> Command {
         let mut command = Command::new("nice");
         command.args(["-n", "-10", "env"]);
@@ -140,7 +140,7 @@ pub fn random_word() -> Result<String> {
     Ok(text.trim().replace('-', ""))
 }
 
-/// The text of a file, which need not be text, or none if it is not there.
+/// The contents of a file as text, lossily; empty if the file does not exist.
 pub fn text_of(path: impl AsRef<OsStr>) -> String {
     let bytes = fs::read(Path::new(path.as_ref())).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()

@@ -21,7 +21,7 @@ static TODO: LazyLock<Regex> = LazyLock::new(|| Regex::new("# *(TODO|SKIP)").unw
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     pub counts: Counts,
-    /// What failed, a line each.
+    /// The failures, a line each.
     pub why: Vec<String>,
 }
 
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_bad_status_beside_failures_is_theirs() {
         check("1..1\nnot ok 1 a\n", 1, (0, 1, 0), &["not ok 1 a"]);
-        // Of what is missing then, there is one more.
+        // Missing results count besides.
         check(
             "1..2\nnot ok 1 a\n",
             1,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `guest`: one command in a guest. Its output goes to standard output, its exit status is ours;
-//! what the runner has to say goes to standard error.
+//! `guest`: one command in a guest. Its output goes to standard output, and its exit status is that
+//! of the runner. Messages of the runner go to standard error.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ const BAD_LOG: u8 = 99;
 ///
 /// # Errors
 ///
-/// A setting is wrong, what guests need cannot be built, or a signal ends the runner.
+/// A setting is wrong, a build failed, or a signal ends the runner.
 pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
     let Some(command) = setting("CMD") else {
         bail!("guest: say what to run: make guest CMD='command' [ADD='files']");

@@ -16,7 +16,7 @@ use crate::sysroot::Sysroot;
 ///
 /// # Errors
 ///
-/// A setting is wrong, what guests need cannot be built, or a signal ends the runner.
+/// A setting is wrong, a build failed, or a signal ends the runner.
 pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
     let machine = machine(files)?;
     let kernel = setting("KERNEL").unwrap_or_else(|| "stock".into());

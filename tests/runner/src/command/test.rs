@@ -22,15 +22,15 @@ use crate::tally::Counts;
 
 /// How many guests run at a time.
 const GUESTS: usize = 2;
-/// How many of them and of the host's tests do when all of `make test` runs: a quarter of the time
-/// of two processors is left by two guests that have waits of their own.
+/// How many jobs run at a time in a whole `make test`, with the host's tests: two guests, which
+/// wait now and then, leave a quarter of the time of two processors.
 const ALL: usize = 3;
 
 /// Runs the tests for a kernel, or those of these names.
 ///
 /// # Errors
 ///
-/// The plan or a name is wrong, what guests need cannot be built, or a signal ends the runner.
+/// The plan or a name is wrong, a build failed, or a signal ends the runner.
 pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
     let since = Instant::now();
     let stock = "stock".to_owned();
@@ -114,7 +114,7 @@ fn job(name: &str, run: impl FnOnce(&mut Report) -> Result<()>) -> Report {
     report
 }
 
-/// What single boots need beside the image.
+/// Builds the parts that only some boots need.
 fn prepare_more(places: &Sysroot, selection: &Selection) -> Result<()> {
     let boots = &selection.boots;
     if boots.iter().any(|boot| boot.machine.kfdtest) {
