@@ -109,6 +109,9 @@ fn job(name: &str, run: impl FnOnce(&mut Report) -> Result<()>) -> Report {
         return report;
     }
     if let Err(error) = run(&mut report) {
+        if check_interrupted().is_err() {
+            return Report::default();
+        }
         report.tally(name, Counts::FAILED, 0, &[format!("{error:#}")]);
     }
     report
