@@ -194,37 +194,20 @@ suite_form() {
 	[ "$1" = debug ] && echo archive || echo disk
 }
 
-# at_work DIR: which command a guest is at, and the last line that it has printed.
-at_work() {
-	local name
-	name=$(tr -d '\r' <"$1/status" | awk '$1 == "begin" { n = $2 } $1 == "end" { n = "" } END { print n }')
-	echo "${name:-boot or shutdown}: $(tail -c 1000 "$1/out" 2>/dev/null | tr -d '\r\000' | grep -v '^@@ ' | grep . |
-		tail -n 1 | cut -c 1-100)"
+# registry_hint LOG: the reason why cargo failed, if its log says that it did not reach the registry.
+registry_hint() {
+	! grep -qiE 'could not resolve|download of|failed to (get|fetch)|spurious network|timed out' "$1" ||
+		note "the crate registry cannot be reached: check the network and cargo's settings (~/.cargo/config.toml)"
 }
 
-# ended NAME: why a command of a guest, whose status is the input, was ended, if it was.
-ended() {
-	tr -d '\r' | sed -n "s/^ended $1 \(.*\) \(.*\)/ended: silent for \1 s, \2 s in all/p"
-}
-
-# allowed_lines [TEST]: the lines of the kernel's log that each test of tests/guest/list, or that one, may cause: TEST <tab> REGULAR EXPRESSION.
-allowed_lines() {
-	awk -v only="${1:-}" '$1 == "allow" {
-		n = split($2, names, ",")
-		sub(/^allow +[^ ]+ +/, "")
-		for (i = 1; i <= n; i++)
-			if (only == "" || names[i] == only)
-				print names[i] "\t" $0
-	}' "$TOP/tests/guest/list"
-}
-
-# A folder in the sysroot for one run of the guest; the newest few of this checkout are kept.
-run_dir() {
-	local d
-	mkdir -p "$SYSROOT/vm"
-	# shellcheck disable=SC2012
-	ls -dt "$SYSROOT/vm/$CHECKOUT".* 2>/dev/null | tail -n +13 | while read -r d; do
-		[ -e "$d/initrd" ] || rm -rf "$d"
-	done
-	mktemp -d "$SYSROOT/vm/$CHECKOUT.XXXXXX"
+# runner ARGUMENTS: tests/runner takes this shell's place. It is linked statically, as it runs on
+# the machine itself, whose C library may be older than the sysroot's.
+runner() {
+	hint() { registry_hint "$1"; }
+	"$TOP/scripts/sysroot"
+	locked "$CHECKOUT" step "test runner" "$TOP/scripts/cargo" rustc -p rkfd-runner \
+		--bin rkfd-runner -- -C target-feature=+crt-static
+	exec "$SYSROOT$OUT/target/debug/rkfd-runner" --top "$TOP" --cache "$CACHE" \
+		--sysroot "$SYSROOT" --out "$OUT" --checkout "$CHECKOUT" --base "$BASE" \
+		--suites "$SUITES" "$@"
 }

@@ -23,7 +23,7 @@ if [ ! -e /rkfd/run/began ]; then
 		find init bin sbin lib lib64 etc usr rkfd -xdev | grep -v '^rkfd/\(bench\|fuzz\|kexec\|kselftest\|rocr\)/'
 	} | cpio -o -H newc 2>/dev/null >/tmp/initrd
 	(cd /tmp/more && find . | cpio -o -H newc 2>/dev/null) >>/tmp/initrd
-	# For logcheck, which reads the log with its levels.
+	# For the test runner, which reads the log with its levels.
 	{ echo log; dmesg -r; } >/dev/ttyS3
 	/rkfd/clients/kexec /rkfd/kexec/vmlinuz /tmp/initrd "$@" >/tmp/why
 	bail "$(tail -n 1 /tmp/why)"

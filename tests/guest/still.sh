@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Guests that stand still: what scripts/vm makes of them. They are stopped by QEMU's monitor, or with QEMU as a whole; no device and no
-# module is there. Prints TAP.
+# Guests that stand still, and what the test runner makes of them. They are stopped by QEMU's
+# monitor, or with QEMU as a whole. No device and no module is there. Prints TAP.
 . "$(dirname "$0")/../../scripts/lib.sh"
 export RKFD_SILENCE=150
 n=0 bad=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-printf 'command\tnomod\t100\techo it has run; sleep 2\n' >"$work/plan"
 
-# boot: starts a guest in DIR, whose process is VM.
+# boot: starts a guest in DIR; its runner's process is VM.
 boot() {
-	dir=$(run_dir)
-	"$TOP/scripts/vm" --dir "$dir" --kernel stock --plan "$work/plan" --model none --memory 1G 2>"$work/err" &
+	dir=$(mktemp -d "$SYSROOT/vm/$CHECKOUT.XXXXXX")
+	CMD='echo it has run; sleep 2' ADD='' PARAMS=nomod TIMEOUT=100 MODEL=none MEMORY=1G DIR=$dir \
+		"$TOP/scripts/guest" >/dev/null 2>"$work/err" &
 	vm=$!
 }
 
@@ -32,7 +32,7 @@ stop() {
 	echo stop 1<>"$dir/monitor.in"
 }
 
-# result NAME STATUS BOOTS TEXT: how scripts/vm ended, after how many boots, and what it said.
+# result NAME STATUS BOOTS TEXT: how the runner ended, after how many boots, and what it said.
 result() {
 	local rc=0 boots=1
 	wait $vm || rc=$?

@@ -14,7 +14,7 @@
 /*
  * Default time limit of a test, in seconds. A test that takes longer hangs, on the debug kernel
  * beside other guests too. On a fast kernel a test that prints nothing is ended earlier: see
- * tests/guest/list.
+ * tests/guest/plan.toml.
  */
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT	900

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The commands of the runner.
+
+use std::path::PathBuf;
+
+use anyhow::{bail, Context, Result};
+
+use crate::guest::Kernel;
+use crate::machine::{word, Machine, Model};
+use crate::process::{self, HasSaid, Process};
+use crate::size::Size;
+use crate::sysroot::Sysroot;
+
+pub mod guest;
+pub mod shell;
+pub mod test;
+
+/// Brings image, device model and ROCm clients for the guests of a kernel up to date.
+///
+/// # Errors
+///
+/// A build failed; the scripts print the reason.
+fn prepare(places: &Sysroot, kernel: &str, suites: &[&str]) -> Result<Kernel> {
+    let mut script = places.script("prepare");
+    let status = Process::start(script.arg(kernel).args(suites))?.wait()?;
+    if !status.success() {
+        bail!(HasSaid);
+    }
+    let vmlinuz = process::output(places.script("vmlinuz").arg(kernel))?;
+    Ok(Kernel {
+        name: kernel.into(),
+        vmlinuz: vmlinuz.trim_end().into(),
+    })
+}
+
+/// A setting of the environment, if it says something.
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// The machine that the environment asks for.
+///
+/// # Errors
+///
+/// A setting has a wrong value, or a file does not exist.
+fn machine(files: &[String]) -> Result<Machine> {
+    let mut machine = Machine::default();
+    machine.driver = choice("DRIVER", machine.driver)?;
+    machine.firmware = match setting("FIRMWARE") {
+        Some(text) => Some(parsed("FIRMWARE", word(&text))?),
+        None => None,
+    };
+    machine.files = choice("FILES", machine.files)?;
+    machine.chipset = choice("MACHINE", machine.chipset)?;
+    let size = |name: &str| -> Result<Option<Size>> {
+        let size = setting(name).map(|text| parsed(name, text.parse()));
+        size.transpose()
+    };
+    machine.memory = size("MEMORY")?.unwrap_or(machine.memory);
+    machine.vram = size("VRAM")?.unwrap_or(machine.vram);
+    machine.swap = size("SWAP")?;
+    if let Some(text) = setting("GPUS") {
+        machine.gpus = text.parse().context("GPUS is no number")?;
+    }
+    machine.append = setting("APPEND").unwrap_or_default();
+    machine.suites.extend(setting("SUITE"));
+    let is = |name: &str| setting(name).is_some();
+    machine.iommu = is("IOMMU");
+    machine.wakes = is("WAKES");
+    machine.switch = is("SWITCH");
+    machine.bare = is("BARE");
+    machine.numa = is("NUMA");
+    machine.icount = is("ICOUNT");
+    machine.kfdtest = is("KFDTEST");
+    machine.python = is("PYTHON");
+    machine.model = match setting("MODEL").as_deref() {
+        None => Model::Own,
+        Some("none") => Model::None,
+        Some(path) => Model::Other(path.into()),
+    };
+    for file in files {
+        let path = PathBuf::from(file).canonicalize();
+        let Ok(path) = path else {
+            bail!("guest: ADD names {file}, which is not there");
+        };
+        machine.add.push(path);
+    }
+    Ok(machine)
+}
+
+fn parsed<T>(name: &str, result: Result<T, String>) -> Result<T> {
+    result
+        .map_err(anyhow::Error::msg)
+        .with_context(|| name.to_owned())
+}
+
+/// The word that a setting is, or the default.
+fn choice<T: serde::de::DeserializeOwned>(name: &str, default: T) -> Result<T> {
+    match setting(name) {
+        Some(text) => parsed(name, word(&text)),
+        None => Ok(default),
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0
+//! `test`: host tests, and the boots of the plan.
+
+use std::io::Write;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::prepare;
+use crate::boot::{self, Launcher};
+use crate::host;
+use crate::kernel::Target;
+use crate::log::Rules;
+use crate::plan::Plan;
+use crate::process::{self, check_interrupted};
+use crate::report::Report;
+use crate::schedule::{self, Job};
+use crate::selection::{Chosen, Excluded, Selection};
+use crate::size::available;
+use crate::sysroot::{text_of, Sysroot};
+use crate::tally::Counts;
+
+/// How many guests run at a time.
+const GUESTS: usize = 2;
+/// How many jobs run at a time in a whole `make test`, with the host's tests: two guests, which
+/// wait now and then, leave a quarter of the time of two processors.
+const ALL: usize = 3;
+
+/// Runs the tests for a kernel, or those of these names.
+///
+/// # Errors
+///
+/// The plan or a name is wrong, a build failed, or a signal ends the runner.
+pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
+    let since = Instant::now();
+    let stock = "stock".to_owned();
+    let (word, names) = words.split_first().unwrap_or((&stock, &[]));
+    let target = Target::new(word, &places.base);
+    let backports = format!("{}-backports", places.base);
+    let mut kernels = vec!["stock", "debug", &backports];
+    kernels.extend(places.suites.iter().map(String::as_str));
+    let plan = Plan::read(&places.top, &kernels)?;
+    let mut selection = Selection::new(&plan, &target, names)?;
+    if list {
+        print_list(&selection);
+        return Ok(0);
+    }
+
+    let mut report = Report::default();
+    for Excluded { boot, test, why } in &selection.excluded {
+        let name = format!("{}/{boot}/{test}", target.label);
+        report.tally(&name, Counts::SKIPPED, 0, std::slice::from_ref(why));
+    }
+    print(&report.take_text());
+    let suites: Vec<&str> = selection.suites().into_iter().collect();
+    let kernel = prepare(places, &target.kernel, &suites)?;
+    prepare_more(places, &selection)?;
+    if let Some(host) = available(&text_of("/proc/meminfo")) {
+        for boot in &mut selection.boots {
+            boot.machine.memory = boot.machine.memory.within(host);
+        }
+    }
+
+    let rules = Rules {
+        always: Vec::new(),
+        by_test: plan.allowed,
+    };
+    let is_all = word == "stock" && names.is_empty();
+    let mut jobs = Vec::new();
+    if is_all {
+        jobs.push(Job::new("host", || job("host", |r| host::run(places, r))));
+    }
+    for Chosen {
+        name,
+        machine,
+        tests,
+    } in &selection.boots
+    {
+        let label = format!("{}/{name}", target.label);
+        let (kernel, rules) = (&kernel, &rules);
+        jobs.push(Job::new(name, move || {
+            let mut launcher = Launcher {
+                places,
+                kernel,
+                machine,
+                rules,
+                label: &label,
+                since,
+            };
+            job(&label, |report| {
+                boot::run(&label, tests, &mut launcher, report)
+            })
+        }));
+    }
+    let at_once = if is_all { ALL } else { GUESTS };
+    schedule::run(jobs, at_once, |job| {
+        let text = report.absorb(job);
+        print(&text);
+    });
+    check_interrupted()?;
+    print(&report.summary());
+    Ok(report.has_failures().into())
+}
+
+/// The report of a job, in which it failed as a whole if there was an error.
+fn job(name: &str, run: impl FnOnce(&mut Report) -> Result<()>) -> Report {
+    let mut report = Report::default();
+    if check_interrupted().is_err() {
+        return report;
+    }
+    if let Err(error) = run(&mut report) {
+        if check_interrupted().is_err() {
+            return Report::default();
+        }
+        report.tally(name, Counts::FAILED, 0, &[format!("{error:#}")]);
+    }
+    report
+}
+
+/// Builds the parts that only some boots need.
+fn prepare_more(places: &Sysroot, selection: &Selection) -> Result<()> {
+    let boots = &selection.boots;
+    if boots.iter().any(|boot| boot.machine.kfdtest) {
+        process::output(&mut places.script("kfdtest")).context("KFDTest was not built")?;
+    }
+    if boots.iter().any(|boot| boot.machine.packages) {
+        process::output(&mut places.script("deb")).context("the packages were not made")?;
+        process::output(places.script("deb-root").arg("guest"))?;
+    }
+    Ok(())
+}
+
+fn print(text: &str) {
+    // A reader that is gone is no reason to stop.
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn print_list(selection: &Selection) {
+    for boot in &selection.boots {
+        println!("boot {}", boot.name);
+        println!("{}", boot.machine.differences().join(" "));
+        for test in &boot.tests {
+            print!("{}", test.line());
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The device model's process, one for each GPU.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Result};
+
+use crate::machine::Machine;
+use crate::process::{check_interrupted, Process};
+use crate::qemu::suffix;
+use crate::sysroot::{text_of, Sysroot};
+
+/// How long a model may take to start, and to end with its QEMU.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The serial number of the first board, before its last 16 bits, and these.
+const SERIAL: &str = "1020390a0";
+const SERIAL_FIRST: u32 = 0x210;
+
+/// A model that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// The number of its GPU, from 1.
+    pub gpu: u32,
+    pub process: Process,
+}
+
+/// The options that all boards of a guest have.
+pub struct Board {
+    /// The program, as the sysroot has it.
+    pub program: String,
+    pub options: Vec<String>,
+}
+
+impl Board {
+    /// Starts the model of a GPU, and waits until QEMU can connect to it.
+    ///
+    /// # Errors
+    ///
+    /// It does not start, or not in time.
+    pub fn start(
+        &self,
+        places: &Sysroot,
+        dir: &Path,
+        machine: &Machine,
+        gpu: u32,
+    ) -> Result<Running> {
+        let n = suffix(gpu);
+        let inside = places.inside(dir);
+        let file = |name: String| {
+            let mut options = OpenOptions::new();
+            options.create(true).append(true).open(dir.join(name))
+        };
+        let bar0 = machine.bar0.as_ref().unwrap_or(&machine.vram);
+        // The engines of a GPU do not share the processors of its host.
+        let mut command = places.urgent_program(&self.program);
+        command
+            .args(["--serial", &serial(gpu)])
+            .args(["--socket", &format!("{inside}/vfio{n}.sock")])
+            .args(["--control", &format!("{inside}/control{n}.sock")])
+            .args(["--vram", &machine.vram.to_string()])
+            .args(["--bar0", &bar0.to_string()])
+            .args(["--summary", &format!("{inside}/summary{n}.json")])
+            .args(&self.options)
+            .stdout(file(format!("model{n}.out"))?)
+            .stderr(file(format!("model{n}.err"))?);
+        let mut process = Process::start(&mut command)?;
+
+        let sockets = [format!("vfio{n}.sock"), format!("control{n}.sock")];
+        let is_there = || sockets.iter().all(|name| is_socket(&dir.join(name)));
+        let start = Instant::now();
+        while !is_there() && process.status()?.is_none() && start.elapsed() < PATIENCE {
+            check_interrupted()?;
+            thread::sleep(Duration::from_millis(20));
+        }
+        if !is_there() {
+            let text = text_of(dir.join(format!("model{n}.err")));
+            let lines: Vec<&str> = text.lines().collect();
+            let end = &lines[lines.len().saturating_sub(3)..];
+            bail!("the device model did not start: {}", end.join("\n"));
+        }
+        Ok(Running { gpu, process })
+    }
+}
+
+fn serial(gpu: u32) -> String {
+    format!("{SERIAL}{:04x}", SERIAL_FIRST + gpu - 1)
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|data| data.file_type().is_socket())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boards_have_numbers_of_their_own() {
+        assert_eq!("1020390a00210", serial(1));
+        assert_eq!("1020390a00213", serial(4));
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0
+//! The boots and tests of the plan that a run has.
+
+use std::collections::BTreeSet;
+
+use anyhow::{bail, Result};
+
+use crate::kernel::{Set, Target};
+use crate::machine::Machine;
+use crate::plan::{Boot, Plan, Test, FILE};
+
+/// The contents of a run: boots with at least one test, and the tests that the kernel does not get.
+#[derive(Debug, Default)]
+pub struct Selection {
+    pub boots: Vec<Chosen>,
+    pub excluded: Vec<Excluded>,
+}
+
+/// A boot of a run.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    pub name: String,
+    pub machine: Machine,
+    pub tests: Vec<Step>,
+}
+
+/// A test that this kernel does not get.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Excluded {
+    pub boot: String,
+    pub test: String,
+    pub why: String,
+}
+
+/// A line of the guest's own plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub name: String,
+    pub params: String,
+    /// Seconds without output after which it is ended.
+    pub silence: u64,
+    pub command: String,
+}
+
+impl Step {
+    fn new(test: &Test, target: &Target) -> Self {
+        // Without output for so long a command hangs, however busy the host is.
+        let (silence, environment) = if target.is_debug() {
+            (900, "export RKFD_QUICK=1 RKFD_TIMEOUT=300; ")
+        } else {
+            (300, "")
+        };
+        Self {
+            name: test.name.clone(),
+            params: test.params.clone(),
+            silence: silence.max(test.silence),
+            command: format!("{environment}{}", test.run),
+        }
+    }
+
+    /// The line, as /init reads it.
+    pub fn line(&self) -> String {
+        let Self {
+            name,
+            params,
+            silence,
+            command,
+        } = self;
+        format!("{name}\t{params}\t{silence}\t{command}\n")
+    }
+}
+
+impl Selection {
+    /// The part of the plan for a kernel: the boots of the target's set, or with names those boots
+    /// and tests (`BOOT`, `TEST` or `BOOT/TEST`).
+    ///
+    /// # Errors
+    ///
+    /// A name stands for nothing that this kernel gets.
+    pub fn new(plan: &Plan, target: &Target, names: &[String]) -> Result<Self> {
+        let mut selection = Self::default();
+        let mut matched = BTreeSet::new();
+        for boot in &plan.boots {
+            let other_kernel = boot.kernel.is_some_and(|k| k.name() != target.kernel);
+            if other_kernel || (names.is_empty() && boot.set != target.set) {
+                continue;
+            }
+            let mut tests = Vec::new();
+            for test in &boot.tests {
+                if !names.is_empty() {
+                    let Some(name) = names.iter().find(|n| stands_for(n, boot, test, target))
+                    else {
+                        continue;
+                    };
+                    matched.insert(name);
+                }
+                match test.without.get(target.exclusion()) {
+                    Some(why) => selection.excluded.push(Excluded {
+                        boot: boot.name.clone(),
+                        test: test.name.clone(),
+                        why: why.clone(),
+                    }),
+                    None => tests.push(Step::new(test, target)),
+                }
+            }
+            if !tests.is_empty() {
+                selection.boots.push(Chosen {
+                    name: boot.name.clone(),
+                    machine: boot.machine.clone(),
+                    tests,
+                });
+            }
+        }
+        if let Some(name) = names.iter().find(|name| !matched.contains(name)) {
+            bail!("{FILE} has no boot or test {name} that this kernel gets");
+        }
+        Ok(selection)
+    }
+
+    /// The sets of ROCm clients that the boots need.
+    pub fn suites(&self) -> BTreeSet<&str> {
+        let suites = self.boots.iter().flat_map(|boot| &boot.machine.suites);
+        suites.map(String::as_str).collect()
+    }
+}
+
+/// Whether a name of the command line stands for a test. A bare test name leaves out boots that
+/// extend others, and those for suites: most of their tests are those of other boots again.
+fn stands_for(name: &str, boot: &Boot, test: &Test, target: &Target) -> bool {
+    if name == boot.name {
+        return true;
+    }
+    if let Some((of, name)) = name.split_once('/') {
+        return of == boot.name && name == test.name;
+    }
+    let repeats = boot.extends.is_some()
+        || (boot.set == Some(Set::Suites) && target.set != Some(Set::Suites));
+    name == test.name && !repeats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = r#"
+        [[boot]]
+        name = "one"
+        tests = [
+            { name = "a", run = "a" },
+            { name = "b", run = "b", silence = 400, without = { debug = "no b" } },
+        ]
+        [[boot]]
+        name = "stock-only"
+        kernel = "stock"
+        machine = { suites = ["trixie"] }
+        tests = [{ name = "a", run = "a" }]
+        [[boot]]
+        name = "long-one"
+        set = "long"
+        extends = "one"
+        machine = { suites = ["forky"] }
+        [[boot]]
+        name = "kernels"
+        set = "suites"
+        tests = [{ name = "a", run = "a", params = "x=1 y=2" }]
+    "#;
+
+    fn select(word: &str, names: &[&str]) -> Result<Selection> {
+        let plan = Plan::parse(PLAN, &["stock", "debug"]).unwrap();
+        let names: Vec<String> = names.iter().map(|n| (*n).into()).collect();
+        Selection::new(&plan, &Target::new(word, "trixie"), &names)
+    }
+
+    fn tests(word: &str, names: &[&str]) -> Vec<String> {
+        let selection = select(word, names).unwrap();
+        let boots = selection.boots.iter();
+        boots
+            .flat_map(|boot| {
+                boot.tests
+                    .iter()
+                    .map(|t| format!("{}/{}", boot.name, t.name))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_kernel_has_its_set() {
+        assert_eq!(["one/a", "one/b", "stock-only/a"], *tests("stock", &[]));
+        assert_eq!(["one/a"], *tests("debug", &[]));
+        assert_eq!(["long-one/a", "long-one/b"], *tests("long", &[]));
+        assert_eq!(["kernels/a"], *tests("forky", &[]));
+        assert_eq!(["kernels/a"], *tests("trixie-backports", &[]));
+    }
+
+    #[test]
+    fn names_choose_boots_and_tests() {
+        assert_eq!(["one/a", "stock-only/a"], *tests("stock", &["a"]));
+        assert_eq!(["long-one/a", "long-one/b"], *tests("stock", &["long-one"]));
+        assert_eq!(
+            ["one/b", "kernels/a"],
+            *tests("stock", &["one/b", "kernels"])
+        );
+        assert_eq!(["long-one/a"], *tests("stock", &["long-one/a"]));
+        // With a suite's kernel its own boots have the name, too.
+        assert_eq!(["one/a", "kernels/a"], *tests("forky", &["a"]));
+    }
+
+    #[test]
+    fn a_name_that_stands_for_nothing_is_refused() {
+        for (kernel, name) in [("stock", "c"), ("debug", "stock-only"), ("stock", "one/c")] {
+            let error = select(kernel, &["a", name]).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("no boot or test {name} ")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn excluded_tests_have_a_reason() {
+        let selection = select("debug", &[]).unwrap();
+        assert_eq!("no b", selection.excluded[0].why);
+        assert!(select("stock", &[]).unwrap().excluded.is_empty());
+        // A boot that has no other test does not start.
+        let selection = select("debug", &["b"]).unwrap();
+        assert!(selection.boots.is_empty());
+    }
+
+    #[test]
+    fn the_debug_kernel_has_more_time() {
+        let stock = &select("stock", &[]).unwrap().boots[0];
+        assert_eq!((300, 400), (stock.tests[0].silence, stock.tests[1].silence));
+        let debug = &select("debug", &[]).unwrap().boots[0].tests[0];
+        assert_eq!(900, debug.silence);
+        assert_eq!("export RKFD_QUICK=1 RKFD_TIMEOUT=300; a", debug.command);
+    }
+
+    #[test]
+    fn lines_of_the_guest_have_tabs() {
+        let step = &select("forky", &[]).unwrap().boots[0].tests[0];
+        assert_eq!("a\tx=1 y=2\t300\ta\n", step.line());
+    }
+
+    #[test]
+    fn suites_of_all_boots_are_needed() {
+        let selection = select("stock", &["one", "stock-only", "long-one"]).unwrap();
+        assert_eq!(vec!["forky", "trixie"], Vec::from_iter(selection.suites()));
+    }
+}
