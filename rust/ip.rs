@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The hardware's blocks, a file each, with the order in which they are programmed. Registers are
-//! in [`crate::regs`].
+//! The hardware's blocks, a file each, and the order in which they are programmed. Registers are in
+//! [`crate::regs`].
 //!
-//! [`Hardware`] is all of them together. Layers above know the hardware by it, and it does not know
-//! them.
+//! [`Hardware`] holds all of them. Layers above use the hardware through it; it does not know them.
 
 pub(crate) mod athub;
 mod busy;
@@ -72,7 +71,7 @@ const DMA_BITS: u32 = 48;
 /// in this order: each only uses those below it.
 #[pin_data]
 pub(crate) struct Hardware {
-    /// Its sensors, where it has any. They are not asked any more once its firmware is given back.
+    /// Its sensors, if it has any. They are not read any more once its firmware is given back.
     pub(crate) sensors: SetOnce<Arc<dyn SensorSource>>,
     /// The use of VMIDs.
     pub(crate) vmids: Arc<VmidPool>,
@@ -80,7 +79,7 @@ pub(crate) struct Hardware {
     pub(crate) sdma: KVec<Arc<Sdma>>,
     /// The command processor.
     pub(crate) gfx: Arc<Gfx>,
-    /// The block that keeps its clocks.
+    /// The block that controls its clocks.
     pub(crate) rlc: Rlc,
     /// The interrupt ring.
     pub(crate) ih: Arc<Ih>,
@@ -110,13 +109,13 @@ pub(crate) struct Hardware {
     pub(crate) health: Arc<GpuHealth>,
     /// Counts of the objects of this GPU.
     pub(crate) ledger: Arc<Ledger>,
-    /// In which state it was found.
+    /// The state in which it was found.
     pub(crate) state: BootState,
-    /// Which chip it is.
+    /// Its chip.
     pub(crate) asic: &'static Asic,
     /// Its blocks.
     ips: KVec<IpInstance>,
-    /// Its compute units that work.
+    /// Its working compute units.
     pub(crate) cus: ComputeUnits,
     /// The number by which user space names it.
     pub(crate) id: GpuId,
@@ -138,7 +137,7 @@ pub(crate) struct Hardware {
 ///
 /// # Errors
 ///
-/// `ENODEV` for a GPU that the driver leaves alone: the log says why.
+/// `ENODEV` for a GPU that the driver leaves alone; the log says why.
 fn probe_state(
     dev: &device::Device,
     mmio: &Arc<Mmio>,
@@ -164,8 +163,8 @@ fn probe_state(
 
 impl Hardware {
     /// Brings the blocks of the GPU at `pdev`, which is enabled, up, as far as they need neither
-    /// memory nor interrupts. Engines that a previous driver has left running are halted before.
-    /// Context: may sleep.
+    /// memory nor interrupts. Before that, engines that a previous driver has left running are
+    /// halted. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -269,9 +268,9 @@ impl Hardware {
         IpTable::new(&self.ips)
     }
 
-    /// Lets the engines run, which have no work yet, and the RLC before the MECs: the previous
-    /// driver has stopped it (amdgpu: gfx_v9_0_hw_fini). The GART is on: they may look at it.
-    /// Context: may sleep.
+    /// Starts the engines, which have no work yet. The RLC starts before the MECs: the previous
+    /// driver has stopped it (amdgpu: gfx_v9_0_hw_fini). The GART is on, as the engines may access
+    /// it. Context: may sleep.
     pub(crate) fn bring_up_engines(&self) {
         self.sdma.iter().for_each(|engine| engine.bring_up());
         self.gfx.set_up(self.doorbells.size());
@@ -280,11 +279,12 @@ impl Hardware {
     }
 
     /// Brings the blocks up again as [`Hardware::new`] does, after a sleep in which the GPU may
-    /// have lost all state, and gives the state in which it was found. Context: may sleep.
+    /// have lost all state. Returns the state in which it was found. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `ENODEV` and `EIO` as there; `EIO` also for a GPU whose VRAM has another size.
+    /// `ENODEV` and `EIO` as for [`Hardware::new`]; `EIO` also for a GPU whose VRAM has another
+    /// size.
     pub(crate) fn resume(&self) -> Result<BootState> {
         let (state, running) = probe_state(&self.dev, &self.mmio, self.ips())?;
         if self.nbio.vram_size()? != self.vram_size {
@@ -311,7 +311,7 @@ impl Hardware {
     /// Halts the engines, whatever they are doing. Context: may sleep.
     pub(crate) fn halt_engines(&self) {
         for engine in &self.sdma {
-            // A caller that depends on it finds out by itself whether the engine may still be at
+            // A caller that depends on the result checks itself whether the engine may still be at
             // work.
             let _ = engine.stop();
         }
@@ -330,9 +330,9 @@ impl Hardware {
         self.busy.percent(|| !idle())
     }
 
-    /// Versions of the firmware of compute queues and of SDMA, as a driver that loads it by
-    /// registers leaves them in those (amdgpu: gfx_v9_0_cp_compute_load_microcode,
-    /// sdma_v4_0_load_microcode). The PSP leaves none there.
+    /// Versions of the firmware of compute queues and of SDMA. A driver that loads firmware by
+    /// registers leaves them in those registers (amdgpu: gfx_v9_0_cp_compute_load_microcode,
+    /// sdma_v4_0_load_microcode). The PSP does not.
     ///
     /// # Errors
     ///

@@ -38,7 +38,7 @@ use crate::topology::{GpuFacts, Topology};
 use amdgpu_module::{AmdgpuModule, GpuLink};
 use chardev::KfdFile;
 
-/// The one instance, for callbacks that get no argument.
+/// The only instance, for callbacks that get no argument.
 static INSTANCE: ArcSlot<Kfd> = ArcSlot::new();
 
 /// The interface's state. The lock of `nodes` is inside the mmap lock.
@@ -69,8 +69,8 @@ impl Drop for SynchronizeOnDrop {
     }
 }
 
-/// /dev/kfd and all that belongs to it, as long as the module is loaded. Drop order: first no new
-/// callers, then no rest of the old ones, then the state.
+/// /dev/kfd and all that belongs to it, while the module is loaded. The drop order is: first no new
+/// callers, then no remaining work of old ones, then the state.
 pub(crate) struct KfdRegistration {
     _filled: FilledSlot<Kfd>,
     _device: CharDevice<KfdFile>,
@@ -142,7 +142,7 @@ impl Kfd {
         })
     }
 
-    /// Takes `gpu` away from all processes, with everything that they have on it. When it returns,
+    /// Takes `gpu` away from all processes, with everything that they have on it. Afterwards
     /// nothing of the processes uses the device.
     fn remove(&self, gpu: &Arc<Gpu>) {
         // Contexts are created under this lock, so no new one appears after it.
@@ -223,7 +223,7 @@ pub(crate) fn fault_owner() -> Result<Arc<dyn FaultOwner>> {
     Ok(Kfd::instance()?.processes.fault_owner())
 }
 
-/// A GPU that processes can use. They lose all they have of it when this is dropped.
+/// A GPU that processes can use. On drop they lose everything that they have on it.
 pub(crate) struct PluggedGpu {
     kfd: Arc<Kfd>,
     gpu: Arc<Gpu>,
@@ -247,7 +247,7 @@ impl PluggedGpu {
     ///
     /// `ENODEV` without an interface or a render node; `EEXIST` if there is a GPU of the same id;
     /// `ENOMEM`.
-    pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, told: NodeInfo) -> Result<Self> {
+    pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, info: NodeInfo) -> Result<Self> {
         let kfd = Kfd::instance()?;
         let facts = GpuFacts {
             cus: gpu.hw.cus,
@@ -257,9 +257,9 @@ impl PluggedGpu {
             render_minor: drm.render_minor().ok_or(ENODEV)?,
             vram: gpu.memory.vram.total(),
             revision: gpu.hw.revision,
-            firmware: told.firmware,
-            serial: told.serial,
-            atomics: told.atomics,
+            firmware: info.firmware,
+            serial: info.serial,
+            atomics: info.atomics,
             numa: NumaNode::of(&gpu.hw.dev),
             peers: 0,
         };

@@ -31,7 +31,7 @@ module! {
     authors: ["rkfd maintainers"],
     description: "KFD compute driver for AMD GPUs",
     license: "GPL",
-    // Those of hw::firmware::plan.
+    // The firmware of hw::firmware::plan.
     firmware: [
         "amdgpu/aldebaran_sos.bin",
         "amdgpu/aldebaran_smc.bin",
@@ -47,24 +47,29 @@ module! {
         },
         probe_only: u8 {
             default: 0,
-            description: "GPUs are not used; 1: the log says in which state they are; 2: firmware is loaded, and given back",
+            description: "GPUs are not used; 1: the log says in which state they are; 2: firmware \
+                          is loaded, and given back",
         },
         reset: u8 {
             default: 3,
-            description: "how often within ten minutes a GPU that does not answer any more is reset; 0: never",
+            description: "how often within ten minutes a GPU that does not answer any more is \
+                          reset; 0: never",
         },
         clocks: u8 {
             default: 1,
-            description: "1: the SMU sets clocks, within the limits of the card's BIOS; 0: they stay as at power-on",
+            description: "1: the SMU sets clocks, within the limits of the card's BIOS; 0: they \
+                          stay as at power-on",
         },
         svm: u8 {
             default: 1,
-            description: "1: shared virtual memory, with retried page faults (XNACK) for who asks for them; 0: none",
+            description: "1: shared virtual memory, with retried page faults (XNACK) for who asks \
+                          for them; 0: none",
         },
     },
 }
 
-/// The loaded module. Dropped in this order: no more GPUs, then no more interface, then what still runs of either.
+/// The loaded module. The drop order is: first no GPUs any more, then no interface any more, then
+/// the remaining work of either.
 #[pin_data]
 struct Rkfd {
     _resets: driver::reset::ResetRegistration,

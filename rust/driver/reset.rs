@@ -36,11 +36,11 @@ static RECORD: ArcSlot<ResetHistory> = ArcSlot::new();
 struct ResetHistory {
     /// No other wait happens under this lock.
     #[pin]
-    devices: Mutex<KVec<KnownDevice>>,
+    devices: Mutex<KVec<ResetDevice>>,
 }
 
 /// A device that this driver has bound at some time.
-struct KnownDevice {
+struct ResetDevice {
     dev: ARef<device::Device>,
     /// The times of its last resets. The capacity is the number of resets allowed.
     resets: KVec<Instant<Monotonic>>,
@@ -89,7 +89,7 @@ impl ResetHistory {
             return Ok(());
         }
         let resets = KVec::with_capacity(params::resets().into(), GFP_KERNEL)?;
-        let entry = KnownDevice {
+        let entry = ResetDevice {
             dev: dev.into(),
             resets,
             away: None,
@@ -120,7 +120,7 @@ impl ResetHistory {
     }
 }
 
-impl KnownDevice {
+impl ResetDevice {
     fn is(&self, dev: &device::Device) -> bool {
         core::ptr::eq(&*self.dev, dev)
     }

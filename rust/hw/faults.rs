@@ -7,7 +7,7 @@
 //! | from | event | to | caused by |
 //! |---|---|---|---|
 //! | (any, or none) | an entry at the place | Raised | the interrupt thread |
-//! | Raised, Awaits | [`FaultMove::Serve`] | Served | the work item of the process, or a cancellation |
+//! | Raised, Awaits | [`FaultMove::Serve`] | Served | the process's work item, or a cancellation |
 //! | Served | [`FaultMove::PutBack`] | Raised or Awaits | the same thread: the page is on its way |
 //! | Served | [`FaultMove::End`] | Over | the same thread: then it acknowledges the place |
 //!

@@ -30,7 +30,8 @@ impl FairShare {
         self.all
     }
 
-    /// The most that may be taken by one who has `own`, while all together have taken `taken`, its own included.
+    /// The most that a user which has `own` may take, while all users together have taken `taken`,
+    /// `own` included.
     #[inline]
     pub const fn most(&self, taken: u64, own: u64) -> u64 {
         let left = self.all.saturating_sub(taken);

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! How busy the GPU is. Only the SMU's firmware counts that; here the blocks are asked a few times whether they are at work.
+//! How busy the GPU is. Only the SMU's firmware measures that. Here, the blocks are sampled a few
+//! times for whether they are at work.
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Mutex};
 use kernel::time::delay::fsleep;
 use kernel::time::{Delta, Instant, Monotonic};
 
-/// How often the blocks are asked, and how long in between.
+/// Number of samples, and the time between two of them.
 const LOOKS: u32 = 20;
 const BETWEEN: Delta = Delta::from_millis(1);
-/// For how long an answer serves all who ask, milliseconds: however many they are, registers are not read more often.
+/// For how long a result serves all callers, milliseconds. However many callers there are, the
+/// registers are not read more often.
 const FRESH_MS: i64 = 100;
 
-/// The last answer.
+/// The last result.
 #[pin_data]
 pub(crate) struct BusyMeter {
     #[pin]
@@ -20,14 +22,15 @@ pub(crate) struct BusyMeter {
 }
 
 impl BusyMeter {
-    /// Nobody has asked.
+    /// A meter without a result.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             last <- new_mutex!(None, "BusyMeter::last"),
         })
     }
 
-    /// In how many of a hundred looks `is_busy` is true. Takes some 20 ms, or what it takes others who ask.
+    /// The percentage of samples in which `is_busy` is true. Takes some 20 ms, plus the time of a
+    /// concurrent caller, which holds the lock while it samples. Context: may sleep.
     pub(super) fn percent(&self, is_busy: impl Fn() -> bool) -> u32 {
         let mut last = self.last.lock();
         if let Some((percent, at)) = *last {

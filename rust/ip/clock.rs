@@ -11,7 +11,7 @@ use crate::kern::mmio::Mmio;
 use crate::regs::gc::{self as regs, rlc_capture_gpu_clock_count as capture};
 use crate::regs::RegisterWindow;
 
-/// The clock; the lock keeps one latch and its two reads together.
+/// The clock. The lock keeps one latch and its two reads together.
 #[pin_data]
 pub(crate) struct ReferenceClock {
     #[pin]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Registers that show the work of a GPU, for a look into one that has hung. Reading them changes
+//! Registers that show the work of a GPU, to examine one that has hung. Reading them changes
 //! nothing.
 
 use core::fmt;
@@ -43,7 +43,7 @@ const GROUPS: [Group; 3] = [
     ),
 ];
 
-/// The same of each SDMA engine.
+/// The registers of each SDMA engine.
 const OF_SDMA: &[(&str, Register)] = &[
     ("F32_CNTL", sdma::F32_CNTL),
     ("CNTL", sdma::CNTL),

@@ -48,7 +48,7 @@ pub(crate) struct Gmc {
     dummy: DmaWords,
     vmids: &'static VmidSplit,
     osssys: RegisterWindow,
-    /// Where no access is retried.
+    /// The tables in which no access is retried.
     no_retry: ContextBase,
     /// By VMID, the process that was last barred in it and has had no VMID since; 0 for none.
     /// Changed with `hubs` locked.
@@ -70,8 +70,9 @@ impl TranslationHubs {
     }
 }
 
-/// Sets up the paths to VRAM, which is at `fb`, and the memory controller's part of it; `dummy` is
-/// the bus address of the page that accesses to nothing go to. Returns the tables without retry.
+/// Sets up the paths to VRAM, which is at `fb`, and the memory controller's part of it. `dummy` is
+/// the bus address of the page for accesses without a valid target. Returns the tables without
+/// retry.
 fn set_up(
     hubs: &TranslationHubs,
     hdp: &Hdp,
@@ -146,11 +147,12 @@ impl Gmc {
         )
     }
 
-    /// Brings both hubs up again, which have lost all: as in [`Gmc::new`], and the GART is off.
+    /// Brings both hubs up again, which have lost all their state: as [`Gmc::new`], and the GART is
+    /// off.
     ///
     /// # Errors
     ///
-    /// `EIO` if VRAM is not where it was.
+    /// `EIO` if VRAM has another address than before.
     pub(super) fn bring_up(&self, _: &HaltedGpu<'_>, vram_map: &VramMap) -> Result {
         let hubs = self.hubs.lock();
         if hubs.mm.fb_location() != self.fb {
@@ -180,7 +182,7 @@ impl Gmc {
         self.fb.offset
     }
 
-    /// Bus address of the page that accesses to nothing go to.
+    /// Bus address of the page for accesses without a valid target.
     pub(crate) fn dummy_page(&self) -> u64 {
         self.dummy.address()
     }
@@ -226,8 +228,8 @@ impl Gmc {
         self.invalidate(&hubs, vmid, TlbFlush::Legacy)
     }
 
-    /// Takes the tables from `vmid`. When it returns Ok no access through them is under way, and no
-    /// translation is left. Its queues have been stopped before. May sleep.
+    /// Takes the tables from `vmid`. Its queues have been stopped before. After success, no access
+    /// through the tables is under way, and no translation remains. May sleep.
     pub(crate) fn unbind(&self, vmid: Vmid) -> Result {
         let hubs = self.hubs.lock();
         for hub in hubs.each() {
@@ -240,9 +242,9 @@ impl Gmc {
     }
 
     /// Takes the tables from all VMIDs of the firmware, which has been halted: waves may still run.
-    /// When it returns Ok no access through them is under way. After an error, VMIDs that may have
-    /// one keep their process, so that its [`Gmc::flush_process`] does not succeed before the hub
-    /// answers. May sleep; allocates nothing.
+    /// After success, no access through the tables is under way. After an error, VMIDs that may
+    /// have such accesses keep their process, so that [`Gmc::flush_process`] for it does not
+    /// succeed before the hub answers. May sleep; allocates nothing.
     ///
     /// # Errors
     ///
@@ -291,7 +293,7 @@ impl Gmc {
     }
 
     /// Remembers that process `pasid` has lost `vmid` and that a fault there is reported to it:
-    /// further faults there are no news. Nothing happens if a process has the VMID again. May
+    /// further faults there are not reported. Nothing happens if a process has the VMID again. May
     /// sleep; allocates nothing.
     pub(crate) fn set_reported(&self, vmid: Vmid, pasid: u16) {
         let hubs = self.hubs.lock();
@@ -373,8 +375,8 @@ impl Gmc {
         Ok(())
     }
 
-    /// The same in one hub, whatever the CPU has written. A hub that does not answer takes the GPU
-    /// down: it may keep using translations that cannot be taken from it.
+    /// As [`Gmc::flush`] in one hub, without regard to the CPU's writes. A hub that does not answer
+    /// takes the GPU down: it may keep using translations that cannot be taken from it.
     fn invalidate_in(&self, hub: &Hub, vmid: Vmid, kind: TlbFlush) -> Result {
         let was_silent = hub.is_silent();
         hub.invalidate(vmid, kind).inspect_err(|_| {
@@ -389,7 +391,7 @@ impl Gmc {
         })
     }
 
-    /// What the IH adds to entries of `vmid`.
+    /// Sets the PASID that the IH adds to entries of `vmid`.
     fn set_interrupt_pasid(&self, vmid: Vmid, pasid: u16) {
         for table in [osssys::IH_VMID_0_LUT, osssys::IH_VMID_0_LUT_MM] {
             self.osssys

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Halts everything that a previous driver has left running, before the GPU's way to memory changes
-//! in any way. Engines and the interrupt ring would otherwise go on with the previous driver's
-//! addresses, which new tables, or bus mastering, would lead to memory of another owner.
+//! Halts everything that a previous driver has left running, before the GPU's path to memory
+//! changes in any way. Engines and the interrupt ring would otherwise continue with the previous
+//! driver's addresses, which new tables, or bus mastering, would lead to memory of another owner.
 //!
 //! amdgpu halts its engines when it is unbound (sdma_v4_0_hw_fini, gfx_v9_0_hw_fini,
-//! vega20_ih_irq_disable), and where a driver went without that, before it starts them anew, which
-//! is after its hubs and its GART; it resets such a GPU first in virtual machines only
-//! (soc15_need_reset_on_init). With GC 9.4.2 it leaves the RLC running when it is unbound.
+//! vega20_ih_irq_disable). If a driver ended without that, amdgpu halts them before it starts them
+//! again, which is after it has set up its hubs and its GART; it resets such a GPU first in virtual
+//! machines only (soc15_need_reset_on_init). With GC 9.4.2 it leaves the RLC running when it is
+//! unbound.
 
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -22,8 +23,8 @@ use super::sdma::Sdma;
 use crate::kern::mmio::Mmio;
 use crate::regs::RegisterWindow;
 
-/// A GPU whose engines are all halted, and stay so until they are started: code that changes the
-/// GPU's way to memory reaches the registers through this.
+/// A GPU whose engines are all halted, and stay so until they are started. Code that changes the
+/// GPU's path to memory reaches the registers through this.
 pub(super) struct HaltedGpu<'a> {
     mmio: &'a Arc<Mmio>,
     ips: IpTable<'a>,
@@ -63,7 +64,7 @@ impl<'a> HaltedGpu<'a> {
             "a driver went and left running: {}\n",
             format_args!("{running}")
         );
-        // All of them are, whichever is the first that does not.
+        // All engines are halted, even if one of them does not stop.
         let stuck = engines
             .sdma
             .iter()

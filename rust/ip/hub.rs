@@ -32,7 +32,7 @@ const ENGINE: u32 = 17;
 const FLUSH_TIMEOUT: Delta = Delta::from_millis(1000);
 /// How long an invalidation usually takes: the waiting thread keeps the CPU for so long.
 const FLUSH_SPIN: Delta = Delta::from_micros(20);
-/// Between two looks after that.
+/// Between two polls after that.
 const FLUSH_POLL: Delta = Delta::from_micros(50);
 
 /// SYSTEM_ACCESS_MODE: VMID 0's apertures are physical, the rest goes through context 0.
@@ -45,7 +45,7 @@ const IDENTITY_OFF: u32 = 1;
 const L2_CNTL3_RESET: u32 = 0x8010_0007;
 /// VM_L2_CNTL4 out of reset.
 const L2_CNTL4_RESET: u32 = 0xc1;
-/// Log2 of pages from which on the cache of big pages is used: 2 MiB.
+/// Log2 of the size in pages from which on the cache of big pages is used: 2 MiB.
 const BIGK_FRAGMENT: u32 = 9;
 /// L2 banks.
 const BANK_SELECT: u32 = 12;
@@ -75,7 +75,7 @@ pub(crate) struct FbLocation {
     pub(crate) base: u64,
     /// MC address of the last byte.
     pub(crate) last: u64,
-    /// What page-table entries add to a VRAM offset.
+    /// The value that page-table entries add to a VRAM offset.
     pub(crate) offset: u64,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct GartAperture {
     pub(crate) size: u64,
 }
 
-/// Pages that accesses to nothing go to.
+/// Pages for accesses that have no valid target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScratchPages {
     /// Bus address of a page of system memory.
@@ -114,10 +114,10 @@ pub(crate) struct Hub {
     hal: &'static dyn HubHal,
     /// VM_L2_CNTL.
     first: Register,
-    /// From where offsets of MC_VM_* registers count.
+    /// The register from which offsets of MC_VM_* registers count.
     apertures: Register,
     regs: RegisterWindow,
-    /// An invalidation was not acknowledged in time, and none since.
+    /// The last invalidation was not acknowledged in time.
     silent: Atomic<bool>,
 }
 
@@ -169,7 +169,7 @@ impl Hub {
         self.write(regs::high_of(low), hi(value));
     }
 
-    /// Where firmware has put VRAM.
+    /// The place of VRAM, as firmware has set it.
     pub(crate) fn fb_location(&self) -> FbLocation {
         let base = self.read_aperture(regs::MC_VM_FB_LOCATION_BASE);
         let top = self.read_aperture(regs::MC_VM_FB_LOCATION_TOP);
@@ -331,7 +331,7 @@ impl Hub {
             regs::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32,
             last >> PAGE_SHIFT,
         );
-        // What faults do stays as it is out of reset.
+        // The handling of faults stays as it is out of reset.
         self.regs.update(
             regs::VM_CONTEXT0_CNTL.within(self.first),
             &[
@@ -354,12 +354,12 @@ impl Hub {
         );
     }
 
-    /// Drops all cached translations of `vmid` and waits for it. Context: may sleep.
+    /// Drops all cached translations of `vmid` and waits until that is done. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `ETIMEDOUT` after a second, and at once as long as the hub has not answered again after an
-    /// earlier timeout.
+    /// `ETIMEDOUT` after a second; at once if the hub has not answered again since an earlier
+    /// timeout.
     pub(crate) fn invalidate(&self, vmid: Vmid, kind: TlbFlush) -> Result {
         let mask = bit(vmid.get().into());
         self.write(
@@ -382,17 +382,21 @@ impl Hub {
         done
     }
 
-    /// Whether it has not answered the last invalidation.
+    /// Whether the last invalidation was not answered.
     pub(crate) fn is_silent(&self) -> bool {
         self.silent.load(Relaxed)
     }
 
-    /// Which it is.
+    /// The kind of hub.
     pub(crate) fn which(&self) -> hw::ih::HubKind {
         self.which
     }
 
-    /// Waits for the acknowledgement of an invalidation for `mask`, a bit a VMID. ETIMEDOUT.
+    /// Waits for the acknowledgement of an invalidation for `mask`, a bit a VMID.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT`.
     fn acknowledges(&self, mask: u32, poll: Delta, timeout: Delta) -> Result {
         kernel::io::poll::read_poll_timeout(
             || Ok(self.read(regs::VM_INVALIDATE_ENG0_ACK.nth(ENGINE, 1))),
@@ -403,7 +407,7 @@ impl Hub {
         Ok(())
     }
 
-    /// The first fault since the last call, which this one forgets.
+    /// The first fault since the last call. The hub forgets it.
     pub(crate) fn take_fault(&self) -> Option<FaultStatus> {
         if !self.regs.is_present() {
             return None;

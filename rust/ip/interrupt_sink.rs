@@ -3,24 +3,25 @@
 
 use hw::ih::{CpEop, CpError, FaultStatus, ShaderMessage, VmFault};
 
-/// Receives what the entries announce. Called by a thread that may sleep, one entry at a time in
-/// the ring's order; fences depend on it, so nothing in it waits for memory. The cost of an entry
-/// must not depend on how much processes have made.
+/// Receives the events that entries announce. Called by a thread that may sleep, one entry at a
+/// time in the ring's order; fences depend on it, so nothing in it waits for memory. The cost of an
+/// entry must not depend on how many objects processes have created.
 pub(crate) trait InterruptSink: Send + Sync {
     /// A TRAP packet with `context` was reached. `vmid` 0 is the engine's kernel ring.
     fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32);
-    /// SDMA refused something, see `hw::ih::source`; the queue that did it has stopped.
+    /// SDMA refused a packet or an access, see `hw::ih::source`; the queue that caused it has
+    /// stopped.
     fn sdma_error(&self, engine: u8, source: u8, vmid: u8, pasid: u16);
     /// A compute queue reached an end-of-pipe event that interrupts.
     fn cp_eop(&self, eop: &CpEop);
-    /// The CP refused something of a compute queue.
+    /// The CP refused a packet of a compute queue.
     fn cp_error(&self, error: &CpError);
     /// A shader sent a message.
     fn shader_message(&self, message: &ShaderMessage);
-    /// An access could not be translated. `status` is what the hub has latched, if it was the
-    /// first. Also called by a thread that refuses a fault that has waited, then with a flush after
-    /// it; calls do not overlap.
+    /// An access could not be translated. `status` is the fault that the hub has latched, if it was
+    /// the first. Also called by a thread that refuses a fault that has waited, then with a flush
+    /// after it; calls do not overlap.
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>);
-    /// A batch of entries is through: what many of them may have asked for is done once.
+    /// The end of a batch of entries: work for which many of them may have asked is done once.
     fn flush(&self);
 }

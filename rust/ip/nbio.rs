@@ -51,7 +51,7 @@ impl Nbio {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the card does not say, as one whose firmware is not up.
+    /// `ENODEV` if the register does not say, as on a card whose firmware is not up.
     pub(crate) fn vram_size(&self) -> Result<u64> {
         match self.regs.read(regs::RCC_CONFIG_MEMSIZE) {
             0 | GONE => Err(ENODEV),

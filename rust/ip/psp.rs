@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The PSP (MP0 13.0): its bootloader, which starts its secure OS, and the ring by which that is told what to load.
+//! The PSP (MP0 13.0): its bootloader, which starts its secure OS, and the ring that tells the
+//! secure OS which firmware to load.
 //!
-//! All that it reads and writes is in VRAM: the GART and the host's memory take no part.
+//! All that it reads and writes is in VRAM: neither the GART nor the host's memory is used.
 
 mod bootloader;
 mod ring;
@@ -27,16 +28,17 @@ use crate::regs::{mp, Register, RegisterWindow};
 
 /// How long an answer in a mailbox may take.
 const TIMEOUT: Delta = Delta::from_millis(1000);
-/// Between two looks at it.
+/// Between two polls of it.
 const POLL: Delta = Delta::from_millis(1);
 
 pub(crate) use ring::{PspRing, Tmr};
 
-/// Bytes of the memory for images, as well aligned, and of the pages for ring, command and fence.
+/// Bytes of the memory for images, which is also its alignment, and of the pages for ring, command
+/// and fence.
 pub(crate) const IMAGE_BYTES: u64 = MOST_BYTES as u64;
 pub(crate) const PAGES_BYTES: u64 = 3 * hw::va::PAGE_SIZE;
 
-/// Memory for what the PSP is given, VRAM offsets. The GPU has nothing else in it.
+/// VRAM offsets of the memory that the PSP reads and writes. The GPU has nothing else in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PspBuffers {
     /// [`IMAGE_BYTES`] for an image.
@@ -45,14 +47,14 @@ pub(crate) struct PspBuffers {
     pub(crate) pages: u64,
 }
 
-/// A register by which the PSP is told something, and answers.
+/// A register that passes commands to the PSP, and answers back.
 #[derive(Clone, Copy)]
 struct PspMailbox {
     reg: Register,
     name: &'static str,
 }
 
-/// The block, and memory that it reads.
+/// The block, and the memory that it reads.
 pub(crate) struct Psp {
     regs: RegisterWindow,
     vram: Arc<VramMap>,
@@ -63,7 +65,11 @@ pub(crate) struct Psp {
 }
 
 impl Psp {
-    /// The block of the ASIC whose blocks are `ips`; ENODEV if it has none.
+    /// The block of the ASIC whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if it has none.
     pub(crate) fn new(
         dev: &ARef<device::Device>,
         mmio: &Arc<Mmio>,
@@ -81,7 +87,7 @@ impl Psp {
         })
     }
 
-    /// Version of the secure OS; None if none lives.
+    /// Version of the secure OS; `None` if none runs.
     pub(crate) fn secure_os(&self) -> Option<u32> {
         match self.regs.read(mp::MP0_C2PMSG_81) {
             0 | GONE => None,
@@ -89,8 +95,13 @@ impl Psp {
         }
     }
 
-    /// Waits until the PSP is done with what `mailbox` was told last: what that holds then. ENODEV when the device is gone; ETIMEDOUT without an
-    /// answer to `what`: the log says so. Sleeps.
+    /// Waits until the PSP has handled the last command of `mailbox`, and returns the value that
+    /// the mailbox then holds. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone; `ETIMEDOUT` without an answer to `what`, which the log then
+    /// says.
     fn wait_ready(&self, mailbox: PspMailbox, what: fmt::Arguments<'_>) -> Result<u32> {
         let read = || self.regs.read(mailbox.reg);
         match read_poll_timeout(|| Ok(read()), |word| word & READY != 0, POLL, TIMEOUT) {
@@ -104,7 +115,7 @@ impl Psp {
         }
     }
 
-    /// Puts `image` where the PSP reads it, and nothing but zeros behind it: its MC address.
+    /// Puts `image` where the PSP reads it, followed by zeros, and returns its MC address.
     fn stage(&self, image: &FirmwareImage<'_>) -> Result<u64> {
         let at = self.places.image;
         let rest = image.bytes.len().next_multiple_of(8);

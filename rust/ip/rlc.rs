@@ -18,14 +18,14 @@ use crate::regs::gc::{
 };
 use crate::regs::RegisterWindow;
 
-/// How long it takes to begin.
+/// How long it takes to start.
 const PAUSE: Delta = Delta::from_micros(50);
-/// How long what is behind the serial bus may be busy.
+/// How long the units behind the serial bus may be busy.
 const IDLE_TIMEOUT: Delta = Delta::from_millis(100);
 const IDLE_POLL: Delta = Delta::from_micros(50);
 /// RLC_SPM_VMID: none.
 const NO_VMID: u32 = 0xf;
-/// What the CP tells the RLC of.
+/// The events of which the CP notifies the RLC.
 const SLEEP: [Field; 3] = [
     int::CMP_BUSY_INT_ENABLE,
     int::CNTX_BUSY_INT_ENABLE,
@@ -51,7 +51,7 @@ impl Rlc {
         })
     }
 
-    /// Lets it run. Context: may sleep.
+    /// Starts it. Context: may sleep.
     pub(crate) fn start(&self) {
         let r = &self.regs;
         self.stop();
@@ -67,8 +67,8 @@ impl Rlc {
         fsleep(PAUSE);
     }
 
-    /// Stops it, and waits for its current work. A timeout of that makes no difference any more.
-    /// Context: may sleep.
+    /// Stops it, and waits for its current work. A timeout of that is ignored: it makes no
+    /// difference any more. Context: may sleep.
     pub(crate) fn stop(&self) {
         let r = &self.regs;
         r.update(regs::RLC_CNTL, &[(rlc_cntl::RLC_ENABLE_F32, 0)]);
@@ -90,7 +90,7 @@ impl Rlc {
         self.regs.update(regs::CP_INT_CNTL_RING0, &fields);
     }
 
-    /// Gives up at once where the device does not answer.
+    /// Waits until `is_idle`. Gives up at once if the device does not answer.
     fn wait_idle(&self, is_idle: impl Fn() -> bool) {
         let _ = kernel::io::poll::read_poll_timeout(
             || Ok(is_idle() || self.regs.read(regs::RLC_CNTL) == GONE),

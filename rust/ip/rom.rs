@@ -13,11 +13,11 @@ use crate::kern::mmio::Mmio;
 use crate::regs::smuio::{ROM_DATA, ROM_INDEX};
 use crate::regs::RegisterWindow;
 
-/// Bytes that are read without a rest: others want the CPU, too.
+/// Bytes that are read without a pause, so that other threads get the CPU.
 const PIECE: usize = 4096;
 const REST: Delta = Delta::from_micros(20);
 
-/// The chip. One reader at a time: the only owner of the GPU.
+/// The chip. It has one reader at a time: the only owner of the GPU.
 pub(crate) struct Rom {
     smuio: RegisterWindow,
 }
@@ -48,7 +48,8 @@ impl Rom {
         Ok(image)
     }
 
-    /// Whether it begins with `image`, whose bytes are a multiple of four. Context: may sleep.
+    /// Whether its contents begin with `image`, whose bytes are a multiple of four. Context: may
+    /// sleep.
     pub(crate) fn is(&self, image: &[u8]) -> bool {
         let mut left = image.chunks_exact(4);
         let same = self.each(image.len(), |word| match left.next() {

@@ -19,11 +19,11 @@ use crate::regs::sdma::{
 };
 use crate::regs::{Register, RegisterWindow};
 
-/// How long a ring may take to end what it is doing.
+/// How long a ring may take to finish its current work.
 pub(crate) const STOP_TIMEOUT: Delta = Delta::from_millis(hw::sdma::seat::UNLOAD_MS);
-/// Between two looks at it.
+/// Between two polls of it.
 const STOP_POLL: Delta = Delta::from_micros(500);
-/// How long a ring may take to come to rest once its engine is reset.
+/// How long a ring may take to become idle once its engine is reset.
 const RESET_TIMEOUT: Delta = Delta::from_millis(100);
 
 /// Where an engine's kernel ring is.
@@ -71,7 +71,7 @@ impl Sdma {
 
     /// Sets the engine up and lets it run, with no ring.
     pub(crate) fn bring_up(&self) {
-        // An error of the previous user's ring is no reason not to begin.
+        // An error of the previous user's ring does not keep the engine from starting.
         let _ = self.stop();
         self.set_up();
         self.run();
@@ -114,8 +114,8 @@ impl Sdma {
             .update(regs::F32_CNTL, &[(f32_cntl::RESET, 0), (f32_cntl::HALT, 0)]);
     }
 
-    /// Halts the engine and disables its rings, whatever they are doing: a packet that does not
-    /// come to its end is lost, with its queue's read pointer still at it. Context: may sleep.
+    /// Halts the engine and disables its rings, whatever they are doing. A packet that is not
+    /// complete is lost, and its queue's read pointer still points at it. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -129,8 +129,9 @@ impl Sdma {
         self.reset()
     }
 
-    /// Has the engine forget its work, and sets it up anew. It stays halted, with no ring enabled,
-    /// and with the read pointers where they were, until [`Sdma::run`]. Context: may sleep.
+    /// Resets the engine, which forgets its work, and sets it up again. It stays halted, with no
+    /// ring enabled, and with the read pointers where they were, until [`Sdma::run`]. Context: may
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -239,19 +240,19 @@ impl Sdma {
         self.read_pointer(regs::GFX)
     }
 
-    /// Puts a queue into RLC slot `queue`, to go on from the read pointer `rptr` to the write
-    /// pointer `wptr` (bytes). The slot is empty. Context: may sleep.
+    /// Puts a queue into RLC slot `queue`, which is empty. The queue continues from the read
+    /// pointer `rptr` to the write pointer `wptr` (bytes). Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no such slot; `ETIMEDOUT` if the slot does not get idle.
+    /// `EINVAL` if there is no such slot; `ETIMEDOUT` if the slot does not become idle.
     pub(crate) fn load(&self, queue: u8, image: &RlcQueueImage, rptr: u64, wptr: u64) -> Result {
         let ring = self.slot(queue)?;
         self.write(ring, regs::RB_CNTL, image.rb_cntl);
         self.wait_idle(ring, STOP_TIMEOUT)?;
         self.write(ring, regs::DOORBELL_OFFSET, image.doorbell_offset);
         self.write_pair(ring, regs::RB_RPTR, regs::RB_RPTR_HI, rptr);
-        // A doorbell that rings from now on is kept until the write pointer is whole.
+        // A doorbell that rings from now on is latched until the write pointer is complete.
         self.write(
             ring,
             regs::MINOR_PTR_UPDATE,
@@ -272,13 +273,13 @@ impl Sdma {
         Ok(())
     }
 
-    /// Takes the queue out of RLC slot `queue` and gives its read pointer, bytes. Context: may
+    /// Takes the queue out of RLC slot `queue` and returns its read pointer, bytes. Context: may
     /// sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no such slot; `ETIMEDOUT` if the queue does not stop in time, and the
-    /// slot must not be used then.
+    /// `EINVAL` if there is no such slot; `ETIMEDOUT` if the queue does not stop in time. The slot
+    /// must not be used then.
     pub(crate) fn unload(&self, queue: u8, time: Delta) -> Result<u64> {
         let ring = self.slot(queue)?;
         self.halt(ring, time)?;
@@ -317,7 +318,8 @@ impl Sdma {
         self.write(ring, regs::MINOR_PTR_UPDATE, 0);
     }
 
-    /// The pointer moves while it is read: a carry into the high half between the two reads shows.
+    /// The read pointer of `ring`. It moves while it is read: a carry into the high half between
+    /// the two reads is detected.
     fn read_pointer(&self, ring: Register) -> u64 {
         let high = self.read(ring, regs::RB_RPTR_HI);
         let low = self.read(ring, regs::RB_RPTR);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The GPU's sensors, for who answers for them without knowing the SMU, which measures.
+//! The GPU's sensors, as an interface that does not depend on the SMU, which measures.
 
 use kernel::prelude::*;
 
@@ -12,23 +12,27 @@ pub(crate) enum SensorKind {
     MemoryClock,
     /// Temperature at the edge of the die, millidegrees.
     Edge,
-    /// What the socket takes on average, W.
+    /// Average power of the socket, W.
     Power,
     /// Voltage of graphics, mV.
     GraphicsVoltage,
     /// The lowest clock of graphics that the SMU sets, MHz.
     LowestGraphicsClock,
-    /// The lowest of memory.
+    /// The lowest clock of memory, MHz.
     LowestMemoryClock,
-    /// The highest of graphics.
+    /// The highest clock of graphics, MHz.
     HighestGraphicsClock,
-    /// The highest of memory.
+    /// The highest clock of memory, MHz.
     HighestMemoryClock,
 }
 
-/// Who has them.
+/// A source of sensor values.
 pub(crate) trait SensorSource: Send + Sync {
-    /// What `sensor` shows. ETIMEDOUT, EIO or ENODATA where the SMU does not say; ENODEV when the device is gone; EINTR when the caller is killed.
-    /// Sleeps, for some seconds where the SMU does not answer.
+    /// The value of `sensor`. Context: may sleep, for some seconds if the SMU does not answer.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT`, `EIO` or `ENODATA` if the SMU gives no value; `ENODEV` if the device is gone;
+    /// `EINTR` if the caller is killed.
     fn sense(&self, sensor: SensorKind) -> Result<u32>;
 }

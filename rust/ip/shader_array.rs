@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Registers that each shader array has (GRBM_GFX_INDEX says whose are accessed).
+//! Registers that each shader array has. GRBM_GFX_INDEX selects the array that is accessed.
 
 use crate::regs::gc::{self as regs, grbm_gfx_index as index};
 use crate::regs::RegisterWindow;
 
-/// A shader array whose registers are accessed, until this is dropped: writes go to all arrays
-/// again then. One at a time.
+/// Selects a shader array for accesses to registers until dropped: then writes go to all arrays
+/// again. There is one at a time.
 pub(super) struct ShaderArray<'a>(&'a RegisterWindow);
 
 impl<'a> ShaderArray<'a> {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The SMU (MP1 13.0), which has clocks, voltages and temperatures: messages to its firmware, one at a time.
+//! The SMU (MP1 13.0), which controls clocks, voltages and temperatures: messages to its firmware,
+//! one at a time.
 
 use core::fmt;
 
@@ -19,28 +20,30 @@ use hw::smu::{FIRMWARE_FLAGS, HIGHEST_LEVEL};
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::{mp, nbio, RegisterWindow};
 
-/// How long its firmware may take to begin, and to answer.
+/// How long the firmware may take to start, and to answer.
 const START_TIMEOUT: Delta = Delta::from_millis(1000);
 const ANSWER_TIMEOUT: Delta = Delta::from_millis(2000);
-/// Between two looks.
+/// Between two polls.
 const POLL: Delta = Delta::from_micros(100);
-/// Firmware runs (MP1_FIRMWARE_FLAGS.INTERRUPTS_ENABLED).
+/// The firmware runs (MP1_FIRMWARE_FLAGS.INTERRUPTS_ENABLED).
 const RUNS: u32 = 1;
 
-/// A message that was not done.
+/// A message that the firmware has not carried out.
 #[derive(Clone, Copy)]
 pub(crate) struct SmuFailure {
     message: SmuMessage,
-    /// None, or one that says so.
+    /// The answer, an error code; `None` without an answer.
     answer: Option<SmuAnswer>,
-    /// ETIMEDOUT without an answer, EIO when it is not done, ENODEV when the device is gone.
+    /// `ETIMEDOUT` without an answer; `EIO` if the message was not carried out; `ENODEV` if the
+    /// device is gone.
     pub(crate) error: Error,
-    /// It has not gone so the last time, nor is the device gone: somebody wants to hear of it.
+    /// Whether it is worth a log message: the previous message did not fail in the same way, and
+    /// the device is not gone.
     pub(crate) is_news: bool,
 }
 
 impl SmuFailure {
-    /// `message` could not even be sent. Only a device that is gone is no news.
+    /// The failure of `message` to be sent at all. It is news unless the device is gone.
     pub(crate) fn unsent(message: SmuMessage, error: Error) -> Self {
         Self {
             message,
@@ -65,19 +68,23 @@ impl fmt::Display for SmuFailure {
 pub(crate) struct Smu {
     mp: RegisterWindow,
     nbio: RegisterWindow,
-    /// Nobody has sent a message to this firmware.
+    /// No message has been sent to this firmware yet.
     is_fresh: bool,
-    /// It has not answered the last message, and is not asked again before it has.
+    /// The firmware has not answered the last message. It gets no other message before it has.
     is_lost: bool,
-    /// The last message, if it was not done, and why: the log has that.
+    /// The last message, if it failed, and the error: the log has that already.
     failed: Option<(SmuMessage, Error)>,
     version: SmuVersion,
     dev: ARef<device::Device>,
 }
 
 impl Smu {
-    /// The SMU of the ASIC whose blocks are `ips`, whose firmware has just been loaded. EIO if that does not run; ENODEV if there is none.
-    /// Sleeps.
+    /// The SMU of the ASIC whose blocks are `ips`, whose firmware has just been loaded. Context:
+    /// may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the firmware does not run; `ENODEV` if there is no SMU.
     pub(crate) fn start(
         dev: &ARef<device::Device>,
         mmio: &Arc<Mmio>,
@@ -112,49 +119,74 @@ impl Smu {
         Ok(smu)
     }
 
-    /// Of its firmware.
+    /// Version of its firmware.
     pub(crate) fn version(&self) -> SmuVersion {
         self.version
     }
 
-    /// What it does by itself. As [`Self::ask`].
+    /// The features that are enabled.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ask`].
     pub(crate) fn features(&mut self) -> Result<SmuFeatures, SmuFailure> {
         let high = self.ask(SmuMessage::GetEnabledSmuFeaturesHigh)?;
         let low = self.ask(SmuMessage::GetEnabledSmuFeaturesLow)?;
         Ok(SmuFeatures(join(low, high)))
     }
 
-    /// Tables go by MC address `at`, a page, from now on. As [`Self::ask`].
+    /// Sets the page at MC address `at` as the one that holds tables from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ask`].
     pub(crate) fn set_table_page(&mut self, at: u64) -> Result<(), SmuFailure> {
         self.ask(SmuMessage::SetDriverDramAddrHigh(hi(at)))?;
         self.ask(SmuMessage::SetDriverDramAddrLow(lo(at))).map(drop)
     }
 
-    /// What it notes for tools goes to MC address `at` from now on. As [`Self::ask`].
+    /// Sets MC address `at` as the memory for the firmware's trace for tools from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ask`].
     pub(crate) fn set_trace_memory(&mut self, at: u64) -> Result<(), SmuFailure> {
         self.ask(SmuMessage::SetToolsDramAddrHigh(hi(at)))?;
         self.ask(SmuMessage::SetToolsDramAddrLow(lo(at))).map(drop)
     }
 
-    /// The lowest and the highest level of `clock`, MHz. As [`Self::ask`].
+    /// The lowest and the highest level of `clock`, MHz.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ask`].
     pub(crate) fn range(&mut self, clock: SmuClock) -> Result<[u32; 2], SmuFailure> {
         let highest = self.ask(SmuMessage::GetDpmFreqByIndex(clock, HIGHEST_LEVEL))?;
-        // There are not so many: then it says so.
+        // There are fewer levels than this index: the answer is the number of the highest.
         let highest = u8::try_from(megahertz(highest)).unwrap_or(HIGHEST_LEVEL - 1);
         let mut level = |level| self.ask(SmuMessage::GetDpmFreqByIndex(clock, level));
         Ok([level(0)?, level(highest)?].map(megahertz))
     }
 
-    /// The GPU's PCI Express link. The windows on the fabric are used by who has the SMU alone.
+    /// The GPU's PCI Express link. Only the owner of the SMU uses the windows on the fabric,
+    /// therefore `&mut`.
     pub(crate) fn link(&mut self) -> PcieLink {
         let [width, speed, extended] =
             [link::WIDTH, link::SPEED, link::EXTENDED].map(|at| fabric(&self.nbio, at));
         PcieLink::new(width, speed, extended)
     }
 
-    /// Sends `message`; what is answered. ETIMEDOUT without an answer, EIO when it is not done: the log says so, the first time in a row.
-    /// ENODEV when the device is gone. Sleeps, for two seconds at most where there is no answer, and then not before the answer has come.
-    /// The reset of the GPU is sent nevertheless, after two seconds more: it is the last that can be done.
+    /// Sends `message` and returns the answer's argument. The log has a failure, once in a row.
+    /// Context: may sleep.
+    ///
+    /// Waits at most two seconds for an answer. After a timeout, no further message is sent before
+    /// that answer has come. The reset of the GPU is an exception: it is sent nevertheless, after
+    /// two more seconds, because it is the last resort.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` without an answer; `EIO` if the message was not carried out; `ENODEV` if the
+    /// device is gone.
     pub(crate) fn send(&mut self, message: SmuMessage) -> Result<u32> {
         self.ask(message).map_err(|failure| {
             if failure.is_news {
@@ -164,7 +196,7 @@ impl Smu {
         })
     }
 
-    /// The same, without a word to the log.
+    /// As [`Self::send`], without a log message.
     pub(crate) fn ask(&mut self, message: SmuMessage) -> Result<u32, SmuFailure> {
         let is_last = message == SmuMessage::GfxDriverReset;
         if self.is_lost && !is_last && self.mp.read(mp::MP1_C2PMSG_90) == 0 {
@@ -177,7 +209,7 @@ impl Smu {
         }
         self.is_lost = false;
         let before = match self.is_fresh {
-            // Whatever is there, it is no answer to a message of somebody's.
+            // The register's value is not an answer to a message of this driver.
             true => Ok(()),
             false => self.answer().map(drop),
         };
@@ -215,13 +247,13 @@ impl Smu {
             message,
             answer,
             error,
-            // Of a device that is gone nobody wants to hear what it does not answer.
+            // That a removed device does not answer is not worth a message.
             is_news: error != ENODEV
                 && self.failed.replace((message, error)) != Some((message, error)),
         }
     }
 
-    /// The answer to the last message, once there is one.
+    /// Waits for the answer to the last message.
     fn answer(&self) -> Result<SmuAnswer> {
         let word = read_poll_timeout(
             || Ok(self.mp.read(mp::MP1_C2PMSG_90)),
@@ -236,7 +268,7 @@ impl Smu {
     }
 }
 
-/// What is at SMN address `at`, seen through the window of `nbio`.
+/// The value at SMN address `at`, read through the window of `nbio`.
 fn fabric(nbio: &RegisterWindow, at: u32) -> u32 {
     nbio.write(nbio::PCIE_INDEX2, at);
     nbio.read(nbio::PCIE_DATA2)

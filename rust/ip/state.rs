@@ -21,14 +21,14 @@ use crate::regs::sdma::{f32_cntl, F32_CNTL};
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
 use crate::regs::{Register, RegisterWindow};
 
-/// How long a GPU may take to come out of a reset.
+/// How long a GPU may take to answer after a reset.
 const PRESENT: Delta = Delta::from_millis(100);
-/// How long the firmware of its flash chip may take, and the PSP's bootloader after that.
+/// How long the firmware of its flash chip may take, and after that the PSP's bootloader.
 const FLASH: Delta = Delta::from_millis(2000);
 const BOOTLOADER: Delta = Delta::from_millis(1000);
-/// How long it may take to set the GPU up after a reset.
+/// How long the firmware may take to set the GPU up after a reset.
 const POST: Delta = Delta::from_millis(5000);
-/// Between two looks.
+/// Between two polls.
 const POLL: Delta = Delta::from_millis(1);
 
 /// Reader of that state.
@@ -85,7 +85,8 @@ impl BootObserver {
             die: smuio_mcm_config::DIE_ID.get(mcm),
             neighbours: mc_vm_xgmi_lfb_cntl::PF_MAX_REGION.get(xgmi),
             running: self.running(),
-            // Last: values that a vanishing GPU gives meanwhile are not taken for its state.
+            // Last: if the GPU vanishes meanwhile, the values read before are not taken for its
+            // state.
             memory: self.nbio.read(nbio::RCC_CONFIG_MEMSIZE),
         }
     }
@@ -107,8 +108,8 @@ impl BootObserver {
         }
     }
 
-    /// The state that registers show once the GPU has come as far as it does by itself: after three
-    /// seconds at most. Context: may sleep.
+    /// The state that registers show once the GPU has started as far as it does by itself: after
+    /// three seconds at most. Context: may sleep.
     pub(crate) fn wait(&self) -> ObservedState {
         let seen = self.wait_for(PRESENT, |seen| seen.is_present());
         if !seen.is_present() || seen.is_virtual {
@@ -121,8 +122,8 @@ impl BootObserver {
     }
 
     /// Notes that the GPU is posted, or is not. Called before a reset, which spares the PCI
-    /// function and may spare this word, so that the old word is not taken for the one that the
-    /// firmware writes after posting; and called where there was no reset.
+    /// function and may spare this word. So the old word is not taken for the one that the firmware
+    /// writes after posting. Also called where there was no reset.
     pub(crate) fn mark_posted(&self, is_posted: bool) {
         let field = bios_scratch_7::ASIC_INIT_COMPLETE;
         self.nbio

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! VMIDs: the sixteen address spaces that the hubs know at a time, and how processes take turns on those that the driver
-//! gives away.
+//! VMIDs: the sixteen address spaces that the hubs hold at a time, and how processes take turns on
+//! those that the driver assigns.
 //!
-//! Who wants one and finds none waits in a line. As long as the line is not served, VMIDs are *wanted*: queues without work
-//! are to leave the hardware, and the lease that is oldest is *recalled* once its process has had its turn: all queues
-//! of that process are to leave. A VMID that comes free is for the first of the line.
+//! A process that finds none free waits in a line. While the line is not served, VMIDs are
+//! *wanted*: queues without work leave the hardware. Also, the oldest lease is *recalled* once its
+//! process has had its time slice: all queues of that process leave. A VMID that becomes free is
+//! for the first process of the line.
 
 use core::iter;
 
@@ -22,18 +23,18 @@ use crate::regs::hub::VMIDS;
 const COUNT: u8 = 16;
 const _: () = assert!(COUNT as u32 == VMIDS);
 
-/// The most processes that wait: as many as there may be queues, of either kind. Who finds no room behind them could be
-/// overtaken for ever by those that come back.
+/// The most processes that wait: as many as there may be queues, of either kind. A process that
+/// found no room in the line could be overtaken for ever by processes that come back.
 const MOST_WAITING: usize = 12288;
-/// How often who waits has to ask at least, to keep the place in the line, milliseconds: longer than a work item is kept
-/// from running.
-const PATIENCE_MS: i64 = 500;
-/// How often it is told to, milliseconds.
+/// A waiting process keeps its place in the line if it asks at least this often, milliseconds.
+/// Longer than a work item is kept from running.
+const STALE_MS: i64 = 500;
+/// How often a waiting process is asked to ask again, milliseconds.
 const ASK_MS: i64 = 25;
-/// A VMID is kept at least for so many times as long as it takes to give all of them to other processes, so that where registers
-/// are slow a third of one processor's time goes into that.
+/// A lease lasts at least this many times as long as it takes to give all VMIDs to other processes.
+/// So, where registers are slow, a third of one processor's time goes into that.
 const KEPT_HANDOVERS: i64 = 3;
-/// And at most so long for that, milliseconds.
+/// The upper limit of that, milliseconds.
 const MOST_KEPT_MS: i64 = 1000;
 /// How long a process is expected to take to give a VMID up, milliseconds.
 const LEAVE_MS: i64 = 100;
@@ -43,7 +44,7 @@ const LEAVE_MS: i64 = 100;
 pub(crate) struct Vmid(u8);
 
 impl Vmid {
-    /// The kernel's.
+    /// The VMID of the kernel.
     pub(crate) const KERNEL: Self = Self(0);
 
     /// VMID `number`, if there is one.
@@ -60,7 +61,7 @@ impl Vmid {
         self.0
     }
 
-    /// Those of `split` that the firmware gives to processes, where it schedules.
+    /// The VMIDs of `split` that the firmware gives to processes, where it schedules.
     pub(crate) fn of_firmware(split: &VmidSplit) -> impl Iterator<Item = Self> + Clone {
         (split.first_of_firmware..=split.last).filter_map(Self::new)
     }
@@ -69,9 +70,10 @@ impl Vmid {
 /// Whether it is a process's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VmidTurn {
-    /// It has a VMID, or gets one.
+    /// The process has a VMID, or gets one.
     Now,
-    /// It is to ask again in so many milliseconds, or when [`VmidUser::changed`] is called.
+    /// The process has to ask again in so many milliseconds, or when [`VmidUser::changed`] is
+    /// called.
     In(i64),
 }
 
@@ -96,13 +98,14 @@ impl DueProcesses {
     }
 }
 
-/// Who has queues on the hardware, or wants to have some there.
+/// The owner of the queues that use VMIDs on the hardware, or wait for one.
 pub(crate) trait VmidUser: Send + Sync {
-    /// A VMID is free, wanted or recalled: looks anew at its queues. Any context; waits for nothing.
+    /// A VMID is free, wanted or recalled: the receiver looks at its queues again. Context: any;
+    /// waits for nothing.
     fn changed(&self);
 }
 
-/// A VMID that a process has.
+/// A process's lease of a VMID.
 struct LeaseRecord {
     pasid: u16,
     since: Instant<Monotonic>,
@@ -110,7 +113,7 @@ struct LeaseRecord {
 }
 
 impl LeaseRecord {
-    /// Whether it can be counted on to end soon.
+    /// Whether it is expected to end soon.
     fn is_ending(&self) -> bool {
         self.recalled
             .is_some_and(|when| when.elapsed().as_millis() < LEAVE_MS)
@@ -120,7 +123,7 @@ impl LeaseRecord {
 /// A process that waits.
 struct VmidWaiter {
     pasid: u16,
-    /// When it has last asked.
+    /// When it asked last.
     seen: Instant<Monotonic>,
 }
 
@@ -129,9 +132,9 @@ struct VmidPoolState {
     /// The driver's VMIDs.
     first: u8,
     last: u8,
-    /// The line: the first has waited longest.
+    /// The line. The first process has waited longest.
     line: KVVec<VmidWaiter>,
-    /// When those were last looked for that do not ask any more.
+    /// When the line was last searched for processes that no longer ask.
     tidied: Instant<Monotonic>,
     /// How long it usually takes to give a process's page tables to a VMID, or to take them away.
     change: LatencyAverage,
@@ -149,7 +152,7 @@ impl VmidPoolState {
         self.leases().filter(|lease| lease.is_none()).count()
     }
 
-    /// How many are free now, or are expected to be soon.
+    /// How many VMIDs are free now, or are expected to be soon.
     fn expected(&self) -> usize {
         let is_expected =
             |lease: &&Option<LeaseRecord>| lease.as_ref().is_none_or(LeaseRecord::is_ending);
@@ -160,7 +163,8 @@ impl VmidPoolState {
         self.leases().flatten().find(|lease| lease.pasid == pasid)
     }
 
-    /// Forgets who has not asked for long: it has nothing to do any more, or is gone.
+    /// Removes processes from the line that have not asked for long: they have nothing to run any
+    /// more, or have ended.
     fn remove_stale(&mut self) {
         // Queues ask often, and the line can be long.
         if self.tidied.elapsed().as_millis() < ASK_MS {
@@ -169,7 +173,7 @@ impl VmidPoolState {
         let now = Instant::now();
         self.tidied = now;
         self.line
-            .retain(|waiter| (now - waiter.seen).as_millis() < PATIENCE_MS);
+            .retain(|waiter| (now - waiter.seen).as_millis() < STALE_MS);
     }
 
     fn place(&self, pasid: u16) -> Option<usize> {
@@ -184,7 +188,7 @@ impl VmidPoolState {
             .min(MOST_KEPT_MS)
     }
 
-    /// The lease that is to be recalled next.
+    /// The lease that is recalled next.
     fn oldest(&mut self) -> Option<&mut LeaseRecord> {
         self.leases
             .get_mut(self.first.into()..=self.last.into())?
@@ -195,7 +199,7 @@ impl VmidPoolState {
     }
 }
 
-/// Who has which of the driver's VMIDs, and who waits.
+/// The driver's VMIDs: their leases, and the processes that wait.
 #[pin_data]
 pub(crate) struct VmidPool {
     ledger: Arc<Ledger>,
@@ -206,7 +210,12 @@ pub(crate) struct VmidPool {
 }
 
 impl VmidPool {
-    /// None leased. Some are the firmware's if `sched` says that it schedules. ENOMEM.
+    /// A pool without leases. If `sched` says that the firmware schedules, some of the VMIDs are
+    /// the firmware's.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(
         ledger: &Arc<Ledger>,
         split: &VmidSplit,
@@ -235,7 +244,8 @@ impl VmidPool {
         )
     }
 
-    /// Says who has queues, or that nobody has any more: who has some holds the VMIDs in turn.
+    /// Sets the owner of queues, which has them hold the VMIDs in turn; `None` if there is none any
+    /// more.
     pub(crate) fn watch(&self, watch: Option<Arc<dyn VmidUser>>) {
         let before = core::mem::replace(&mut *self.watch.lock(), watch);
         drop(before);
@@ -248,8 +258,9 @@ impl VmidPool {
         }
     }
 
-    /// Whose queues can be put on the hardware, as far as VMIDs go: who has one and is not to give it up, and the first of the
-    /// line, for those that are free.
+    /// The processes whose queues can be put on the hardware, as far as VMIDs are concerned: those
+    /// that have a VMID which is not recalled, and, for the VMIDs that are free, the first of the
+    /// line.
     pub(crate) fn due(&self) -> DueProcesses {
         let state = self.state.lock();
         let mut called = DueProcesses::default();
@@ -263,9 +274,9 @@ impl VmidPool {
         called
     }
 
-    /// Whether a queue of process `pasid` that has work can be put on the hardware, as far as VMIDs go. If not, the process
-    /// waits in the line, and who has had a VMID for `quantum` milliseconds yields it for that. Allocates nothing, waits for
-    /// nothing.
+    /// Whether a queue with work of process `pasid` can be put on the hardware, as far as VMIDs are
+    /// concerned. If not, the process waits in the line, and for it a process gives up a VMID that
+    /// it has had for `quantum` milliseconds. Allocates nothing, waits for nothing.
     pub(crate) fn turn(&self, pasid: u16, quantum: i64) -> VmidTurn {
         let mut state = self.state.lock();
         state.remove_stale();
@@ -273,12 +284,12 @@ impl VmidPool {
         if held.is_some_and(|lease| lease.recalled.is_none()) {
             return VmidTurn::Now;
         }
-        let mut is_news = false;
+        let mut is_changed = false;
         let place = match state.place(pasid) {
             Some(place) => place,
             None if held.is_none() && state.free() > state.line.len() => return VmidTurn::Now,
             None => {
-                is_news = true;
+                is_changed = true;
                 state.line.len()
             }
         };
@@ -287,7 +298,7 @@ impl VmidPool {
             Some(waiter) => waiter.seen = now,
             None => {
                 let waiter = VmidWaiter { pasid, seen: now };
-                // One that finds no room asks again.
+                // A process that finds no room asks again.
                 let _ = state.line.push_within_capacity(waiter);
             }
         }
@@ -298,36 +309,38 @@ impl VmidPool {
         let mut wait = ASK_MS;
         let mut short = (place + 1).saturating_sub(state.expected());
         while let (1.., Some(lease)) = (short, state.oldest()) {
-            let left = quantum - lease.since.elapsed().as_millis();
-            if left > 0 {
-                wait = left.min(ASK_MS);
+            let remaining = quantum - lease.since.elapsed().as_millis();
+            if remaining > 0 {
+                wait = remaining.min(ASK_MS);
                 break;
             }
             lease.recalled = Some(now);
-            is_news = true;
+            is_changed = true;
             short -= 1;
         }
         drop(state);
-        if is_news {
+        if is_changed {
             self.changed();
         }
         VmidTurn::In(wait)
     }
 
-    /// To give page tables to a VMID, or to take them away, has taken so long.
+    /// Records how long it took to give page tables to a VMID, or to take them away.
     pub(crate) fn has_taken(&self, time: Delta) {
         let mut state = self.state.lock();
         state.change.has_taken(time.as_micros_ceil());
     }
 
-    /// Whether more processes wait than VMIDs are free or coming: queues that have no work are to leave.
+    /// Whether more processes wait than VMIDs are free or expected to be: queues without work have
+    /// to leave.
     pub(crate) fn is_wanted(&self) -> bool {
         let mut state = self.state.lock();
         state.remove_stale();
         state.line.len() > state.expected()
     }
 
-    /// Whether a queue that has no work may be put on the hardware, as far as VMIDs go: nobody waits for what it takes.
+    /// Whether a queue without work may be put on the hardware, as far as VMIDs are concerned: no
+    /// process waits for the VMID that it takes.
     pub(crate) fn has_room(&self, pasid: u16) -> bool {
         let mut state = self.state.lock();
         state.remove_stale();
@@ -335,15 +348,15 @@ impl VmidPool {
         state.line.is_empty() && mine
     }
 
-    /// Whether the process that has `vmid` is to give it up.
+    /// Whether the process that has `vmid` has to give it up.
     pub(crate) fn is_recalled(&self, vmid: Vmid) -> bool {
         let state = self.state.lock();
         let lease = state.leases.get(usize::from(vmid.0));
         lease.is_some_and(|lease| lease.as_ref().is_some_and(|lease| lease.recalled.is_some()))
     }
 
-    /// Process `pasid` is to give `vmid` up now, if it has it: whoever is on it leaves, and nobody comes any more. Whether it has it. Any
-    /// context; allocates nothing.
+    /// Recalls `vmid` from process `pasid`, and returns whether the process has it. If so, its
+    /// queues leave the VMID, and no further queue gets onto it. Context: any; allocates nothing.
     pub(crate) fn recall(&self, vmid: Vmid, pasid: u16) -> bool {
         let mut state = self.state.lock();
         let lease = state.leases.get_mut(usize::from(vmid.0));
@@ -352,16 +365,21 @@ impl VmidPool {
         else {
             return false;
         };
-        let is_news = lease.recalled.is_none();
+        let is_changed = lease.recalled.is_none();
         lease.recalled.get_or_insert_with(Instant::now);
         drop(state);
-        if is_news {
+        if is_changed {
             self.changed();
         }
         true
     }
 
-    /// Leases a VMID to process `pasid`. ENOSPC when all are leased, or what is free is for others who have waited longer.
+    /// Leases a VMID to process `pasid`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if all are leased, or if those that are free are for processes that have waited
+    /// longer.
     pub(crate) fn lease(self: &Arc<Self>, pasid: u16) -> Result<VmidLease> {
         let mut state = self.state.lock();
         state.remove_stale();
@@ -393,7 +411,7 @@ impl VmidPool {
     }
 }
 
-/// A VMID that is its owner's until dropped. The owner unbinds it from its page tables first.
+/// A VMID that belongs to its owner until dropped. The owner unbinds it from its page tables first.
 pub(crate) struct VmidLease {
     vmid: Vmid,
     _held: LedgerHold,

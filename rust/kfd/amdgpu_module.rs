@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `/sys/module/amdgpu`: what clients look for there.
+//! `/sys/module/amdgpu`, with the entries that clients look for there.
 
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -12,23 +12,27 @@ static CWSR_ENABLE: SysfsName = SysfsName::new(c"cwsr_enable");
 
 /// The folder. Its parts are dropped before it.
 pub(super) struct AmdgpuModule {
-    /// The GPUs, where Kubernetes' device plugin finds them.
+    /// The folder of GPUs, which Kubernetes' device plugin reads.
     gpus: SysfsFolder,
     _drivers: SysfsFolder,
     _parameters: SysfsFolder,
     _folder: SysfsFolder,
 }
 
-/// A GPU in it.
+/// A GPU in the folder.
 pub(super) struct GpuLink {
     _link: SysfsLink,
     _module: Arc<AmdgpuModule>,
 }
 
 impl AmdgpuModule {
-    /// The folder, beside that of `module`. EBUSY if amdgpu is loaded, ENOMEM.
+    /// Creates the folder, beside that of `module`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if amdgpu is loaded; `ENOMEM`.
     pub(super) fn new(module: &'static ThisModule) -> Result<Arc<Self>> {
-        // ROCm takes this file for the sign that the driver is there.
+        // ROCm takes this file for the sign that the driver is loaded.
         let files = SysfsFiles::new().with(&INITSTATE, &"live\n")?;
         let folder =
             SysfsFolder::under_module_set(module, c"amdgpu", files).inspect_err(|error| {
@@ -36,7 +40,7 @@ impl AmdgpuModule {
                     pr_err!("amdgpu is loaded: unload it first (modprobe -r amdgpu)\n");
                 }
             })?;
-        // Clients look here whether waves are saved.
+        // Clients look here for whether waves are saved.
         let parameters = SysfsFiles::new().with(&CWSR_ENABLE, &"1\n")?;
         let drivers = folder.folder(c"drivers", SysfsFiles::new())?;
         let module = Self {
@@ -48,7 +52,11 @@ impl AmdgpuModule {
         Ok(Arc::new(module, GFP_KERNEL)?)
     }
 
-    /// Shows the GPU `device`. ENOMEM.
+    /// Adds the GPU `device` until the returned value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(super) fn show(self: &Arc<Self>, device: &Device) -> Result<GpuLink> {
         Ok(GpuLink {
             _link: self.gpus.link(device, device.name())?,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Arguments of ioctls, checked as far as they can be on their own.
+//! Arguments of ioctls, checked as far as that is possible without other state.
 
 use hw::doorbell::SLICE_BYTES;
 use hw::pte::{Coherence, PageAccess};
@@ -17,12 +17,20 @@ use crate::queue::request::{ComputeBuffers, CreateQueue, UpdateQueue};
 /// The most GPUs that one MAP or UNMAP may name.
 const MAX_DEVICES: u32 = 256;
 
-/// A GPU's id; `EINVAL` for a number that cannot be one.
+/// A GPU's id.
+///
+/// # Errors
+///
+/// `EINVAL` for a number that cannot be an id.
 pub(super) fn gpu_id(raw: u32) -> Result<GpuId> {
     GpuId::from_raw(raw).ok_or(EINVAL)
 }
 
-/// An address of user memory, whatever is there; `EFAULT` for another.
+/// An address of user memory, whether or not it is mapped.
+///
+/// # Errors
+///
+/// `EFAULT` for an address that is not user memory.
 pub(super) fn user_address(address: u64) -> Result<u64> {
     if address < USER_VA_END {
         Ok(address)
@@ -31,7 +39,7 @@ pub(super) fn user_address(address: u64) -> Result<u64> {
     }
 }
 
-/// The size of a ring of `size` bytes; the smallest for one below that.
+/// The size of a ring of `size` bytes. A size below the smallest is rounded up to that.
 ///
 /// # Errors
 ///
@@ -43,7 +51,11 @@ fn ring_size(size: u32) -> Result<RingSize> {
     RingSize::new(u64::from(size).max(MIN_RING)).map_err(|_| EINVAL)
 }
 
-/// Share and priority of a queue; `EINVAL` out of range.
+/// Share and priority of a queue.
+///
+/// # Errors
+///
+/// `EINVAL` if one is out of range.
 fn share(percentage: u32, priority: u32) -> Result<(QueuePercentage, QueuePriority)> {
     let priority = QueuePriority::new(priority).ok_or(EINVAL)?;
     Ok((QueuePercentage::new(percentage).ok_or(EINVAL)?, priority))
@@ -53,7 +65,7 @@ fn share(percentage: u32, priority: u32) -> Result<(QueuePercentage, QueuePriori
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for a type of queue that there is not; `EINVAL`, `EFAULT`.
+/// `EOPNOTSUPP` for a type of queue that does not exist; `EINVAL`; `EFAULT`.
 pub(super) fn create_queue(args: &uapi::CreateQueue) -> Result<CreateQueue> {
     let kind = QueueType::new(args.queue_type).ok_or_else(errno::not_supported)?;
     let (percentage, priority) = share(args.queue_percentage, args.queue_priority)?;
@@ -112,11 +124,11 @@ pub(super) fn set_memory_policy(args: &uapi::SetMemoryPolicy) -> Result {
 /// The kind of memory that ALLOC_MEMORY_OF_GPU asks for.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum AllocKind {
-    /// VRAM, in one piece if so asked.
+    /// VRAM, in one piece if the caller asks for that.
     Vram { contiguous: bool },
     /// System memory.
     Gtt,
-    /// The process's own memory at an address.
+    /// The process's own memory at this address.
     User(u64),
     /// The process's doorbells.
     Doorbell,
@@ -130,14 +142,14 @@ pub(super) struct AllocMemory {
     pub(super) kind: AllocKind,
     /// Bytes.
     pub(super) size: u64,
-    /// The range at which it will be mapped, if it is to have one.
+    /// The range at which it will be mapped; `None` if it is not to be mapped.
     pub(super) range: Option<VaRange>,
     /// How the GPU uses it.
     pub(super) usage: BoUsage,
 }
 
 impl AllocMemory {
-    /// The process's own memory that the buffer is to be made of, if that is whole pages.
+    /// The range of the process's own memory of which the buffer is made, if that is whole pages.
     pub(super) fn user_range(&self) -> Option<VaRange> {
         match self.kind {
             AllocKind::User(address) => VaRange::new(address, self.size).ok(),
@@ -181,7 +193,7 @@ pub(super) fn shared_flags(vram: bool) -> u32 {
 ///
 /// # Errors
 ///
-/// `EINVAL` for flags that mean nothing here.
+/// `EINVAL` for flags that have no meaning here.
 pub(super) fn export_flags(flags: u32) -> Result<bool> {
     if flags & !(open_flag::CLOEXEC | open_flag::ACCESS) == 0 {
         Ok(flags & open_flag::CLOEXEC != 0)
@@ -203,7 +215,7 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
     if args.flags & !(KINDS | ATTRIBUTES) != 0 {
         return Err(EINVAL);
     }
-    // Memory that is to be exported, and mapped where it is imported.
+    // Memory that is exported, and mapped where it is imported.
     let placeless = args.va_addr == 0 && args.flags & KINDS == flag::VRAM;
     let range = match placeless {
         true => None,
@@ -243,17 +255,21 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
     })
 }
 
-/// The number of a buffer among all of a process: its GPU is in the upper half.
+/// The handle of a buffer, unique in a process. Its GPU is in the upper half.
 #[derive(Clone, Copy)]
 pub(super) struct BufferHandle {
     /// The GPU that it is on.
     pub(super) gpu: GpuId,
-    /// Its number there.
+    /// Its number on that GPU.
     pub(super) number: u32,
 }
 
 impl BufferHandle {
-    /// The handle that user space passed; `EINVAL` if it cannot be one.
+    /// Decodes a handle that user space passed.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a number that cannot be a handle.
     pub(super) fn decode(raw: u64) -> Result<Self> {
         Ok(Self {
             gpu: gpu_id(u32::try_from(raw >> 32)?)?,
@@ -267,8 +283,11 @@ impl BufferHandle {
     }
 }
 
-/// The GPUs that MAP or UNMAP names and that are still to be done, by index of the array. EINVAL
-/// for none, for too many, or for more done than there are.
+/// The GPUs that MAP or UNMAP names and that are still to be done, as indices of the array.
+///
+/// # Errors
+///
+/// `EINVAL` for no GPU, for too many, or for more done than there are.
 pub(super) fn devices(count: u32, done: u32) -> Result<core::ops::Range<u32>> {
     if count == 0 || count > MAX_DEVICES || done > count {
         return Err(EINVAL);

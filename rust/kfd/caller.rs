@@ -17,18 +17,18 @@ pub(super) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// The calling process's part of the GPU that it calls `gpu_id`.
+    /// The context of the calling process on the GPU that it knows as `gpu_id`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an unknown one; `ENOMEM`.
+    /// `EINVAL` for an unknown GPU; `ENOMEM`.
     pub(super) fn context(&self, gpu_id: u32) -> Result<Arc<GpuContext>> {
         let id = args::gpu_id(gpu_id)?;
         if let Some(context) = self.process.context(id) {
             return Ok(context);
         }
         let context = self.kfd.context(self.process, id);
-        // mmap says ENODEV where ioctls say EINVAL.
+        // mmap returns ENODEV where ioctls return EINVAL.
         context.map_err(|error| if error == ENODEV { EINVAL } else { error })
     }
 }

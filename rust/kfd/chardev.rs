@@ -12,14 +12,19 @@ use crate::kern::chrdev::CharFile;
 use crate::kern::host;
 use crate::process::table::OpenedProcess;
 
-/// What an open file of /dev/kfd holds.
+/// The data of an open file of /dev/kfd.
 pub(crate) struct KfdFile {
     process: OpenedProcess,
     kfd: Arc<Kfd>,
 }
 
 impl KfdFile {
-    /// EBADF for a caller that inherited the file: what it holds is its parent's. libhsakmt opens anew then.
+    /// Checks that the caller has opened the file itself.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF` for a caller that inherited the file, whose data belongs to its parent. libhsakmt
+    /// then opens the device again.
     fn check_caller(&self) -> Result {
         if self.process.is_current() {
             Ok(())
@@ -34,7 +39,7 @@ impl CharFile for KfdFile {
 
     fn open() -> Result<Arc<Self>> {
         if host::in_compat_syscall() {
-            // The structures of the ioctls hold 64-bit pointers to rings and buffers.
+            // The structures of the ioctls have 64-bit pointers to rings and buffers.
             return Err(EPERM);
         }
         let kfd = Kfd::instance()?;

@@ -15,8 +15,8 @@ use crate::mem::bo::{Bo, BoHandle};
 ///
 /// # Errors
 ///
-/// `EINVAL` for another exporter's dma-buf, or, with the size that it takes, for too little room
-/// for the metadata.
+/// `EINVAL` for another exporter's dma-buf. If there is too little room for the metadata, `EINVAL`
+/// with the size that it takes.
 pub(super) fn get_info(_caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> Result {
     let buf = DmaBuf::from_fd(args.dmabuf_fd)?;
     let bo = Bo::of_dma_buf(&buf).ok_or(EINVAL)?;
@@ -35,7 +35,7 @@ pub(super) fn get_info(_caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> 
     Ok(())
 }
 
-/// IMPORT_DMABUF: at an address, or without one a handle only. The GPU may write it if it was
+/// IMPORT_DMABUF: at an address, or without one only as a handle. The GPU may write to it if it was
 /// exported for writing.
 pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Result {
     let id = args::gpu_id(args.gpu_id)?;
@@ -56,7 +56,7 @@ pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Resu
 ///
 /// # Errors
 ///
-/// `EACCES` if it may not, and there is a dma-buf for writing.
+/// `EACCES` if it may not, and a dma-buf for writing exists.
 pub(super) fn export(caller: &Caller<'_>, args: &mut uapi::ExportDmabuf) -> Result<NewFd> {
     let cloexec = args::export_flags(args.flags)?;
     let (context, handle) = memory::buffer(caller, args.handle)?;

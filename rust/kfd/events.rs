@@ -12,7 +12,7 @@ use crate::process::events::{
     ConsumedEvents, EventKind, EventPayload, MemoryFault, WaitItem, WaitItems, SLOTS,
 };
 
-/// A wait without an end: `timeout` of WAIT_EVENTS.
+/// A wait without a limit: `timeout` of WAIT_EVENTS.
 const FOREVER: u32 = u32::MAX;
 
 /// CREATE_EVENT. A process may bring its event page with its first event that has a slot.
@@ -23,7 +23,7 @@ pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateEvent) -> Resul
         let handle = BufferHandle::decode(args.event_page_offset)?;
         let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
         let (bo, access) = context.with_memory(|memory| memory.bo(handle.number))?;
-        // The driver writes it.
+        // The driver writes to it.
         if !access.write {
             return Err(EINVAL);
         }
@@ -55,8 +55,11 @@ pub(super) fn reset(caller: &Caller<'_>, args: &mut uapi::ResetEvent) -> Result 
     caller.process.events().reset(args.event_id)
 }
 
-/// WAIT_EVENTS. What has come is there for the next wait if the caller cannot be told of it. EINVAL for more events than
-/// there are slots.
+/// WAIT_EVENTS. If the result does not reach the caller, the events remain for its next wait.
+///
+/// # Errors
+///
+/// `EINVAL` for more events than there are slots.
 pub(super) fn wait(
     caller: &Caller<'_>,
     args: &mut uapi::WaitEvents,
@@ -66,24 +69,24 @@ pub(super) fn wait(
     let all = args.wait_for_all != 0;
     let mut timeout = (args.timeout != FOREVER).then_some(args.timeout);
     let result = caller.process.wait(items, all, &mut timeout);
-    // For the call that is made again after a signal.
+    // For the call that is repeated after a signal.
     args.timeout = timeout.unwrap_or(FOREVER);
-    let came = result?;
-    for (index, item) in (0..).zip(came.iter().flat_map(ConsumedEvents::items)) {
+    let consumed = result?;
+    for (index, item) in (0..).zip(consumed.iter().flat_map(ConsumedEvents::items)) {
         write_payload(args.events_ptr, index, item.payload())?;
     }
-    args.wait_result = if came.is_some() {
+    args.wait_result = if consumed.is_some() {
         uapi::KFD_IOC_WAIT_RESULT_COMPLETE
     } else {
         uapi::KFD_IOC_WAIT_RESULT_TIMEOUT
     };
-    Ok(came)
+    Ok(consumed)
 }
 
-/// The caller of WAIT_EVENTS was told.
-pub(super) fn disarm(came: Option<ConsumedEvents>) {
-    if let Some(came) = came {
-        came.commit();
+/// Consumes the events of a wait, once the result has reached the caller of WAIT_EVENTS.
+pub(super) fn disarm(consumed: Option<ConsumedEvents>) {
+    if let Some(consumed) = consumed {
+        consumed.commit();
     }
 }
 
@@ -100,7 +103,7 @@ fn items(array: u64, count: u32) -> Result<WaitItems> {
     if room > SLOTS {
         return Err(EINVAL);
     }
-    // Held as long as it waits: the caller's cgroup pays.
+    // The memory is held as long as the caller waits, so it is charged to the caller's cgroup.
     let mut items = KVVec::with_capacity(room, GFP_KERNEL_ACCOUNT)?;
     for index in 0..count {
         items.push(read(index)?, GFP_KERNEL_ACCOUNT)?;
@@ -108,10 +111,10 @@ fn items(array: u64, count: u32) -> Result<WaitItems> {
     Ok(WaitItems::Many(items))
 }
 
-/// Writes what there is to tell of an event to its element of the array.
-fn write_payload(array: u64, index: u32, told: &EventPayload) -> Result {
+/// Writes the payload of an event to its element of the array.
+fn write_payload(array: u64, index: u32, payload: &EventPayload) -> Result {
     type Data = uapi::EventData;
-    match told {
+    match payload {
         EventPayload::Nothing => Ok(()),
         EventPayload::Age(age) => uaccess_ext::write_head::<Data, _>(array, index, age),
         EventPayload::Memory(fault) => {
@@ -133,7 +136,8 @@ fn hw_exception(gpu: GpuId, reset_type: u32) -> uapi::HwException {
     uapi::HwException {
         reset_type,
         reset_cause: uapi::KFD_HW_EXCEPTION_GPU_HANG,
-        // Of a queue its work is. As amdkfd says of any reset: ROCr does not look at exceptions without.
+        // If a queue was stopped, its work is lost. amdkfd sets this for any reset: ROCr ignores
+        // exceptions without it.
         memory_lost: 1,
         gpu_id: gpu.get().into(),
     }

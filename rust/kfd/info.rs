@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ioctls that only tell: version, clocks, apertures.
+//! Ioctls that only return information: version, clocks, apertures.
 
 use hw::va;
 use kernel::prelude::*;
@@ -10,7 +10,8 @@ use crate::kern::host::{self, NumaNode};
 use crate::kern::{uaccess_ext, uapi};
 use crate::topology::GpuFacts;
 
-/// Version of the interface. The next promises a second process of one address space (CREATE_PROCESS).
+/// Version of the interface. The next version promises a second process of one address space
+/// (CREATE_PROCESS).
 const MAJOR: u32 = 1;
 const MINOR: u32 = 18;
 
@@ -24,7 +25,8 @@ pub(super) fn get_version(_caller: &Caller<'_>, args: &mut uapi::GetVersion) -> 
     Ok(())
 }
 
-/// GET_CLOCK_COUNTERS: the clocks of host and GPU at about one moment. A GPU that does not exist has a clock of 0.
+/// GET_CLOCK_COUNTERS: the clocks of host and GPU at about one moment. A GPU that does not exist
+/// has a clock of 0.
 pub(super) fn get_clock_counters(caller: &Caller<'_>, args: &mut uapi::GetClockCounters) -> Result {
     args.gpu_clock_counter = args::gpu_id(args.gpu_id)
         .and_then(|id| caller.kfd.with_node(id, |node| Ok(node.gpu.hw.clock.now())))
@@ -62,8 +64,11 @@ pub(super) fn get_process_apertures(
     Ok(())
 }
 
-/// GET_PROCESS_APERTURES_NEW: as many GPUs as the caller has room for; their number if it has none. EINVAL for more
-/// room than the topology has nodes, those of processors included.
+/// GET_PROCESS_APERTURES_NEW: as many GPUs as the caller has room for; their number if it has none.
+///
+/// # Errors
+///
+/// `EINVAL` for more room than the topology has nodes, those of processors included.
 pub(super) fn get_process_apertures_new(
     caller: &Caller<'_>,
     args: &mut uapi::GetProcessAperturesNew,

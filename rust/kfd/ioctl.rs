@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ioctls: the function of each command, and the way of its arguments in and out.
+//! Ioctls: the function of each command, and the copying of its arguments in and out.
 //!
-//! Only the number tells commands apart. The size in a command is the caller's idea of the
-//! arguments: they grew over time, and either side may know more of them.
+//! Only the number identifies a command. The size in a command is the size of the arguments as the
+//! caller knows them: they grew over time, and either side may know more of them.
 
 use kernel::ioctl::{_IOC_NR, _IOC_SIZE, _IOC_TYPE};
 use kernel::prelude::*;
@@ -17,7 +17,7 @@ use crate::kern::{errno, trace, uaccess_ext};
 /// `AMDKFD_IOCTL_BASE`.
 const TYPE: u32 = b'K' as u32;
 
-/// An ioctl that is being made.
+/// An ioctl call.
 struct IoctlCall<'a> {
     caller: &'a Caller<'a>,
     info: &'static IoctlInfo,
@@ -34,9 +34,9 @@ impl IoctlCall<'_> {
         self.run_giving(function, |()| ())
     }
 
-    /// The same for one that gives what the caller gets with the arguments or not at all: `keep`
-    /// makes it the caller's, and otherwise it is dropped. The arguments go back also after an
-    /// error, for their counts of what was done.
+    /// As [`IoctlCall::run`], for a function that also returns an object, which the caller gets
+    /// with the arguments or not at all: `keep` makes it the caller's; otherwise it is dropped. The
+    /// arguments are copied out also after an error, since they count the work that was done.
     fn run_giving<T, R>(
         &self,
         function: fn(&Caller<'_>, &mut T) -> Result<R>,
@@ -69,7 +69,7 @@ impl IoctlCall<'_> {
 ///
 /// # Errors
 ///
-/// `ENOTTY` for a number that is none of KFD's.
+/// `ENOTTY` for a number that KFD does not have; errors of the command.
 pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isize> {
     if _IOC_TYPE(cmd) != TYPE {
         return Err(ENOTTY);
@@ -95,7 +95,7 @@ pub(super) fn dispatch(caller: &Caller<'_>, cmd: u32, arg: usize) -> Result<isiz
     result
 }
 
-/// Answers `call`.
+/// Runs the function of `call`.
 fn answer(call: &IoctlCall<'_>) -> Result<isize> {
     match call.info.nr() {
         nr::GET_VERSION => call.run(info::get_version),
@@ -110,7 +110,7 @@ fn answer(call: &IoctlCall<'_>) -> Result<isize> {
         nr::SET_EVENT => call.run(events::set),
         nr::RESET_EVENT => call.run(events::reset),
         nr::WAIT_EVENTS => call.run_giving(events::wait, events::disarm),
-        // The debugger's interface before 1.11: no process may any more.
+        // The debugger's interface before 1.11: no process may use it any more.
         nr::DBG_REGISTER | nr::DBG_UNREGISTER | nr::DBG_ADDRESS_WATCH | nr::DBG_WAVE_CONTROL => {
             Err(EPERM)
         }
@@ -134,7 +134,7 @@ fn answer(call: &IoctlCall<'_>) -> Result<isize> {
         nr::AVAILABLE_MEMORY => call.run(memory::available),
         nr::EXPORT_DMABUF => call.run_giving(dmabuf::export, NewFd::install),
         nr::RUNTIME_ENABLE => call.run(settings::runtime_enable),
-        // Known to the interface, and refused: checkpoints, the debugger, further processes of one
+        // Known commands that are refused: checkpoints, the debugger, further processes of one
         // address space, the profiler.
         nr::CRIU_OP | nr::DBG_TRAP | nr::CREATE_PROCESS | nr::PROFILER => {
             Err(errno::not_supported())

@@ -13,11 +13,12 @@ use crate::kern::{uaccess_ext, uapi};
 use crate::process::context::GpuContext;
 use crate::process::memory::{BufferSource, NewBuffer};
 
-/// ACQUIRE_VM: the address space of an open render file becomes the process's, once and for all.
+/// ACQUIRE_VM: the address space of an open render file becomes the process's, permanently.
 ///
 /// # Errors
 ///
-/// `EINVAL` also for no file at all: `EBADF` is kept for a child of fork, which clients know by it.
+/// `EINVAL` also for a descriptor that is not open: `EBADF` is reserved for a child of fork, which
+/// clients recognize by it.
 pub(super) fn acquire_vm(caller: &Caller<'_>, args: &mut uapi::AcquireVm) -> Result {
     let context = caller.context(args.gpu_id)?;
     let file = DrmFileRef::from_fd(args.drm_fd as i32).map_err(|_| EINVAL)?;
@@ -35,11 +36,12 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
     let id = args::gpu_id(args.gpu_id)?;
     let context = caller.context(args.gpu_id)?;
     let wanted = args::alloc_memory(args)?;
-    // A buffer is not where shared virtual memory is, nor made of it.
+    // The ranges of a buffer may not overlap shared virtual memory.
     let mut ranges = [wanted.range, wanted.user_range()].into_iter().flatten();
     ranges.try_for_each(|range| caller.process.svm().check_free(range))?;
     let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
-    // Registers are mapped for the CPU by the file of KFD, all else by that of the render node.
+    // Registers are mapped for the CPU through the file of KFD, everything else through that of the
+    // render node.
     let (source, of_kfd_file) = match wanted.kind {
         AllocKind::Vram { contiguous } => (BufferSource::Vram { contiguous }, None),
         AllocKind::Gtt => (BufferSource::Gtt, None),
@@ -71,7 +73,11 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
     Ok(())
 }
 
-/// The context and the number of a buffer; `EINVAL` for no handle of the process.
+/// The context and the number of a buffer.
+///
+/// # Errors
+///
+/// `EINVAL` if the process has no such handle.
 pub(super) fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<GpuContext>, BufferHandle)> {
     let handle = BufferHandle::decode(handle)?;
     let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
@@ -92,7 +98,7 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
         }
         memory.remove(handle.number)
     })?;
-    // A thread that moves it for others may have the last reference.
+    // A thread that moves the buffer for other processes may have the last reference.
     if let Some(client) = context.client() {
         client.wait_for_moves();
     }
@@ -122,12 +128,12 @@ struct DeviceList<'a> {
 }
 
 impl DeviceList<'_> {
-    /// Calls `act` with the buffer's GPU and number, and each GPU in the list that is not done,
-    /// counting those that are.
+    /// Calls `act` with the buffer's GPU and number, and each GPU in the list that is not done, and
+    /// counts those that succeed.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a GPU that is not there; errors of `act`.
+    /// `EINVAL` for a GPU that does not exist; errors of `act`.
     fn for_each(
         self,
         caller: &Caller<'_>,
@@ -143,11 +149,12 @@ impl DeviceList<'_> {
     }
 }
 
-/// MAP_MEMORY_TO_GPU: to any GPUs of which the process has acquired an address space.
+/// MAP_MEMORY_TO_GPU: on any GPUs for which the process has acquired an address space.
 ///
 /// # Errors
 ///
-/// `ENODEV` for one of which it has not; `EREMOTEIO` for one that does not reach the memory.
+/// `ENODEV` for a GPU without an address space; `EREMOTEIO` for a GPU that cannot access the
+/// memory.
 pub(super) fn map(caller: &Caller<'_>, args: &mut uapi::MapMemory) -> Result {
     let devices = DeviceList {
         handle: args.handle,

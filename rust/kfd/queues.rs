@@ -31,8 +31,12 @@ pub(super) fn destroy(caller: &Caller<'_>, args: &mut uapi::DestroyQueue) -> Res
     caller.process.destroy_queue(args.queue_id)
 }
 
-/// SET_CU_MASK: whole dwords of bits, of which those beyond the most that there can be are not looked at. EINVAL for
-/// none, for none set, and for a queue of SDMA.
+/// SET_CU_MASK: whole dwords of bits. Bits beyond the largest possible number of compute units are
+/// ignored.
+///
+/// # Errors
+///
+/// `EINVAL` for no bits, for no bit that is set, and for a queue of SDMA.
 pub(super) fn set_cu_mask(caller: &Caller<'_>, args: &mut uapi::SetCuMask) -> Result {
     let bits = args.num_cu_mask;
     if bits == 0 || bits % u32::BITS != 0 {
@@ -51,11 +55,16 @@ pub(super) fn set_cu_mask(caller: &Caller<'_>, args: &mut uapi::SetCuMask) -> Re
         .with_queue(args.queue_id, |queue| queue.set_cu_mask(bit))
 }
 
-/// GET_QUEUE_WAVE_STATE: copies the used part of the control stack to its place in the caller's save area, and what it
-/// is to the area's start. EINVAL for a queue that is active, and for a queue of SDMA.
+/// GET_QUEUE_WAVE_STATE: copies the used part of the control stack to its place in the caller's
+/// save area, and its description to the start of the area.
+///
+/// # Errors
+///
+/// `EINVAL` for a queue that is active, and for a queue of SDMA.
 pub(super) fn get_wave_state(caller: &Caller<'_>, args: &mut uapi::GetQueueWaveState) -> Result {
     let area = args.ctl_stack_address;
-    // Written without the queue's locks: the caller's memory may be slow. So its cgroup pays.
+    // The caller's memory is written without the queue's locks, as it may be slow. The copy until
+    // then is charged to the caller's cgroup.
     let mut stack = KVVec::new();
     let state = caller.process.with_queue(args.queue_id, |queue| {
         queue.wave_state(&mut |index, dword| Ok(stack.push((index, dword), GFP_KERNEL_ACCOUNT)?))
@@ -77,7 +86,11 @@ pub(super) fn get_wave_state(caller: &Caller<'_>, args: &mut uapi::GetQueueWaveS
     Ok(())
 }
 
-/// ALLOC_QUEUE_GWS: the topology says that there is none. ENODEV; EINVAL for an unknown queue.
+/// ALLOC_QUEUE_GWS.
+///
+/// # Errors
+///
+/// `ENODEV`: the topology says that there is none; `EINVAL` for an unknown queue.
 pub(super) fn alloc_gws(caller: &Caller<'_>, args: &mut uapi::AllocQueueGws) -> Result {
     caller.process.with_queue(args.queue_id, |_| Err(ENODEV))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ioctls by which a process says how it means to use a GPU, and asks how the GPU is set.
+//! Ioctls by which a process sets how it uses a GPU, and reads how the GPU is set up.
 
 use kernel::prelude::*;
 
@@ -8,13 +8,17 @@ use super::caller::Caller;
 use crate::kern::{params, uaccess_ext, uapi};
 use hw::trap::SecondLevelTrap;
 
-/// Entries that there would be of GB_TILE_MODE, which gfx9 does not have any more.
+/// Number of GB_TILE_MODE registers, if gfx9 still had them.
 const TILE_MODES: u32 = 32;
-/// Entries that there would be of GB_MACROTILE_MODE.
+/// Number of GB_MACROTILE_MODE registers, if gfx9 still had them.
 const MACROTILE_MODES: u32 = 16;
 
-/// SET_SCRATCH_BACKING_VA: the GPU address behind the scratch aperture. gfx9's shaders bring it along themselves
-/// (FLAT_SCRATCH), so there is nothing to set. ENODEV before ACQUIRE_VM.
+/// SET_SCRATCH_BACKING_VA: the GPU address behind the scratch aperture. gfx9's shaders set it up
+/// themselves (FLAT_SCRATCH), so there is nothing to set.
+///
+/// # Errors
+///
+/// `ENODEV` before ACQUIRE_VM.
 pub(super) fn set_scratch_backing_va(
     caller: &Caller<'_>,
     args: &mut uapi::SetScratchBackingVa,
@@ -23,8 +27,11 @@ pub(super) fn set_scratch_backing_va(
     Ok(())
 }
 
-/// SET_TRAP_HANDLER: the second level, which the driver's own handler takes waves to. EFAULT for what is not the user's, ENODEV
-/// before ACQUIRE_VM, ENOMEM.
+/// SET_TRAP_HANDLER: the second level, which the driver's own handler calls.
+///
+/// # Errors
+///
+/// `EFAULT` for an address outside user memory; `ENODEV` before ACQUIRE_VM; `ENOMEM`.
 pub(super) fn set_trap_handler(caller: &Caller<'_>, args: &mut uapi::SetTrapHandler) -> Result {
     caller
         .context(args.gpu_id)?
@@ -34,7 +41,8 @@ pub(super) fn set_trap_handler(caller: &Caller<'_>, args: &mut uapi::SetTrapHand
         })
 }
 
-/// GET_TILE_CONFIG: GB_ADDR_CONFIG. Modes of tiles are zero, as many of them as the caller has room for.
+/// GET_TILE_CONFIG: GB_ADDR_CONFIG. Tile modes are zero, as many of them as the caller has room
+/// for.
 pub(super) fn get_tile_config(caller: &Caller<'_>, args: &mut uapi::GetTileConfig) -> Result {
     let context = caller.context(args.gpu_id)?;
     args.gb_addr_config = context.gpu().hw.address_config()?;
@@ -51,13 +59,22 @@ pub(super) fn get_tile_config(caller: &Caller<'_>, args: &mut uapi::GetTileConfi
     Ok(())
 }
 
-/// Writes `count` modes to the caller's array. EFAULT.
+/// Writes `count` modes to the caller's array.
+///
+/// # Errors
+///
+/// `EFAULT`.
 fn write_modes(array: u64, count: u32) -> Result {
     (0..count).try_for_each(|index| uaccess_ext::write_element(array, index, &0u32))
 }
 
-/// SET_XNACK_MODE: asks (a negative number) or sets whether page faults are retried until what the process has there is mapped. EBUSY for
-/// setting anything while there are queues, EPERM for setting it where there is no shared virtual memory; EINTR, ENODEV, ENOMEM.
+/// SET_XNACK_MODE: reads (for a negative number) or sets whether page faults are retried until the
+/// memory that the process has there is mapped.
+///
+/// # Errors
+///
+/// `EBUSY` for setting anything while there are queues; `EPERM` for enabling it without shared
+/// virtual memory; `EINTR`; `ENODEV`; `ENOMEM`.
 pub(super) fn set_xnack_mode(caller: &Caller<'_>, args: &mut uapi::SetXnackMode) -> Result {
     if args.xnack_enabled < 0 {
         args.xnack_enabled = caller.process.retries().into();
@@ -65,14 +82,15 @@ pub(super) fn set_xnack_mode(caller: &Caller<'_>, args: &mut uapi::SetXnackMode)
     }
     let on = args.xnack_enabled > 0;
     if on && !params::is_svm_enabled() {
-        // Queues are more to the point.
+        // `EBUSY` for queues has precedence over `EPERM`.
         caller.process.set_retries(false)?;
         return Err(EPERM);
     }
     caller.process.set_retries(on)
 }
 
-/// RUNTIME_ENABLE: the ROCm runtime comes or goes. What it tells beside that is for debuggers, which cannot attach.
+/// RUNTIME_ENABLE: the ROCm runtime starts or ends. Its other arguments are for debuggers, which
+/// cannot attach.
 pub(super) fn runtime_enable(caller: &Caller<'_>, args: &mut uapi::RuntimeEnable) -> Result {
     if args.mode_mask & uapi::KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
         caller.process.disable_runtime();

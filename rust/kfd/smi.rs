@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! SMI_EVENTS: a file that tells what happens to a GPU. Its reader writes a mask of the events that it wants first.
+//! SMI_EVENTS: a file that reports the events of a GPU. Its reader first writes a mask of the
+//! events that it wants.
 
 use kernel::prelude::*;
 use kernel::sync::poll::PollCondVar;
@@ -14,10 +15,14 @@ use crate::kern::new_fd::NewFd;
 use crate::kern::{series, task, uapi};
 use crate::smi::{Smi, SmiWatcher};
 
-/// Bytes that one read gives at most.
+/// The most bytes that one read returns.
 const MOST: usize = 1024;
 
-/// SMI_EVENTS. EINVAL for an unknown GPU, EMFILE, ENFILE, ENOMEM.
+/// SMI_EVENTS.
+///
+/// # Errors
+///
+/// `EINVAL` for an unknown GPU; `EMFILE`; `ENFILE`; `ENOMEM`.
 pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result<NewFd> {
     let id = args::gpu_id(args.gpuid)?;
     let gpu: Arc<Gpu> = caller
@@ -36,7 +41,7 @@ pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result<Ne
     Ok(fd)
 }
 
-/// What such a file holds: not the GPU, which may go.
+/// The data of such a file. It does not hold the GPU, which may be removed.
 struct SmiFile {
     smi: Arc<Smi>,
     watcher: Arc<SmiWatcher>,
@@ -52,7 +57,11 @@ impl AnonFile for SmiFile {
     type Data = Arc<Self>;
     const MODULE: &'static ThisModule = &series::THIS_MODULE;
 
-    /// EAGAIN when there is nothing, also for files that may wait, as clients expect: they poll.
+    /// Returns the events as text.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if there are none, even for a file that may block. Clients expect this: they poll.
     fn read(file: ArcBorrow<'_, Self>, to: &mut UserSliceWriter) -> Result<usize> {
         let mut lines = KVec::from_elem(0, to.len().min(MOST), GFP_KERNEL_ACCOUNT)?;
         let count = file.watcher.read(&mut lines);
@@ -63,7 +72,11 @@ impl AnonFile for SmiFile {
         Ok(count)
     }
 
-    /// EFAULT for less than a mask.
+    /// Sets the mask.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for fewer bytes than a mask has.
     fn write(file: ArcBorrow<'_, Self>, from: &mut UserSliceReader) -> Result<usize> {
         file.watcher.set_mask(from.read::<u64>()?);
         Ok(size_of::<u64>())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Ioctl of shared virtual memory: what is said of ranges, and asked.
+//! Ioctl of shared virtual memory: sets and gets attributes of ranges.
 
 use hw::svm::{AttributeChange, AttributeQuery, GpuIndex};
 use hw::topology::gpu_id::GpuId;
@@ -11,7 +11,7 @@ use crate::kern::uapi::{SvmArgs, SvmAttribute};
 use crate::kern::{errno, params, uaccess_ext};
 use crate::process::svm::{MoveProgress, OpenedSvm};
 
-/// Bytes before the attributes, and of one.
+/// Bytes before the attributes, and bytes of one attribute.
 const HEAD: usize = core::mem::size_of::<SvmArgs>();
 const EACH: usize = core::mem::size_of::<SvmAttribute>();
 
@@ -19,9 +19,17 @@ const EACH: usize = core::mem::size_of::<SvmAttribute>();
 const SET: u32 = 0;
 const GET: u32 = 1;
 
-/// SVM, with the arguments at `arg`, and attributes behind them: `size` bytes in all, as the command says. EOPNOTSUPP unless
-/// the administrator has switched it on; then EINVAL for no whole pages, unknown operations, attributes that do not
-/// fit into the command, or none at all, ENODEV when the GPU goes meanwhile, EFAULT for what is not the process's own memory, EADDRINUSE where a buffer is mapped.
+/// SVM, with the arguments at `arg`, and attributes behind them: `size` bytes in all, according to
+/// the command.
+///
+/// # Errors
+///
+/// - `EOPNOTSUPP` unless the administrator has enabled it.
+/// - `EINVAL` for a range that is not whole pages or is empty, unknown operations, attributes that
+///   do not fit into the command, or no attributes at all.
+/// - `ENODEV` if the GPU is removed meanwhile.
+/// - `EFAULT` for a range that is not the process's own memory.
+/// - `EADDRINUSE` where a buffer is mapped.
 pub(super) fn svm(caller: &Caller<'_>, arg: usize, size: usize) -> Result {
     if !params::is_svm_enabled() {
         return Err(errno::not_supported());
@@ -55,19 +63,23 @@ pub(super) fn svm(caller: &Caller<'_>, arg: usize, size: usize) -> Result {
     }
 }
 
-/// The range that the caller means. EOVERFLOW for one that wraps, EFAULT for addresses that no process has.
+/// The range of the arguments.
+///
+/// # Errors
+///
+/// `EOVERFLOW` for a range that wraps; `EFAULT` for addresses that no process has.
 fn range(args: &SvmArgs) -> Result<VaRange> {
     args.start_addr.checked_add(args.size).ok_or(EOVERFLOW)?;
     VaRange::new(args.start_addr, args.size).map_err(|_| EFAULT)
 }
 
-/// The GPU that the caller calls `id`, if it is there, and is not being taken from the process.
+/// The GPU with the caller's number `id`, if it exists and is not being taken from the process.
 fn gpu_id(caller: &Caller<'_>, id: u32) -> Option<GpuId> {
     let context = caller.context(id).ok()?;
     (!context.is_closed()).then(|| context.gpu().hw.id)
 }
 
-/// A GPU's index, before there is a need to know which.
+/// Some index for a GPU, to check attributes before its real index is needed.
 fn any_index(caller: &Caller<'_>, id: u32) -> Option<GpuIndex> {
     gpu_id(caller, id).and(GpuIndex::new(0))
 }
@@ -83,7 +95,8 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
         return Err(EINVAL);
     }
     let range = range(args)?;
-    // Where page faults are retried nobody has to wait for what GPUs have not come to.
+    // Where page faults are retried, the caller does not have to wait for pages that GPUs have not
+    // accessed.
     if gives && !caller.process.retries() {
         caller.process.svm().wait_for_pages(range)?;
         if !caller.process.has_vm() {
@@ -91,10 +104,10 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
         }
     }
     let mut progress = MoveProgress::default();
-    let mut done = say(caller, range, attributes, &mut progress);
-    // Of a GPU that has gone nothing can be said.
+    let mut done = apply(caller, range, attributes, &mut progress);
+    // A GPU that has been removed cannot be named in an attribute.
     while done == Err(errno::in_progress()) {
-        done = say(caller, range, attributes, &mut progress).map_err(|error| match error {
+        done = apply(caller, range, attributes, &mut progress).map_err(|error| match error {
             EINVAL => ENODEV,
             other => other,
         });
@@ -102,8 +115,8 @@ fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Resu
     done
 }
 
-/// Says what `attributes` say of `range`, once: see [`OpenedSvm::set`].
-fn say(
+/// Applies `attributes` to `range`, once: see [`OpenedSvm::set`].
+fn apply(
     caller: &Caller<'_>,
     range: VaRange,
     attributes: &[SvmAttribute],
@@ -135,7 +148,11 @@ fn get(caller: &Caller<'_>, args: &SvmArgs, attributes: &mut [SvmAttribute]) -> 
     Ok(())
 }
 
-/// What `f` makes of an attribute, for which it may have to know a GPU. EINVAL for what it does not like; ENOSPC, ENOMEM.
+/// Calls `f`, which converts an attribute and may look up the index of a GPU for that.
+///
+/// # Errors
+///
+/// `EINVAL` if `f` refuses the attribute; `ENOSPC`; `ENOMEM`.
 fn with_gpu<T, E>(
     caller: &Caller<'_>,
     svm: &mut OpenedSvm<'_>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The events of each process by PASID: the way from an interrupt to its process.
+//! The events of each process by PASID, for interrupts that are for the process.
 
 use hw::faults::FaultPolicy;
 use hw::ih::VmFault;
@@ -25,7 +25,7 @@ pub(super) struct PasidMap {
 
 /// A process by its PASID.
 struct PasidEntry {
-    who: TaskIdentity,
+    task: TaskIdentity,
     events: Arc<ProcessEvents>,
     svm: Arc<Svm>,
 }
@@ -45,14 +45,14 @@ impl PasidMap {
         )
     }
 
-    /// Adds the process `who` under PASID `pasid`, which no other process has.
+    /// Adds the process of `task` under PASID `pasid`, which no other process has.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn insert(&self, pasid: u16, who: TaskIdentity, process: &Process) -> Result {
+    pub(super) fn insert(&self, pasid: u16, task: TaskIdentity, process: &Process) -> Result {
         let (events, svm) = (process.events.clone(), process.svm.clone());
-        let known = Arc::new(PasidEntry { who, events, svm }, GFP_KERNEL)?;
+        let known = Arc::new(PasidEntry { task, events, svm }, GFP_KERNEL)?;
         let stored = self
             .entries
             .lock()
@@ -90,7 +90,7 @@ impl ProcessSink for PasidMap {
         known
             .events
             .raise(EventKind::Memory, EventPayload::Memory(fault));
-        Some(known.who)
+        Some(known.task)
     }
 
     fn stopped(&self, gpu: GpuId, pasid: u16) {

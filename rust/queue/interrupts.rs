@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What interrupts mean for queues and kernel rings. Nothing here waits for memory: fences depend on it.
+//! Dispatches interrupts to queues and kernel rings. Nothing here waits for memory: fences depend
+//! on it.
 
 use super::compute::ComputeScheduler;
 use super::request::QueueOwner;
@@ -21,15 +22,17 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-/// Who is told what interrupts mean for processes, which it knows by PASID; an unknown one has ended. Called by the
-/// interrupt thread and by who finds a queue hanging: allocates nothing and waits for nothing.
+/// The receiver of events for processes. It knows processes by PASID; the process of an unknown
+/// PASID has ended. Called by the interrupt thread and by threads that find a queue hanging:
+/// allocates nothing and waits for nothing.
 pub(crate) trait ProcessSink: Send + Sync {
-    /// A queue of the process asked for an interrupt, with a context of which `bits` bits are valid: whether that tells
-    /// which event is meant. If not, [`ProcessSink::poll_events`] is called.
+    /// A queue of the process asked for an interrupt, with a context of which `bits` bits are
+    /// valid. Returns whether the context identifies the event. If not,
+    /// [`ProcessSink::poll_events`] is called.
     fn signal(&self, pasid: u16, context: u32, bits: u32) -> bool;
     /// Queues of the process asked for interrupts: any of its events may be meant.
     fn poll_events(&self, pasid: u16);
-    /// An access of the process, which it gives, could not be translated.
+    /// An access of the process could not be translated. Returns the process.
     fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<TaskIdentity>;
     /// A queue of the process was stopped: it hung, or asked for something that is refused.
     fn stopped(&self, gpu: GpuId, pasid: u16);
@@ -45,7 +48,7 @@ const SHADER_CONTEXT_BITS: u32 = 24;
 /// The kernel's address space.
 const KERNEL_VMID: u8 = 0;
 
-/// Takes interrupts to the queues and rings of a GPU.
+/// Dispatches interrupts to the queues and rings of a GPU.
 #[pin_data]
 pub(crate) struct InterruptDispatch {
     slots: Arc<SdmaSlots>,
@@ -59,8 +62,9 @@ pub(crate) struct InterruptDispatch {
     batch: SpinLock<InterruptBatch>,
 }
 
-/// What entries since the last [`InterruptSink::flush`] have asked for. All of them were in the ring before the first of them
-/// was handled, so that what was done once for the first need not be done before the flush for another that is the same.
+/// The requests of entries since the last [`InterruptSink::flush`]. All of these entries were in
+/// the ring before the first of them was handled. So work that was done for the first need not be
+/// done before the flush for another that is the same.
 #[derive(Default)]
 struct InterruptBatch {
     /// Engines whose kernel ring was looked at, and whose queues were.
@@ -81,7 +85,7 @@ impl FewPasids {
         pasid != 0 && self.0.contains(&pasid)
     }
 
-    /// Adds `pasid`; whether it is there now.
+    /// Adds `pasid`. Returns whether it is in the set now.
     fn add(&mut self, pasid: u16) -> bool {
         let place = self
             .0
@@ -92,7 +96,12 @@ impl FewPasids {
 }
 
 impl InterruptDispatch {
-    /// For the interrupts of `gpu`, which it does not hold; `processes` are told theirs. ENOMEM.
+    /// A dispatcher for the interrupts of `gpu`, which it does not hold. `processes` gets the
+    /// events of processes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
     pub(crate) fn new(gpu: &GpuQueues, processes: Arc<dyn ProcessSink>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -112,20 +121,20 @@ impl InterruptDispatch {
     /// A queue of the process asked for an interrupt.
     fn signal(&self, pasid: u16, context: u32, bits: u32) {
         let named = self.processes.signal(pasid, context, bits);
-        // To look at all slots for each would cost too much.
+        // To look at all slots for each interrupt would cost too much.
         if !named && !self.batch.lock().look.add(pasid) {
             self.processes.poll_events(pasid);
         }
     }
 
-    /// A queue of the process `pasid` was stopped: it hung, or asked for something that is refused. Allocates
-    /// nothing and waits for nothing.
+    /// A queue of the process `pasid` was stopped: it hung, or asked for something that is refused.
+    /// Allocates nothing and waits for nothing.
     pub(crate) fn stopped(&self, pasid: u16) {
         self.processes.stopped(self.id, pasid);
     }
 }
 
-/// The process for a message.
+/// The process's number for a log message.
 fn pid(owner: Option<QueueOwner>) -> i32 {
     owner.map_or(0, |owner| owner.pid)
 }
@@ -161,7 +170,7 @@ impl InterruptSink for InterruptDispatch {
     }
 
     fn cp_eop(&self, eop: &CpEop) {
-        // Firmware sends context 0 for nothing; what is meant names its event.
+        // Firmware sends context 0 without a meaning; a context that is meant identifies its event.
         if eop.vmid != KERNEL_VMID && eop.context != 0 {
             self.signal(eop.pasid, eop.context, CP_CONTEXT_BITS);
         }
@@ -187,7 +196,7 @@ impl InterruptSink for InterruptDispatch {
                 "shader: {error} of a wave of PASID {pasid}, place {place:#x}\n"
             );
         }
-        // Also of an error: the process's trap handler has nobody else to tell.
+        // Also for an error: the process's trap handler has no other receiver for it.
         self.signal(pasid, data, SHADER_CONTEXT_BITS);
     }
 
@@ -209,35 +218,38 @@ impl InterruptSink for InterruptDispatch {
 
     fn cp_error(&self, error: &CpError) {
         let (pasid, doorbell) = (error.pasid, error.doorbell());
-        // The CP itself tells the owner of an AQL queue, by its queue_inactive_signal, and for a runtime that goes on
-        // from there, the event of a hang would be the end. A queue of PM4 packets has no such signal.
-        let told = Cell::new(true);
-        // Without a doorbell there is no telling which of the process's queues it was.
+        // The CP itself notifies the owner of an AQL queue, by its queue_inactive_signal. The
+        // runtime may continue after that, but the event of a hang would end it. A queue of PM4
+        // packets has no such signal.
+        let is_notified = Cell::new(true);
+        // Without a doorbell it is not known which of the process's queues it was.
         let owner = self.compute.fail(&|queue| {
             let meant = queue.owner().pasid == pasid
                 && doorbell.is_none_or(|slot| queue.doorbell() == slot);
             if meant {
-                told.set(told.get() && queue.is_aql() && doorbell.is_some());
+                is_notified.set(is_notified.get() && queue.is_aql() && doorbell.is_some());
             }
             meant
         });
-        // One that was stopped before is no news.
+        // A queue that was stopped before is not reported again.
         let Some(QueueOwner { pid, queue, .. }) = owner else {
             return;
         };
-        if !told.get() {
+        if !is_notified.get() {
             self.processes.stopped(self.id, pasid);
         }
         let (what, code) = (error.name(), error.code());
         dev_warn_ratelimited!(
             self.dev,
-            "cp: fault of queue {queue} of process {pid} (PASID {pasid}): {what}, code {code}; it stops\n"
+            "cp: fault of queue {queue} of process {pid} (PASID {pasid}): {what}, \
+             code {code}; it stops\n"
         );
     }
 
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>) {
         if fault.vmid != KERNEL_VMID && self.batch.lock().stopped.has(fault.pasid) {
-            // Of queues that have just been stopped: no news. To stop them again would be to look at everybody's.
+            // A fault of queues that have just been stopped is not reported. To stop them again
+            // would mean to look at the queues of all processes.
             let raw = status.map_or(0, |status| status.encode());
             trace::vm_fault(fault.pasid.into(), 0, fault.address(), raw);
             return;
@@ -246,24 +258,26 @@ impl InterruptSink for InterruptDispatch {
             None
         } else {
             self.batch.lock().stopped.add(fault.pasid);
-            // All queues of the process, as amdkfd does. By PASID: its VMID may be another's by now, and it may have two.
+            // All queues of the process are stopped, as amdkfd does. They are found by PASID: the
+            // VMID may be another process's by now, and the process may have two.
             let compute = self
                 .compute
                 .fail(&|queue| queue.owner().pasid == fault.pasid);
             self.slots.fail(None, fault.pasid, EFAULT).or(compute)
         };
         if fault.vmid != KERNEL_VMID {
-            let who = self.processes.fault(self.id, fault.pasid, fault);
-            if let Some(who) = who {
-                self.smi.notify(&SmiEvent::VmFault(who));
+            let task = self.processes.fault(self.id, fault.pasid, fault);
+            if let Some(task) = task {
+                self.smi.notify(&SmiEvent::VmFault(task));
             }
         }
         let pid = pid(owner);
         let raw = status.map_or(0, |status| status.encode());
         trace::vm_fault(fault.pasid.into(), pid as u32, fault.address(), raw);
-        // Once a process's queues are stopped, what was still under way is no news.
-        let news = owner.is_some() || fault.vmid == KERNEL_VMID;
-        if news {
+        // Once a process's queues are stopped, faults of accesses that were still under way are not
+        // reported.
+        let is_reported = owner.is_some() || fault.vmid == KERNEL_VMID;
+        if is_reported {
             let access = if fault.write { "write to" } else { "read of" };
             let (pasid, vmid, address) = (fault.pasid, fault.vmid, fault.address());
             let client = status.map_or(0, |status| status.client);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Work that the driver does by registers when the CP's firmware schedules queues: KIQ, and queues
+//! Work that the driver does by registers if the CP's firmware schedules queues: KIQ, and queues
 //! that hang.
 
 use kernel::prelude::*;
@@ -18,7 +18,7 @@ use crate::regs::gc::{
 };
 use crate::regs::with;
 
-/// How long KIQ may take to leave.
+/// How long KIQ may take to leave its HQD.
 const LEAVE_TIMEOUT: Delta = Delta::from_millis(100);
 /// QUE_SLEEP: about as long as a read of memory takes, rather than the reset value.
 const QUE_SLEEP: u32 = 1;
@@ -51,8 +51,8 @@ impl Gfx {
         r.write(regs::CP_HQD_ACTIVE, cp_hqd_active::ACTIVE.flag(true));
     }
 
-    /// Takes KIQ off, and leaves nothing of it in its HQD: the next driver's KIQ would not start
-    /// otherwise (amdgpu: gfx_v9_0_kiq_fini_register). Context: may sleep.
+    /// Takes KIQ off the hardware, and clears its HQD: otherwise the next driver's KIQ would not
+    /// start (amdgpu: gfx_v9_0_kiq_fini_register). Context: may sleep.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Gfx {
             (regs::CP_HQD_IQ_TIMER, 0),
             (regs::CP_HQD_IB_CONTROL, 0),
             (regs::CP_HQD_PERSISTENT_STATE, 0),
-            // Its place goes first, then itself.
+            // The doorbell's offset first, then its enable bit.
             (doorbell, cp_hqd_pq_doorbell_control::DOORBELL_EN.flag(true)),
             (doorbell, 0),
             (regs::CP_HQD_PQ_RPTR, 0),
@@ -112,7 +112,7 @@ impl Gfx {
         Ok((self.regs.dword(reg).ok_or(ENODEV)?, value))
     }
 
-    /// The doorbell, a dword of BAR2, of the queue in `hqd`; None when there is no queue.
+    /// The doorbell, a dword of BAR2, of the queue in `hqd`; `None` if there is no queue.
     pub(crate) fn active_doorbell(&self, hqd: Hqd) -> Option<u32> {
         let bank = self.bank(hqd);
         let active = bank.regs.read(regs::CP_HQD_ACTIVE);
@@ -121,8 +121,8 @@ impl Gfx {
         there.then(|| cp_hqd_pq_doorbell_control::DOORBELL_OFFSET.get(control))
     }
 
-    /// Kills the work of the queue in `hqd`. The firmware has asked the queue to leave before, and
-    /// it leaves then.
+    /// Kills the work of the queue in `hqd`. The firmware has asked the queue to leave before;
+    /// after this call it does.
     pub(crate) fn reset_queue(&self, hqd: Hqd) {
         self.bank(hqd).regs.write(
             regs::SPI_COMPUTE_QUEUE_RESET,
@@ -130,12 +130,12 @@ impl Gfx {
         );
     }
 
-    /// Whether the device is there, as far as the driver was told.
+    /// Whether the device is present, as far as the driver was notified.
     pub(crate) fn is_present(&self) -> bool {
         self.regs.is_present()
     }
 
-    /// Whether it answers at all.
+    /// Whether the device answers register reads at all.
     pub(crate) fn answers(&self) -> bool {
         self.regs.read(regs::CP_MEC_CNTL) != GONE
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What AMD wants in registers that no driver chooses ("golden settings": amdgpu's gfx_v9_4_2.c):
-//! how tiled memory is laid out, and for each die which channel of L2 is which, without which the
-//! compute units' caches do not agree. The values are the chip's ([`GfxGolden`]).
+//! The values that AMD prescribes for registers about which no driver decides ("golden settings":
+//! amdgpu's gfx_v9_4_2.c): how tiled memory is laid out, and for each die the order of the channels
+//! of L2. Without the latter the compute units' caches do not agree. The values are the chip's
+//! ([`GfxGolden`]).
 
 use hw::asic::{GfxGolden, GoldenRegister};
 use hw::bits::Field;
@@ -14,13 +15,14 @@ use crate::regs::{Register, RegisterWindow};
 
 /// INT_LV_NUM_CHAN where channels are hashed (amdgpu: df_v3_6_query_hashes).
 const HASHED: u32 = 0x1e;
-/// Behind GC_CAC_IND_INDEX: PWRBRK_STALL_PATTERN_CTRL, and in it the step at which the brake ends.
+/// PWRBRK_STALL_PATTERN_CTRL, an index of GC_CAC_IND_INDEX, and in it the step at which the brake
+/// ends.
 const BRAKE_PATTERN: u32 = 0x143;
 const BRAKE_END: Field = Field::new(19, 15);
 const BRAKE_END_STEP: u32 = 0x12;
 
-/// The compute units' caches see channels of memory as the fabric does: a line that two of L2's
-/// channels had would be wrong in one.
+/// Sets the compute units' caches to distribute addresses over channels of memory as the fabric
+/// does: a line that two of L2's channels had would be wrong in one.
 pub(super) fn set_channels(gc: &RegisterWindow, df: &RegisterWindow) {
     let spread = df.read(df::GCM_AON0_DRAM_MEGA_BASE_ADDRESS0);
     let hashed = mega_base::INT_LV_NUM_CHAN.get(spread) == HASHED;
@@ -34,7 +36,7 @@ pub(super) fn set_channels(gc: &RegisterWindow, df: &RegisterWindow) {
     gc.update(regs::TCP_ADDR_CONFIG, &fields);
 }
 
-/// Slows graphics down when the board says that it takes too much power (amdgpu:
+/// Has graphics slow down when the board signals that it takes too much power (amdgpu:
 /// gfx_v9_4_2_set_power_brake_sequence).
 pub(super) fn heed_power_brake(gc: &RegisterWindow) {
     gc.write(
@@ -49,14 +51,14 @@ pub(super) fn heed_power_brake(gc: &RegisterWindow) {
     gc.write(regs::GC_CAC_IND_DATA, BRAKE_END.put(BRAKE_END_STEP));
 }
 
-/// Puts `golden`'s settings of die `die` into the registers.
+/// Writes the settings of `golden` for die `die`.
 pub(super) fn apply(gc: &RegisterWindow, golden: &GfxGolden, die: u32) {
     for setting in golden.of_die(die) {
         gc.merge(place(setting.register), setting.mask, setting.value);
     }
 }
 
-/// Where a register is.
+/// The place of a register.
 fn place(register: GoldenRegister) -> Register {
     match register {
         GoldenRegister::GbAddrConfig => regs::GB_ADDR_CONFIG,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What differs between versions of GC.
+//! The differences between versions of GC.
 
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -14,14 +14,14 @@ use crate::regs::RegisterWindow;
 
 /// A version of GC.
 pub(super) trait GcHal: Send + Sync {
-    /// Puts the golden settings of die `die` into the block `gc`, and has its caches see channels
-    /// of memory as the fabric `df` does.
+    /// Writes the golden settings of die `die` into the block `gc`, and sets the caches to
+    /// distribute addresses over channels of memory as the fabric `df` does.
     fn apply_golden(&self, gc: &RegisterWindow, df: &RegisterWindow, golden: &GfxGolden, die: u32);
 
     /// Clears the data that waves may find in trap registers, where the block has such registers.
     fn clear_trap_data(&self, gc: &RegisterWindow);
 
-    /// Slows graphics down when the board says that it takes too much power.
+    /// Has graphics slow down when the board signals that it takes too much power.
     fn heed_power_brake(&self, gc: &RegisterWindow);
 }
 

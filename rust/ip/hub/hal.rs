@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What differs between versions of the VM hubs.
+//! The differences between versions of the VM hubs.
 
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -26,7 +26,7 @@ pub(super) trait HubHal: Send + Sync {
     /// process retries (XNACK).
     fn retries_always(&self) -> bool;
 
-    /// What the hub of SDMA, `regs`, needs besides translation: accesses of SDMA snoop.
+    /// Sets up the hub of SDMA, `regs`, beyond translation: accesses of SDMA snoop.
     fn snoop_sdma(&self, regs: &RegisterWindow);
 }
 

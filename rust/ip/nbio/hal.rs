@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What differs between versions of NBIO.
+//! The differences between versions of NBIO.
 
 use kernel::device::Device;
 use kernel::prelude::*;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The PSP's bootloader: it takes image after image, and the last one, the secure OS, takes over from it.
+//! The PSP's bootloader. It takes one image after another; the last one, the secure OS, replaces
+//! it.
 
 use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
@@ -14,33 +15,37 @@ use super::{Psp, PspMailbox, POLL};
 use crate::kern::mmio::GONE;
 use crate::regs::mp;
 
-/// What tells it of images.
+/// The mailbox for images.
 const BOOTLOADER: PspMailbox = PspMailbox {
     reg: mp::MP0_C2PMSG_35,
     name: "C2PMSG_35",
 };
-/// How long the secure OS may take to live.
+/// How long the secure OS may take to start.
 const SECURE_OS_TIMEOUT: Delta = Delta::from_millis(5000);
-/// For so long nobody looks after the last image.
+/// For so long after the last image the mailbox is not read.
 const HAND_OVER: Delta = Delta::from_millis(20);
 
-/// Whether C2PMSG_35 says what is wrong with an image.
+/// Whether `answer`, a value of C2PMSG_35, is an error code for an image.
 fn is_refusal(answer: u32) -> bool {
     answer & READY != 0 && BOOTLOADER_CODE.get(answer) != 0
 }
 
 impl Psp {
-    /// Has the bootloader take `image` with its `command`. ETIMEDOUT without an answer, EIO if it refuses the image: the log says so. Sleeps.
+    /// Has the bootloader take `image` with `command`. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` without an answer; `EIO` if the bootloader refuses the image. The log says so.
     pub(crate) fn boot(&self, image: &FirmwareImage<'_>, command: u32) -> Result {
         self.give(image, command)?;
         self.wait(image)
     }
 
-    /// The same for the last image: the secure OS lives after that.
+    /// As [`Psp::boot`], for the last image: returns when the secure OS has started.
     pub(crate) fn boot_secure_os(&self, image: &FirmwareImage<'_>, command: u32) -> Result {
         self.give(image, command)?;
         fsleep(HAND_OVER);
-        // What the bootloader says when it is through is not written down, but for a code.
+        // The answer of a bootloader that has finished is not documented, except for an error code.
         let lives = read_poll_timeout(
             || {
                 let alive = self.regs.read(mp::MP0_C2PMSG_81);
@@ -66,7 +71,7 @@ impl Psp {
         }
     }
 
-    /// Tells that `image` was, with that `answer`.
+    /// Logs that the bootloader refused `image` with `answer`, and returns the error for that.
     fn refused(&self, image: &FirmwareImage<'_>, answer: u32) -> Error {
         dev_err!(
             self.dev,
@@ -86,7 +91,7 @@ impl Psp {
         Ok(())
     }
 
-    /// Waits until the bootloader is done with what it was given.
+    /// Waits until the bootloader has handled its last command.
     fn wait(&self, image: &FirmwareImage<'_>) -> Result {
         let part = image.part.name();
         match self.wait_ready(BOOTLOADER, format_args!("PSP bootloader: {part}"))? {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The ring by which the secure OS gets commands, one at a time, and the memory of its own that it is given.
+//! The ring that gives commands to the secure OS, one at a time, and the memory that the PSP is
+//! given for itself (TMR).
 
 use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
@@ -18,16 +19,16 @@ use super::{Psp, PspMailbox};
 use crate::kern::mmio::GONE;
 use crate::regs::mp;
 
-/// What tells the PSP about rings.
+/// The mailbox for commands about rings.
 const CONTROL: PspMailbox = PspMailbox {
     reg: mp::MP0_C2PMSG_64,
     name: "C2PMSG_64",
 };
-/// For so long nobody looks after one.
+/// For so long after such a command the mailbox is not read.
 const CONTROL_PAUSE: Delta = Delta::from_millis(20);
 /// How long a command in the ring may take.
 const COMMAND_TIMEOUT: Delta = Delta::from_millis(2000);
-/// Between two looks.
+/// Between two polls.
 const POLL: Delta = Delta::from_micros(100);
 
 /// Offsets of ring, command page and fence page in the memory for them.
@@ -35,7 +36,7 @@ const RING: u64 = 0;
 const COMMAND: u64 = PAGE_SIZE;
 const FENCE: u64 = 2 * PAGE_SIZE;
 
-/// The ring. There is none any more when this has been dropped.
+/// The ring. It is destroyed on drop.
 pub(crate) struct PspRing {
     psp: Psp,
     /// The fence value of the last command.
@@ -43,12 +44,17 @@ pub(crate) struct PspRing {
 }
 
 impl Psp {
-    /// Makes the ring; `is_used` when somebody may have left one. ETIMEDOUT without an answer, EIO if it is refused: the log says so. Sleeps.
+    /// Makes the ring. `is_used` says that a previous driver may have left one. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` without an answer; `EIO` if the PSP refuses the ring. The log says so.
     pub(crate) fn make_ring(self, is_used: bool) -> Result<PspRing> {
-        // The status of a ring that somebody could not make stays there until the next command.
+        // The status of a failed attempt of a previous driver stays in the register until the next
+        // command.
         let status = self.control_status("before the ring")?;
         if is_used || status != 0 {
-            // If there is none it has nothing to say.
+            // Without a ring the command has no effect.
             let _ = self.control(DESTROY_RINGS);
         }
         let pages = self.places.pages;
@@ -79,7 +85,8 @@ impl Psp {
         }
     }
 
-    /// Waits until the PSP is done with the last command about rings: its status, 0 if all went well.
+    /// Waits until the PSP has done the last command about rings. Returns its status, 0 for
+    /// success.
     fn control_status(&self, step: &str) -> Result<u32> {
         let word = self.wait_ready(CONTROL, format_args!("PSP: {step}"))?;
         Ok(RING_STATUS.get(word))
@@ -87,8 +94,13 @@ impl Psp {
 }
 
 impl PspRing {
-    /// Has the PSP load `image`, which is a `kind` to it. ETIMEDOUT without an answer; EIO if it refuses what is needed, so that no engine
-    /// is started on what the PSP would not have in it. For the rest that is a warning. Sleeps.
+    /// Has the PSP load `image`, which is of the type `kind` to it. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` without an answer; `EIO` if the PSP refuses an image that is needed, so that no
+    /// engine starts with firmware that the PSP refused. A refusal of any other image is only a
+    /// warning.
     pub(crate) fn load(&mut self, image: &FirmwareImage<'_>, kind: u32) -> Result {
         let command = PspCommand::LoadIpFw {
             mc: self.psp.stage(image)?,
@@ -99,8 +111,12 @@ impl PspRing {
         self.run(command, format_args!("{part} (type {kind})"), must)
     }
 
-    /// Gives the PSP `bytes` bytes of memory at VRAM offset `offset`, to which nobody else has access until what this returns is dropped.
-    /// ETIMEDOUT without an answer, EIO if it does not want that memory. Sleeps.
+    /// Gives the PSP `bytes` bytes of memory at VRAM offset `offset`. Nothing else accesses that
+    /// memory until the returned value is dropped. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` without an answer; `EIO` if the PSP refuses the memory.
     pub(crate) fn set_up_tmr(mut self, offset: u64, bytes: u64) -> Result<Tmr> {
         let fb = self.psp.fb;
         let command = PspCommand::SetupTmr {
@@ -109,7 +125,7 @@ impl PspRing {
             bytes: u32::try_from(bytes).map_err(|_| EINVAL)?,
         };
         let result = self.run(command, format_args!("its own memory"), true);
-        // Without an answer it may have taken it.
+        // Without an answer the PSP may have taken the memory.
         let tmr = match result {
             Ok(()) | Err(ETIMEDOUT) => Tmr { ring: self },
             Err(error) => return Err(error),
@@ -117,10 +133,14 @@ impl PspRing {
         result.map(|()| tmr)
     }
 
-    /// Has `command` done, which is about `what`; EIO with a status other than done if it `must` be.
+    /// Runs `command`, whose purpose for the log is `what`.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` for a status other than done, if the command `must` succeed.
     fn run(&mut self, command: PspCommand, what: core::fmt::Arguments<'_>, must: bool) -> Result {
         let status = self.submit(command).inspect_err(|&error| {
-            // Of a device that is gone nobody wants to hear what it does not answer.
+            // That a removed device does not answer is not worth a message.
             if error != ENODEV {
                 dev_err!(
                     self.psp.dev,
@@ -139,7 +159,11 @@ impl PspRing {
         )
     }
 
-    /// Tells `what` the PSP has not done; EIO if it `must` be.
+    /// Logs that the PSP has not done `what`.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if it `must` be done.
     fn refused(&self, what: core::fmt::Arguments<'_>, must: bool) -> Result {
         let dev = &self.psp.dev;
         if must {
@@ -182,12 +206,13 @@ impl PspRing {
 
 impl Drop for PspRing {
     fn drop(&mut self) {
-        // What hangs has been told.
+        // A failure is in the log already.
         let _ = self.psp.control(DESTROY_RINGS);
     }
 }
 
-/// The PSP with memory of its own, and the ring. Dropping it takes both away; the memory may be used again then.
+/// The PSP with memory of its own, and the ring. Dropping it takes both from the PSP; after that
+/// the memory may be used again.
 pub(crate) struct Tmr {
     ring: PspRing,
 }
