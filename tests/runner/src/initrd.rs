@@ -60,9 +60,7 @@ impl Content {
         let path = setup.dir.join("swap");
         File::create(&path)?.set_len(size.bytes())?;
         let mut mkswap = setup.places.program("mkswap");
-        mkswap
-            .arg(setup.places.inside(&path))
-            .stdout(setup.notes.stdio());
+        mkswap.arg(setup.places.inside(&path)).stdout(Stdio::null());
         process::run(mkswap.stderr(setup.notes.stdio()))?;
         self.disk(setup, "swap", &path, true);
         Ok(())
