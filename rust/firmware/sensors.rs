@@ -81,7 +81,11 @@ impl SmuSensors {
         };
         let sensors = Arc::pin_init(
             try_pin_init!(Self {
-                state <- KillableMutex::new(state, c"SmuSensors::state", kernel::static_lock_class!()),
+                state <- KillableMutex::new(
+                    state,
+                    c"SmuSensors::state",
+                    kernel::static_lock_class!()
+                ),
                 serial: SetOnce::new(),
                 tables: SmuTables::new(memory)?,
                 limits,

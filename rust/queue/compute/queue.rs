@@ -49,8 +49,8 @@ impl ComputeQueue {
     ///
     /// # Errors
     ///
-    /// `EFAULT` and `EINVAL` for its memory, see [`QueueBuffers::new`]; `ENOSPC` without a doorbell or
-    /// room in the GART; `ENOMEM`.
+    /// `EFAULT` and `EINVAL` for its memory, see [`QueueBuffers::new`]; `ENOSPC` without a doorbell
+    /// or room in the GART; `ENOMEM`.
     pub(super) fn new(
         gpu: &Arc<QueueGpu>,
         vm: &Arc<Vm>,
