@@ -68,7 +68,7 @@ pub struct SegmentBases {
 }
 
 impl SegmentBases {
-    /// The bases `bases`, of which the first [`MAX_SEGMENTS`] count: no register is in any later
+    /// The bases `bases`, of which the first `MAX_SEGMENTS` count: no register is in any later
     /// one.
     #[inline]
     pub const fn new(bases: &[u32]) -> Self {

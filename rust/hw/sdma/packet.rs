@@ -75,7 +75,7 @@ const fn header(op: u32, sub_op: u32) -> u32 {
 pub const NOP: u32 = header(op::NOP, 0);
 
 /// The first dword of a NOP burst of `dwords` dwords, which the engine skips as one; `None` unless
-/// it is 1 to [`MAX_NOP_DWORDS`]. What the other dwords hold does not matter.
+/// it is 1 to `MAX_NOP_DWORDS`. What the other dwords hold does not matter.
 #[inline]
 pub const fn nop_burst(dwords: u32) -> Option<u32> {
     match dwords.checked_sub(1) {

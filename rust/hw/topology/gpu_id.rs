@@ -55,8 +55,7 @@ impl PciIdentity {
 }
 
 impl GpuId {
-    /// The id of the GPU `identity`. Two GPUs may get the same: take [`GpuId::next`] until it is
-    /// free.
+    /// The id of the GPU `identity`. Two GPUs may get the same one; the driver refuses the second.
     #[inline]
     pub fn new(identity: &PciIdentity) -> Self {
         let hash = identity.hash();
