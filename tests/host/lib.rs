@@ -5,8 +5,6 @@
 
 pub mod explore;
 
-pub mod explore;
-
 /// Page-table entries, bit by bit as the specification has them.
 pub mod entry {
     use hw::pte::{Mtype, PteFlags};
