@@ -19,9 +19,11 @@ pub(crate) trait InterruptSink: Send + Sync {
     /// A shader sent a message.
     fn shader_message(&self, message: &ShaderMessage);
     /// An access could not be translated. `status` is the fault that the hub has latched, if it was
-    /// the first. Also called by a thread that refuses a fault that has waited, then with a flush
-    /// after it; calls do not overlap.
+    /// the first. Also called by a thread that refuses a fault that has waited, which then calls
+    /// [`InterruptSink::forget_stopped`]; calls of either do not overlap.
     fn vm_fault(&self, fault: &VmFault, status: Option<FaultStatus>);
     /// The end of a batch of entries: work for which many of them may have asked is done once.
     fn flush(&self);
+    /// The next fault of a process whose queues were stopped is reported again.
+    fn forget_stopped(&self);
 }

@@ -249,7 +249,7 @@ impl RetryFaults {
         let listeners = self.listeners.lock();
         if let Some(sink) = &listeners.sink {
             self.report(&fault.fault, None, &**sink);
-            sink.flush();
+            sink.forget_stopped();
         }
         drop(listeners);
         drop(fault);

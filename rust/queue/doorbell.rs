@@ -9,6 +9,7 @@
 use crate::ip::Hardware;
 use crate::kern::params;
 use crate::kern::vma::{self, Mappable, SharedPage, VmaPage, VmaZapper};
+use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::bo::RegisterRange;
 use core::fmt;
 use hw::cp_doorbells::CpDoorbellSlots;
@@ -122,6 +123,7 @@ pub(crate) struct DoorbellSlice {
     /// Doorbells of the CP that compute queues have.
     #[pin]
     pub(super) cp: SpinLock<CpDoorbellSlots>,
+    _hold: LedgerHold,
     // Another process gets the slice only when nothing of it is left.
     leased: SetOnce<LeasedSlice>,
     table: Arc<SliceTable>,
@@ -158,6 +160,7 @@ impl DoorbellSlice {
                 zapper: SetOnce::new(),
                 closed: Atomic::new(false),
                 cp <- new_spinlock!(CpDoorbellSlots::new(), "DoorbellSlice::cp"),
+                _hold: hw.ledger.hold(LedgerKind::DoorbellSlices, 1),
                 leased: SetOnce::new(),
                 table: table.clone(),
                 pid,

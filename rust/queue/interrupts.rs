@@ -169,6 +169,11 @@ impl InterruptSink for InterruptDispatch {
         pasids.for_each(|pasid| self.processes.poll_events(pasid));
     }
 
+    fn forget_stopped(&self) {
+        // Not the rest, which is the interrupt thread's to do.
+        self.batch.lock().stopped = FewPasids::default();
+    }
+
     fn cp_eop(&self, eop: &CpEop) {
         // Firmware sends context 0 without a meaning; a context that is meant identifies its event.
         if eop.vmid != KERNEL_VMID && eop.context != 0 {

@@ -9,7 +9,6 @@ use super::sdma::ring_memory::RingMemory;
 use super::spare::SpareMemory;
 use crate::ip::Hardware;
 use crate::kern::vma::{Mappable, VmaPage};
-use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::bo::RegisterRange;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
@@ -18,8 +17,6 @@ use kernel::sync::{Arc, ArcBorrow};
 
 /// Doorbells, pump, counts and spare memory of a process on a GPU.
 pub(crate) struct QueueResources {
-    /// The process's doorbells.
-    pub(super) doorbells: Arc<DoorbellSlice>,
     /// The pump of its scheduled queues, unless SDMA queues are direct.
     pub(super) pump: Option<Arc<Pump>>,
     /// Number of its queues.
@@ -31,7 +28,8 @@ pub(crate) struct QueueResources {
     pub(super) rings: Arc<SpareMemory<RingMemory>>,
     /// Descriptor memory for its next compute queue.
     pub(super) descriptors: Arc<SpareMemory<MqdMemory>>,
-    _hold: LedgerHold,
+    /// The process's doorbells. Another process gets them only when the rest is gone.
+    pub(super) doorbells: Arc<DoorbellSlice>,
 }
 
 impl QueueResources {
@@ -64,7 +62,6 @@ impl QueueResources {
             served,
             rings: SpareMemory::new()?,
             descriptors: SpareMemory::new()?,
-            _hold: hw.ledger.hold(LedgerKind::DoorbellSlices, 1),
         };
         Ok(Arc::new(resources, GFP_KERNEL)?)
     }

@@ -296,7 +296,19 @@ impl EngineSlots {
     fn is_out(self: &Arc<Self>, rlc: Arc<SdmaHwQueue>, permit: UnloadPermit, rptr: u64) {
         rlc.save(rptr);
         rlc.check();
+        self.give_up_vmid(&rlc);
         let _ = self.report(rlc, SeatEvent::Left(permit));
+    }
+
+    /// Gives up the VMID of a queue that is off the hardware, before the queue is reported to be
+    /// out: a thread that destroys it may be through as soon as it is. May sleep.
+    fn give_up_vmid(&self, rlc: &SdmaHwQueue) {
+        let vmid = self
+            .state
+            .lock()
+            .find(rlc)
+            .and_then(|entry| entry.vmid.take());
+        drop(vmid);
     }
 
     fn sdma<'a>(&self, hw: &'a Hardware) -> &'a Sdma {

@@ -37,7 +37,10 @@ impl EngineSlots {
             rlc.fail(EIO);
             gpu.slots.fail(None, owner.pasid, EIO);
             let event = match reset {
-                Ok(()) => SeatEvent::Left(permit),
+                Ok(()) => {
+                    self.give_up_vmid(&rlc);
+                    SeatEvent::Left(permit)
+                }
                 // Kept, with the memory and the VMID that the engine may still use.
                 Err(_) => SeatEvent::EngineLost(permit),
             };
