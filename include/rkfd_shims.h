@@ -47,7 +47,7 @@ u64 rkfd_dma_get_mask(struct device *dev);
 void rkfd_dev_coredumpv(struct device *dev, void *data, size_t size);
 
 /* Power */
-bool rkfd_machine_goes_down(void);
+bool rkfd_is_shutting_down(void);
 int rkfd_register_pm_notifier(struct notifier_block *block);
 void rkfd_unregister_pm_notifier(struct notifier_block *block);
 int rkfd_notifier_from_errno(int err);

@@ -151,12 +151,12 @@ impl DeviceParts {
         }
         let node = render::driver::register(&gpu.memory)?;
         let atomics = pci_ext::enable_atomics(pdev);
-        let told = NodeInfo {
+        let info = NodeInfo {
             firmware: firmware.versions()?,
             serial: sensors.as_ref().map_or(0, |sensors| sensors.serial()),
             atomics,
         };
-        let plugged = PluggedGpu::new(gpu, node.device(), told)?;
+        let plugged = PluggedGpu::new(gpu, node.device(), info)?;
         let files = GpuDebugfs::new(gpu, pdev)?;
         let sysfs = sysfs::show(&gpu.memory, pdev.as_ref())?;
         let sensors = match sensors {

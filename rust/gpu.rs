@@ -97,7 +97,7 @@ impl Gpu {
         // The engines no longer reach the memory of queues that hung.
         self.queues.slots.close();
         self.queues.compute.close();
-        self.hw.vmids.watch(None);
+        self.hw.vmids.set_user(None);
         self.hw.faults.set_owner(None);
     }
 

@@ -86,7 +86,7 @@ pub(crate) struct GpuHealth {
 
 struct HealthState {
     cause: Option<WedgeReport>,
-    rescue: Option<Arc<dyn WedgeHandler>>,
+    handler: Option<Arc<dyn WedgeHandler>>,
 }
 
 impl GpuHealth {
@@ -98,7 +98,7 @@ impl GpuHealth {
     pub(crate) fn new() -> Result<Arc<Self>> {
         let state = HealthState {
             cause: None,
-            rescue: None,
+            handler: None,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -112,16 +112,16 @@ impl GpuHealth {
     /// Reports that the GPU is wedged. The first report counts. Allocates nothing and does not
     /// wait.
     pub(crate) fn wedge(&self, cause: WedgeReport) {
-        let rescue = {
+        let handler = {
             let mut state = self.state.lock();
             if state.cause.is_some() {
                 return;
             }
             state.cause = Some(cause);
-            state.rescue.clone()
+            state.handler.clone()
         };
-        if let Some(rescue) = rescue {
-            rescue.wedged();
+        if let Some(handler) = handler {
+            handler.wedged();
         }
     }
 
@@ -131,15 +131,15 @@ impl GpuHealth {
     }
 
     /// Sets the handler of reports, also of an earlier one; `None` removes it.
-    pub(crate) fn listen(&self, rescue: Option<Arc<dyn WedgeHandler>>) {
+    pub(crate) fn listen(&self, handler: Option<Arc<dyn WedgeHandler>>) {
         let (before, late) = {
             let mut state = self.state.lock();
-            let late = rescue.clone().filter(|_| state.cause.is_some());
-            (core::mem::replace(&mut state.rescue, rescue), late)
+            let late = handler.clone().filter(|_| state.cause.is_some());
+            (core::mem::replace(&mut state.handler, handler), late)
         };
         drop(before);
-        if let Some(rescue) = late {
-            rescue.wedged();
+        if let Some(handler) = late {
+            handler.wedged();
         }
     }
 

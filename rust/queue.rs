@@ -6,7 +6,8 @@
 //! or *scheduled*: then the doorbell is a page of memory, a pump takes the packets that it
 //! announces, and each batch is a job of a `drm_gpu_scheduler` of the queue's own.
 //!
-//! Files below use each other, but not this one. They know the GPU as [`gpu::QueueGpu`].
+//! Files below use each other, but not this one, except [`interrupts`], which dispatches to all
+//! queues of a GPU ([`GpuQueues`]). They know the GPU as [`gpu::QueueGpu`].
 //!
 //! Locks, outermost first: `Pump::queues`, `EngineSlots::state`, `RingFeed::state` or
 //! `VmidPool::state`. An engine's `state` is never held while a thread waits for the hardware.
@@ -97,7 +98,7 @@ impl GpuQueues {
         }
         let turns = HardwareQueues::new(&self.slots, &self.compute)?;
         self.compute.start(&self.gpu.memory)?;
-        self.hw.vmids.watch(Some(turns));
+        self.hw.vmids.set_user(Some(turns));
         Ok(())
     }
 

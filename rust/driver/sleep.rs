@@ -65,8 +65,8 @@ struct PmNotifier(Arc<SuspendState>);
 
 /// The registration of a GPU for sleep. Dropping it ends the notices; that may sleep.
 pub(super) struct PmRegistration {
-    _ear: PowerSubscription<PmNotifier>,
-    valet: Arc<SuspendState>,
+    _subscription: PowerSubscription<PmNotifier>,
+    state: Arc<SuspendState>,
     is_asleep: bool,
 }
 
@@ -115,12 +115,12 @@ impl SuspendState {
 
 impl PowerListener for PmNotifier {
     fn announced(&self, sleep: SleepPhase) -> Result {
-        let Self(valet) = self;
-        valet.check(sleep)?;
-        let files = firmware::files(&valet.gpu.hw)?;
-        let memory = &valet.gpu.memory;
+        let Self(state) = self;
+        state.check(sleep)?;
+        let files = firmware::files(&state.gpu.hw)?;
+        let memory = &state.gpu.memory;
         let image = VramImage::new(memory).map_err(|error| {
-            valet.refuse(
+            state.refuse(
                 sleep,
                 format_args!(
                     "there is no system memory for the {} MiB that VRAM holds",
@@ -129,7 +129,7 @@ impl PowerListener for PmNotifier {
                 error,
             )
         })?;
-        *valet.ready.lock() = Some(SleepState {
+        *state.ready.lock() = Some(SleepState {
             files,
             image,
             quiesced: KVVec::new(),
@@ -151,7 +151,7 @@ impl PmRegistration {
     ///
     /// `ENOMEM`.
     pub(super) fn new(gpu: &Arc<Gpu>, is_own: bool) -> Result<Self> {
-        let valet = Arc::pin_init(
+        let state = Arc::pin_init(
             pin_init!(SuspendState {
                 gpu: gpu.clone(),
                 is_own,
@@ -160,8 +160,8 @@ impl PmRegistration {
             GFP_KERNEL,
         )?;
         Ok(Self {
-            _ear: PowerSubscription::new(PmNotifier(valet.clone()))?,
-            valet,
+            _subscription: PowerSubscription::new(PmNotifier(state.clone()))?,
+            state,
             is_asleep: false,
         })
     }
@@ -173,17 +173,17 @@ impl PmRegistration {
     /// `EBUSY` if no sleep was announced, or if something has appeared since that keeps the machine
     /// awake, which the log names; `ENOMEM`.
     pub(super) fn prepare(&mut self) -> Result {
-        let valet = &self.valet;
-        let mut ready = valet.ready.lock();
+        let state = &self.state;
+        let mut ready = state.ready.lock();
         let Some(ready) = &mut *ready else {
-            return Err(valet.refuse(
+            return Err(state.refuse(
                 SleepPhase::Unannounced,
                 format_args!("it was not announced"),
                 EBUSY,
             ));
         };
-        valet.check(SleepPhase::Unannounced)?;
-        let vms = &valet.gpu.memory.vms;
+        state.check(SleepPhase::Unannounced)?;
+        let vms = &state.gpu.memory.vms;
         let quiesced = vms.quiesce(EvictTrigger::Suspend)?;
         vms.release_movable()?;
         ready.quiesced = quiesced;
@@ -198,9 +198,9 @@ impl PmRegistration {
     /// Those of [`Gpu::suspend`]; the GPU is awake then.
     pub(super) fn suspend(&mut self, firmware: &mut LoadedFirmware) -> Result {
         let began = Instant::<Monotonic>::now();
-        let mut ready = self.valet.ready.lock();
+        let mut ready = self.state.ready.lock();
         let ready = (*ready).as_mut().ok_or(EBUSY)?;
-        let gpu = &self.valet.gpu;
+        let gpu = &self.state.gpu;
         gpu.suspend(firmware, &mut ready.image)
             .inspect_err(|error| {
                 dev_err!(&*gpu.hw.dev, "the GPU cannot be put to sleep: {error:?}\n");
@@ -232,9 +232,9 @@ impl PmRegistration {
         }
         let began = Instant::<Monotonic>::now();
         self.is_asleep = false;
-        let mut ready = self.valet.ready.lock();
+        let mut ready = self.state.ready.lock();
         let ready = (*ready).as_mut().ok_or(EBUSY)?;
-        let gpu = &self.valet.gpu;
+        let gpu = &self.state.gpu;
         gpu.resume_blocks(firmware, &ready.files, &ready.image)?;
         master();
         gpu.restart(&mut ready.image)?;
@@ -249,7 +249,7 @@ impl PmRegistration {
 
     /// Restores the queues, unless they must wait for the end of the sleep.
     pub(super) fn complete(&mut self) {
-        let mut ready = self.valet.ready.lock();
+        let mut ready = self.state.ready.lock();
         if let Some(ready) = &mut *ready {
             if ready.until == QuiesceUntil::Complete {
                 ready.quiesced.clear();

@@ -120,7 +120,7 @@ void rkfd_dev_coredumpv(struct device *dev, void *data, size_t size)
 
 /* Power */
 
-bool rkfd_machine_goes_down(void)
+bool rkfd_is_shutting_down(void)
 {
 	return system_state >= SYSTEM_HALT && system_state <= SYSTEM_RESTART;
 }

@@ -100,7 +100,7 @@ fn ranges(
     dev: &Device,
 ) -> Option<[[u32; 2]; 2]> {
     let mut range = |clock| smu.range(clock);
-    let told = range(SmuClock::Soc)
+    let reported = range(SmuClock::Soc)
         .and_then(|soc| Ok([soc, range(SmuClock::Memory)?, range(SmuClock::Fabric)?]))
         .inspect_err(|failure| {
             if failure.is_news {
@@ -111,7 +111,7 @@ fn ranges(
                 );
             }
         });
-    let [soc, memory, fabric] = told.ok()?;
+    let [soc, memory, fabric] = reported.ok()?;
     let graphics = limits.graphics().map(u32::from);
     dev_info!(
         dev,

@@ -30,7 +30,7 @@ impl ReferenceClock {
     ) -> Result<impl PinInit<Self, core::convert::Infallible>> {
         let window = RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?;
         Ok(pin_init!(Self {
-            regs <- new_spinlock!(window),
+            regs <- new_spinlock!(window, "ReferenceClock::regs"),
         }))
     }
 

@@ -141,7 +141,7 @@ impl Gmc {
                 osssys,
                 no_retry,
                 barred: [const { Atomic::new(0) }; VMIDS as usize],
-                hubs <- new_mutex!(hubs),
+                hubs <- new_mutex!(hubs, "Gmc::hubs"),
             }),
             GFP_KERNEL,
         )

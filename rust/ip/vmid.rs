@@ -204,7 +204,7 @@ impl VmidPoolState {
 pub(crate) struct VmidPool {
     ledger: Arc<Ledger>,
     #[pin]
-    watch: SpinLock<Option<Arc<dyn VmidUser>>>,
+    user: SpinLock<Option<Arc<dyn VmidUser>>>,
     #[pin]
     state: SpinLock<VmidPoolState>,
 }
@@ -237,7 +237,7 @@ impl VmidPool {
         Arc::pin_init(
             pin_init!(Self {
                 ledger,
-                watch <- new_spinlock!(None, "VmidPool::watch"),
+                user <- new_spinlock!(None, "VmidPool::user"),
                 state <- new_spinlock!(state, "VmidPool::state"),
             }),
             GFP_KERNEL,
@@ -246,15 +246,15 @@ impl VmidPool {
 
     /// Sets the owner of queues, which has them hold the VMIDs in turn; `None` if there is none any
     /// more.
-    pub(crate) fn watch(&self, watch: Option<Arc<dyn VmidUser>>) {
-        let before = core::mem::replace(&mut *self.watch.lock(), watch);
+    pub(crate) fn set_user(&self, user: Option<Arc<dyn VmidUser>>) {
+        let before = core::mem::replace(&mut *self.user.lock(), user);
         drop(before);
     }
 
     fn changed(&self) {
-        let watch = self.watch.lock().clone();
-        if let Some(watch) = watch {
-            watch.changed();
+        let user = self.user.lock().clone();
+        if let Some(user) = user {
+            user.changed();
         }
     }
 

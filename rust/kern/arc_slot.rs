@@ -40,7 +40,7 @@ impl<T: Send + Sync> ArcSlot<T> {
                 // SAFETY: The slot is static, and this caller has it alone: only one caller has
                 // seen UNINIT.
                 let place: &'static mut MaybeUninit<_> = unsafe { &mut *self.value.get() };
-                let Ok(_) = place.write_pin_init(kernel::new_mutex!(None, "Slot"));
+                let Ok(_) = place.write_pin_init(kernel::new_mutex!(None, "ArcSlot::value"));
                 self.state.store(READY, ordering::Release);
             }
             while self.state.load(ordering::Acquire) != READY {

@@ -56,7 +56,7 @@ impl BuddyAllocator {
                     // SAFETY: The memory is valid for initialization, and does not move.
                     to_result(unsafe { ffi::gpu_buddy_init(raw, size, page) })
                 }),
-                lock <- new_mutex!((), "Buddy"),
+                lock <- new_mutex!((), "BuddyAllocator::lock"),
                 start,
                 size,
             }),

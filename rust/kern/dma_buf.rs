@@ -340,7 +340,7 @@ impl<I: DmaBufImporter> LockedAttachment<'_, I> {
     ///
     /// The exporter's error; `ETIMEDOUT` if the exporter's own work on the memory does not end;
     /// `EINTR` on a signal; `EIO` if the exporter returns anything but the pages of the dma-buf;
-    /// `ENODEV` after [`DmaBufAttachment::close`].
+    /// `ENOMEM` if there is no memory; `ENODEV` after [`DmaBufAttachment::close`].
     pub(crate) fn map(&self) -> Result {
         let Self(DmaBufAttachment {
             raw, inner, buf, ..

@@ -117,8 +117,9 @@ impl DmaMap {
     ///
     /// # Errors
     ///
-    /// `EINVAL` without any pieces; `ENOMEM` without memory or addresses; `EIO` or `EREMOTEIO` if
-    /// the device cannot reach a page.
+    /// `EINVAL` without any pieces; `E2BIG` if there are too many pieces, or one has 4 GiB or more;
+    /// `ENOMEM` without memory or addresses; `EIO` or `EREMOTEIO` if the device cannot reach a
+    /// page.
     pub(super) fn new(
         dev: &ARef<Device>,
         pieces: impl ExactSizeIterator<Item = (NonNull<ffi::page>, usize)>,

@@ -88,7 +88,7 @@ pub(crate) fn boot_ms() -> u64 {
 /// Whether the machine is being powered off or rebooted: devices are shut down, or have been.
 pub(crate) fn is_shutting_down() -> bool {
     // SAFETY: It reads a variable of the kernel's.
-    unsafe { ffi::rkfd_machine_goes_down() }
+    unsafe { ffi::rkfd_is_shutting_down() }
 }
 
 /// Whether the current system call is from a 32-bit program.

@@ -162,6 +162,10 @@ impl PageList {
     }
 
     /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one load.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `offset` is not a multiple of 8, or is not inside.
     pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
         let from = self.at(offset, 8)?.cast::<u64>();
         // SAFETY: The address is aligned and inside a page of the list.
@@ -172,7 +176,8 @@ impl PageList {
     ///
     /// # Errors
     ///
-    /// `EPERM` if the pages are read-only.
+    /// `EPERM` if the pages are read-only; `EINVAL` if `offset` is not a multiple of 8, or is not
+    /// inside.
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         let to = self.at_writable(offset, 8)?.cast::<u64>();
         // SAFETY: The address is aligned and inside a page of the list.

@@ -44,8 +44,8 @@ impl Drop for DeviceLock<'_> {
 }
 
 /// Looks for a driver for `dev`, as for a newly found device. Returns whether it has one then. May
-/// sleep.
+/// sleep. Takes the device's lock, so it must not be called with that lock held.
 pub(crate) fn attach(dev: &Device) -> bool {
-    // SAFETY: As above.
+    // SAFETY: The device is valid, and its lock is not held by the caller.
     unsafe { ffi::device_attach(device::as_raw(dev)) > 0 }
 }

@@ -246,8 +246,9 @@ impl Evictor {
         Ok(if any { RoomOutcome::Some } else { none })
     }
 
-    /// Moves out the processes that have a buffer which can be moved in after other devices had it.
-    /// Returns whether there are more of them, for which there is no room.
+    /// Marks as away the processes that have a buffer which can be moved in after other devices had
+    /// it: their next restore moves it in. Returns whether there are more of them, for which there
+    /// is no room.
     fn recall(&self) -> bool {
         loop {
             let mut later = false;
@@ -265,7 +266,7 @@ impl Evictor {
                 .map(|member| member.vm.clone());
             match next {
                 None => return later,
-                Some(vm) if self.with_mover(&vm, |mover| mover.move_out_all()).is_some() => (),
+                Some(vm) if self.with_mover(&vm, |mover| mover.start_away()).is_some() => (),
                 Some(_) => return true,
             }
         }

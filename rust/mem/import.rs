@@ -55,7 +55,7 @@ impl ImportedMemory {
         buf: &DmaBuf,
     ) -> Result<DmaBufAttachment<ImportUsers>> {
         let users = pin_init!(ImportUsers {
-            list <- new_mutex!(KVec::new(), "ImportedMemory::users"),
+            list <- new_mutex!(KVec::new(), "ImportUsers::list"),
             unavailable: AtomicFlag::new(false),
         });
         DmaBufAttachment::new(dev, buf, users)

@@ -71,7 +71,7 @@ impl MetadataCell {
         }
         let written = Arc::pin_init(
             pin_init!(WrittenMetadata {
-                metadata <- new_mutex!(metadata, "MetadataCell"),
+                metadata <- new_mutex!(metadata, "WrittenMetadata::metadata"),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;

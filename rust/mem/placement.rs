@@ -163,7 +163,7 @@ impl VramPlacement {
                     StayState { pins: pin_state::PinState::new(), counted: PinnedAs::No },
                     "VramPlacement::stay"
                 ),
-                move_ended <- new_condvar!("VramPlacement::settled"),
+                move_ended <- new_condvar!("VramPlacement::move_ended"),
                 contiguous,
                 charge,
             }),

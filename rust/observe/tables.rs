@@ -104,9 +104,9 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         .states(&mut |queue| compute_queue(queue, f))
 }
 
-/// Like [`queues`], for a compute queue. The slot is pipe and queue of MEC1. The hardware read and
-/// write pointers are not available here. The bytes of saved waves are those of a queue that is off
-/// the hardware.
+/// Like [`queues`], for a compute queue. The slot is pipe and queue of the micro engine for user
+/// queues. The hardware read and write pointers are not available here. The bytes of saved waves
+/// are those of a queue that is off the hardware.
 fn compute_queue(queue: &compute::QueuePlacement<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let owner = queue.owner();
     let format = if queue.is_aql() { "aql" } else { "pm4" };

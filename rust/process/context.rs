@@ -110,7 +110,7 @@ impl GpuContext {
                     kernel::static_lock_class!()
                 ),
                 client: SetOnce::new(),
-                resources <- kernel::new_mutex!(LazyState::Not, "GpuContext::doorbells"),
+                resources <- kernel::new_mutex!(LazyState::Not, "GpuContext::resources"),
                 trap <- kernel::new_mutex!(LazyState::Not, "GpuContext::trap"),
                 registers,
             }),

@@ -104,7 +104,7 @@ struct SvmState {
     /// Backoff for failures to restore those, or to remove the attributes of unmapped memory.
     retry: RetryBackoff,
     /// The last request that waited for a program to provide a page.
-    bringer: Option<FetchRequest>,
+    page_request: Option<FetchRequest>,
     /// The state of the page faults of these GPUs.
     faults: KVec<KnownFaults>,
     /// The ranges that have recently moved because of them.
@@ -129,7 +129,7 @@ impl Svm {
             pending: KVVec::new(),
             lost: SmallRangeList::new()?,
             retry: RetryBackoff::default(),
-            bringer: None,
+            page_request: None,
             faults: KVec::new(),
             ping_pong: KBox::new(PingPong::new(), GFP_KERNEL_ACCOUNT)?,
             listener: None,
@@ -281,9 +281,9 @@ impl Svm {
         let mut state = self.state.lock();
         state.ended = true;
         let listener = state.listener.take();
-        let bringer = state.bringer.take();
+        let page_request = state.page_request.take();
         drop(state);
-        drop((listener, bringer));
+        drop((listener, page_request));
         // From now on, a work item that is scheduled finds nothing to do.
         workqueue::cancel::<_, CLEANUP>(self);
         workqueue::cancel::<_, FAULTS>(self);

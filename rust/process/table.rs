@@ -276,8 +276,8 @@ impl ProcessTable {
         let entries = self.entries.lock();
         let users = entries.values().filter(|entry| entry.process.uses(gpu));
         for entry in users {
-            let told = EventPayload::Reset(gpu.hw.id);
-            entry.process.events().raise(EventKind::Hardware, told);
+            let payload = EventPayload::Reset(gpu.hw.id);
+            entry.process.events().raise(EventKind::Hardware, payload);
         }
     }
 

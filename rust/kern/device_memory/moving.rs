@@ -115,7 +115,7 @@ impl DeviceMemory {
     }
 
     /// Moves the pages between `start` and `end` into the device, and returns how many. The kernel
-    /// may merge none of them (KSM). Stops if `go_on` fails before the copy. `witness` is notified
+    /// may merge none of them (KSM). Stops if `go_on` fails before the copy. `observer` is notified
     /// if they move out later without a request.
     ///
     /// # Errors

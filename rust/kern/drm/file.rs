@@ -212,7 +212,8 @@ impl<'a, D: DrmDriver> OpenDrmFile<'a, D> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if there is no memory; `ENOSPC` if there is no free handle.
+    /// `ENOMEM` if there is no memory; `ENOSPC` if there is no free handle; errors of
+    /// [`DrmDriver::open_object`].
     pub(crate) fn create_handle(&self, object: &GemObject<D::Object>) -> Result<u32> {
         let mut handle = 0;
         // SAFETY: The file is open, the object valid and of the file's device; the handle takes a

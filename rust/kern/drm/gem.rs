@@ -166,7 +166,8 @@ impl<T: GemDriverObject> GemObject<T> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `size` is 0 or not a multiple of the page size.
+    /// `EINVAL` if `size` is 0 or not a multiple of the page size; `ENOMEM` if there is no memory;
+    /// errors of `inner`.
     pub(crate) fn new(
         dev: &ARef<DrmDevice<T::Data>>,
         size: usize,
@@ -176,6 +177,10 @@ impl<T: GemDriverObject> GemObject<T> {
     }
 
     /// Makes an object from memory that `attachment` imports; `inner` keeps the attachment.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`GemObject::new`].
     pub(crate) fn imported<I: DmaBufImporter>(
         dev: &ARef<DrmDevice<T::Data>>,
         attachment: DmaBufAttachment<I>,

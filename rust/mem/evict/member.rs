@@ -21,7 +21,8 @@ enum YieldClass {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct YieldRank {
     class: YieldClass,
-    /// Milliseconds: the one that came last has its turn last.
+    /// Milliseconds. Away: since it was moved out, so that the one moved out last yields first.
+    /// Otherwise: minus the time in VRAM, so that the one in VRAM for longest yields first.
     order_ms: i64,
 }
 

@@ -133,15 +133,16 @@ impl BufferMover {
                 }
                 break;
             }
-            self.move_out_all();
+            self.start_away();
             freed += transfer::out(self.vm.gpu(), &self.vm, &bos)?;
         }
         Ok(freed != 0)
     }
 
-    /// Quiesces the queues until all buffers are in VRAM: a buffer in system memory is not used
-    /// there. The next search for buffers to move in starts from the first one.
-    pub(super) fn move_out_all(&mut self) {
+    /// Marks the address space as away, if it is not, and quiesces its queues until all buffers are
+    /// in VRAM: a buffer in system memory is not used there. Moves no buffer itself. The next
+    /// search for buffers to move in starts from the first one.
+    pub(super) fn start_away(&mut self) {
         if self.quiesced.is_none() {
             self.quiesced = Some(self.vm.group().quiesce(EvictTrigger::Eviction));
             self.vm.client().set_away(true);
@@ -162,7 +163,7 @@ impl BufferMover {
         let shown = self.vm.reveal(bo).and(self.vm.show());
         if shown.is_err() {
             // The process does not run before all of the buffer is mapped.
-            self.move_out_all();
+            self.start_away();
         }
         drop(quiesced);
         moved.and(shown)

@@ -158,7 +158,7 @@ impl EvictedUserptrs {
             self.invalid -= 1;
         }
         let request = self.fetch.take_if(|(owner, _)| *owner == start);
-        request.map(|(_, brought)| brought)
+        request.map(|(_, request)| request)
     }
 }
 
@@ -167,7 +167,8 @@ impl Userptr {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `ESRCH`.
+    /// `EINVAL` if the size is not one of the CPU's; `EOVERFLOW` if the range wraps; `ENOMEM` if
+    /// there is no memory; `ESRCH` if the address space has ended.
     pub(super) fn watch(
         vm: &Arc<Vm>,
         range: VaRange,

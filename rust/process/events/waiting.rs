@@ -28,7 +28,7 @@ pub(crate) struct WaitItem {
     /// The index under which the waiter is in the event's list for this item; items that name the
     /// same event share one.
     listed: Option<usize>,
-    told: EventPayload,
+    payload: EventPayload,
 }
 
 impl WaitItem {
@@ -39,13 +39,13 @@ impl WaitItem {
             last_age,
             activated: false,
             listed: None,
-            told: EventPayload::Nothing,
+            payload: EventPayload::Nothing,
         }
     }
 
     /// The payload after a wait.
     pub(crate) fn payload(&self) -> &EventPayload {
-        &self.told
+        &self.payload
     }
 }
 
@@ -168,7 +168,7 @@ impl ProcessEvents {
             let event = state.get_mut(item.id).ok_or(EINVAL)?;
             item.activated = event.try_consume(item.last_age);
             if item.activated {
-                item.told = event.payload(item.last_age);
+                item.payload = event.payload(item.last_age);
                 any = true;
             }
         }
@@ -274,7 +274,7 @@ impl ProcessEvents {
                 continue;
             };
             match result {
-                Ok(true) => item.told = event.payload(item.last_age),
+                Ok(true) => item.payload = event.payload(item.last_age),
                 Ok(false) => {}
                 Err(_) => event.restore(),
             }

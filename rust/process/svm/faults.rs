@@ -376,15 +376,15 @@ impl SvmState {
     /// Ensures that a work item waits for the program that has to provide `page`, if there is one.
     /// Returns whether a work item waits.
     fn request_page(&mut self, vm: &Vm, page: VaRange, write: bool) -> bool {
-        let is_waiting = self.bringer.as_ref();
-        if is_waiting.is_some_and(|bringer| !bringer.by().is_done()) {
+        let is_waiting = self.page_request.as_ref();
+        if is_waiting.is_some_and(|request| !request.by().is_done()) {
             return true;
         }
         // Without memory, the next run does it.
-        let Ok(bringer) = vm.request_pages(page, write) else {
+        let Ok(request) = vm.request_pages(page, write) else {
             return false;
         };
-        self.bringer = Some(bringer);
+        self.page_request = Some(request);
         true
     }
 }

@@ -28,7 +28,7 @@ impl UnmappedRanges {
     pub(super) fn new() -> Result<impl PinInit<Self>> {
         let list = SmallRangeList::new()?;
         Ok(pin_init!(Self {
-            list <- kernel::new_mutex!(list, "Svm::unmapped"),
+            list <- kernel::new_mutex!(list, "UnmappedRanges::list"),
         }))
     }
 

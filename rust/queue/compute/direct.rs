@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Scheduling by the driver: it loads queues into the HQDs of MEC1 itself and gives their processes
-//! VMIDs.
+//! Scheduling by the driver: it loads queues into the HQDs of the micro engine for user queues
+//! ([`hw::queue::MecInfo::user`]) itself and gives their processes VMIDs.
 //!
 //! When there are more queues with work than HQDs, or more of their processes than VMIDs, they take
 //! turns of equal length in one order, and the queue that has been on the hardware longest leaves.
