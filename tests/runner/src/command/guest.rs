@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{bail, Context, Result};
 use regex::Regex;
 
-use super::{machine, prepare, setting};
+use super::{is_on, machine, prepare, setting};
 use crate::boot::check_logs;
 use crate::guest::{run as run_guest, Setup, Work};
 use crate::log::Rules;
@@ -34,6 +34,7 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
         bail!("guest: say what to run: make guest CMD='command' [ADD='files']");
     };
     let machine = machine(files)?;
+    let (shows_log, shows_summary) = (is_on("LOG")?, is_on("SUMMARY")?);
     let rules = rules(places)?;
     let silence = match setting("TIMEOUT") {
         Some(text) => text.parse().context("TIMEOUT is no number of seconds")?,
@@ -69,10 +70,10 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
 
     let console = dir.join("console");
     let mut err = std::io::stderr().lock();
-    if setting("LOG").is_some() {
+    if shows_log {
         err.write_all(&std::fs::read(&console).unwrap_or_default())?;
     }
-    if setting("SUMMARY").is_some() {
+    if shows_summary {
         err.write_all(&std::fs::read(dir.join("model.out")).unwrap_or_default())?;
     }
     drop(err);
