@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{bail, Context, Result};
 
 use crate::guest::Kernel;
+use crate::life::silence;
 use crate::machine::{word, Machine, Model};
 use crate::process::{self, HasSaid, Process};
 use crate::size::Size;
@@ -19,8 +20,10 @@ pub mod test;
 ///
 /// # Errors
 ///
-/// A build failed; the scripts print the reason.
+/// `RKFD_SILENCE` is wrong, or a build failed; the scripts print the reason of that.
 fn prepare(places: &Sysroot, kernel: &str, suites: &[&str]) -> Result<Kernel> {
+    // A wrong setting is refused before anything is built.
+    silence(std::env::var_os("RKFD_SILENCE").as_deref())?;
     let mut script = places.script("prepare");
     let status = Process::start(script.arg(kernel).args(suites))?.wait()?;
     if !status.success() {
