@@ -142,6 +142,10 @@ impl Plan {
             .collect();
         let mut allowed = Vec::new();
         for allow in file.allow {
+            if allow.tests.is_empty() || allow.lines.is_empty() {
+                let of = allow.tests.join(", ");
+                bail!("allow for [{of}]: it has no tests or no lines");
+            }
             for test in &allow.tests {
                 if !names.contains(test.as_str()) {
                     bail!("allow: no boot has a test {test}");
@@ -252,9 +256,36 @@ mod tests {
 
     #[test]
     fn this_tree_has_a_sound_plan() {
-        let kernels = ["stock", "debug"];
-        let plan = Plan::parse(include_str!("../../guest/plan.toml"), &kernels).unwrap();
-        assert!(plan.boots.len() > 50);
+        let plan = include_str!("../../guest/plan.toml");
+        assert!(Plan::parse(plan, &kernels()).unwrap().boots.len() > 50);
+    }
+
+    /// The kernels of this tree: those of scripts/test, with the suites of scripts/lib.sh.
+    fn kernels() -> Vec<&'static str> {
+        let script = include_str!("../../../scripts/lib.sh");
+        let suites = script
+            .lines()
+            .find_map(|line| line.strip_prefix("SUITES='"));
+        let suites = suites.unwrap().trim_end_matches('\'').split(' ');
+        let own = ["stock", "debug", "trixie-backports"];
+        own.into_iter().chain(suites).collect()
+    }
+
+    #[test]
+    fn a_test_of_this_tree_can_exclude_a_suite() {
+        assert!(kernels().contains(&"forky"));
+        let text = "[[boot]]\nname = \"x\"\n\
+                    tests = [{ name = \"a\", run = \"b\", without = { forky = \"new\" } }]";
+        Plan::parse(text, &kernels()).unwrap();
+    }
+
+    #[test]
+    fn an_allow_that_allows_nothing_is_refused() {
+        for (tests, lines) in [("", "\"x\""), ("\"a\"", "")] {
+            let allow = format!("[[allow]]\ntests = [{tests}]\nlines = [{lines}]");
+            let error = error(&format!("{TWO}{allow}"));
+            assert!(error.contains("no tests or no lines"), "{error}");
+        }
     }
 
     #[test]
