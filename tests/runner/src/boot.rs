@@ -209,7 +209,9 @@ fn tally_log(label: &str, ran: &Ran, report: &mut Report) {
 pub fn check_logs(dir: &std::path::Path, machine: &Machine, rules: &Rules) -> Vec<Finding> {
     let status = Status::parse(&text_of(dir.join("status")));
     let lines = log::lines(&text_of(dir.join("console")), &status);
-    let mut findings = log::check(lines.iter().map(String::as_str), rules);
+    let mut rules = rules.clone();
+    rules.by_test.retain(|rule| rule.holds_for(machine.driver));
+    let mut findings = log::check(lines.iter().map(String::as_str), &rules);
     let models =
         (1..=machine.gpus).map(|gpu| text_of(dir.join(format!("model{}.err", suffix(gpu)))));
     let models: Vec<String> = models.collect();

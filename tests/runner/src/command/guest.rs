@@ -12,6 +12,7 @@ use super::{is_on, machine, prepare, setting};
 use crate::boot::check_logs;
 use crate::guest::{run as run_guest, Setup, Work};
 use crate::log::Rules;
+use crate::machine::Driver;
 use crate::notes::{note, Notes};
 use crate::plan::Plan;
 use crate::qemu::Output;
@@ -35,7 +36,7 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
     };
     let machine = machine(files)?;
     let (shows_log, shows_summary) = (is_on("LOG")?, is_on("SUMMARY")?);
-    let rules = rules(places)?;
+    let rules = rules(places, machine.driver)?;
     let silence = match setting("TIMEOUT") {
         Some(text) => text.parse().context("TIMEOUT is no number of seconds")?,
         None => 600,
@@ -119,7 +120,7 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
 }
 
 /// The lines of the kernel's log that the environment allows.
-fn rules(places: &Sysroot) -> Result<Rules> {
+fn rules(places: &Sysroot, driver: Driver) -> Result<Rules> {
     let mut rules = Rules::default();
     if let Some(line) = setting("ALLOW") {
         let rule = Regex::new(&line).context("ALLOW is no regular expression")?;
@@ -129,7 +130,8 @@ fn rules(places: &Sysroot) -> Result<Rules> {
         let mut kernels = vec!["stock", "debug"];
         kernels.extend(places.suites.iter().map(String::as_str));
         let plan = Plan::read(&places.top, &kernels)?;
-        let allowed = plan.allowed.into_iter().filter(|rule| rule.test == test);
+        let allowed = plan.allowed.into_iter();
+        let allowed = allowed.filter(|rule| rule.test == test && rule.holds_for(driver));
         rules.always.extend(allowed.map(|rule| rule.line));
     }
     Ok(rules)
