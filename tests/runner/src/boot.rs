@@ -84,30 +84,21 @@ pub fn run(
             report.again(format!("{label}: {again}"));
         }
         let (done, died) = tally_tests(label, left, &ran, report);
-        let began = !done.is_empty();
         left = &left[done.len()..];
         if ran.status.unload_failed() {
             let why = Vec::from_iter(ran.status.load_error());
             report.tally(&format!("{label}/unload"), Counts::FAILED, 0, &why);
         }
         tally_log(label, &ran, report);
-        let Some(why) = ran.why.as_ref().filter(|_| !died) else {
-            if !began {
-                not_run(label, left, report);
-                break;
-            }
-            continue;
-        };
-        let lines: Vec<&str> = ran.notes.lines().collect();
-        let end = lines[lines.len().saturating_sub(3)..].join("\n");
-        let end = if end.is_empty() { why.clone() } else { end };
-        let why = format!("{end} (logs: {})", ran.dir.display());
-        report.tally(&format!("{label}/guest"), Counts::FAILED, 0, &[why]);
-        // It never got to a command, or failed at the end: another boot is of no use.
-        if left.is_empty() {
-            break;
+        if let Some(why) = ran.why.as_ref().filter(|_| !died) {
+            let lines: Vec<&str> = ran.notes.lines().collect();
+            let end = lines[lines.len().saturating_sub(3)..].join("\n");
+            let end = if end.is_empty() { why.clone() } else { end };
+            let why = format!("{end} (logs: {})", ran.dir.display());
+            report.tally(&format!("{label}/guest"), Counts::FAILED, 0, &[why]);
         }
-        if !ran.status.began(None) {
+        // No test of the plan began: another guest is of no use.
+        if done.is_empty() {
             not_run(label, left, report);
             break;
         }
@@ -131,7 +122,7 @@ fn tally_tests<'a>(
 ) -> (&'a [Step], bool) {
     let status = &ran.status;
     for (n, Step { name, .. }) in steps.iter().enumerate() {
-        if !status.began(Some(name)) {
+        if !status.began(name) {
             return (&steps[..n], false);
         }
         let label = format!("{label}/{name}");
@@ -218,7 +209,9 @@ fn tally_log(label: &str, ran: &Ran, report: &mut Report) {
 pub fn check_logs(dir: &std::path::Path, machine: &Machine, rules: &Rules) -> Vec<Finding> {
     let status = Status::parse(&text_of(dir.join("status")));
     let lines = log::lines(&text_of(dir.join("console")), &status);
-    let mut findings = log::check(lines.iter().map(String::as_str), rules);
+    let mut rules = rules.clone();
+    rules.by_test.retain(|rule| rule.holds_for(machine.driver));
+    let mut findings = log::check(lines.iter().map(String::as_str), &rules);
     let models =
         (1..=machine.gpus).map(|gpu| text_of(dir.join(format!("model{}.err", suffix(gpu)))));
     let models: Vec<String> = models.collect();
@@ -412,6 +405,16 @@ mod tests {
     #[test]
     fn a_guest_that_begins_nothing_is_not_started_again() {
         let (plans, text, summary) = boot(vec![ran("", Some("the kernel panicked"))]);
+        assert_eq!(1, plans.len());
+        assert!(text.contains("guest/x/rest"));
+        // The guest and its three tests; nothing is wrong with the log.
+        assert_eq!("1 passed, 4 failed", last(&summary));
+    }
+
+    #[test]
+    fn a_guest_that_only_unloads_is_not_started_for_ever() {
+        let status = "begin unload\nend unload 0\n";
+        let (plans, text, summary) = boot(vec![ran(status, Some("it hangs"))]);
         assert_eq!(1, plans.len());
         assert!(text.contains("guest/x/rest"));
         // The guest and its three tests; nothing is wrong with the log.

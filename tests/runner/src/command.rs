@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{bail, Context, Result};
 
 use crate::guest::Kernel;
+use crate::life::silence;
 use crate::machine::{word, Machine, Model};
 use crate::process::{self, HasSaid, Process};
 use crate::size::Size;
@@ -19,8 +20,10 @@ pub mod test;
 ///
 /// # Errors
 ///
-/// A build failed; the scripts print the reason.
+/// `RKFD_SILENCE` is wrong, or a build failed; the scripts print the reason of that.
 fn prepare(places: &Sysroot, kernel: &str, suites: &[&str]) -> Result<Kernel> {
+    // A wrong setting is refused before anything is built.
+    silence(std::env::var_os("RKFD_SILENCE").as_deref())?;
     let mut script = places.script("prepare");
     let status = Process::start(script.arg(kernel).args(suites))?.wait()?;
     if !status.success() {
@@ -36,6 +39,23 @@ fn prepare(places: &Sysroot, kernel: &str, suites: &[&str]) -> Result<Kernel> {
 /// A setting of the environment, if it says something.
 fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|text| !text.is_empty())
+}
+
+/// Whether a setting is switched on.
+///
+/// # Errors
+///
+/// It has a value other than `y`.
+fn is_on(name: &str) -> Result<bool> {
+    switch(name, setting(name).as_deref())
+}
+
+fn switch(name: &str, text: Option<&str>) -> Result<bool> {
+    match text {
+        None => Ok(false),
+        Some("y") => Ok(true),
+        Some(text) => bail!("{name}={text}: only {name}=y has a meaning"),
+    }
 }
 
 /// The machine that the environment asks for.
@@ -64,15 +84,14 @@ fn machine(files: &[String]) -> Result<Machine> {
     }
     machine.append = setting("APPEND").unwrap_or_default();
     machine.suites.extend(setting("SUITE"));
-    let is = |name: &str| setting(name).is_some();
-    machine.iommu = is("IOMMU");
-    machine.wakes = is("WAKES");
-    machine.switch = is("SWITCH");
-    machine.bare = is("BARE");
-    machine.numa = is("NUMA");
-    machine.icount = is("ICOUNT");
-    machine.kfdtest = is("KFDTEST");
-    machine.python = is("PYTHON");
+    machine.iommu = is_on("IOMMU")?;
+    machine.wakes = is_on("WAKES")?;
+    machine.switch = is_on("SWITCH")?;
+    machine.bare = is_on("BARE")?;
+    machine.numa = is_on("NUMA")?;
+    machine.icount = is_on("ICOUNT")?;
+    machine.kfdtest = is_on("KFDTEST")?;
+    machine.python = is_on("PYTHON")?;
     machine.model = match setting("MODEL").as_deref() {
         None => Model::Own,
         Some("none") => Model::None,
@@ -99,5 +118,23 @@ fn choice<T: serde::de::DeserializeOwned>(name: &str, default: T) -> Result<T> {
     match setting(name) {
         Some(text) => parsed(name, word(&text)),
         None => Ok(default),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_are_on_or_absent() {
+        assert!(!switch("IOMMU", None).unwrap());
+        assert!(switch("IOMMU", Some("y")).unwrap());
+        for text in ["n", "0", "1", "yes", "Y"] {
+            let error = switch("IOMMU", Some(text)).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("IOMMU={text}: only IOMMU=y ")),
+                "{error}"
+            );
+        }
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{bail, Context, Result};
 use rustix::fs::{mkfifoat, Mode, CWD};
 
 use crate::initrd::Content;
-use crate::life::{Life, NAP, SILENCE};
+use crate::life::{silence, Life, NAP};
 use crate::machine::{Machine, Model};
 use crate::model::{Board, Running, PATIENCE};
 use crate::monitor::{stands_at, Monitor, NO_ANSWER};
@@ -232,11 +232,10 @@ impl<'a> Attempt<'a> {
     fn run(mut self, tick: &mut dyn FnMut()) -> Result<Option<Why>> {
         self.start(None)?;
         if matches!(self.setup.work, Work::Plan { .. }) {
-            let silence = std::env::var("RKFD_SILENCE").ok();
-            let silence = silence.and_then(|text| text.parse().ok());
+            let silence = silence(std::env::var_os("RKFD_SILENCE").as_deref())?;
             let is_debug = self.setup.kernel.name == "debug";
             let is_icount = self.setup.machine.icount;
-            self.life = Some(Life::new(silence.unwrap_or(SILENCE), is_debug, is_icount));
+            self.life = Some(Life::new(silence, is_debug, is_icount));
         }
         let mut why = self.wait_for_all(tick)?;
         let mut seen = None;

@@ -1,10 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The watch over a guest's signs of life. How long a command may take is the guest's own affair.
 
+use std::ffi::OsStr;
+
+use anyhow::{bail, Result};
+
 /// Seconds between two looks at a guest.
 pub const NAP: u64 = 2;
 /// Seconds without a sign of life after which a guest is given up, if `RKFD_SILENCE` does not say.
-pub const SILENCE: u64 = 300;
+const SILENCE: u64 = 300;
+
+/// The seconds without a sign of life that `RKFD_SILENCE` allows, or the default.
+///
+/// # Errors
+///
+/// It is no number of seconds.
+pub fn silence(text: Option<&OsStr>) -> Result<u64> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Ok(SILENCE);
+    };
+    let seconds: Option<u32> = text.to_str().and_then(|text| text.parse().ok());
+    match seconds {
+        Some(seconds) => Ok(seconds.into()),
+        None => bail!(
+            "RKFD_SILENCE={} is no number of seconds",
+            text.to_string_lossy()
+        ),
+    }
+}
 
 /// The signs of life of a guest: in its boot the kernel's log, then its status port, on which it
 /// says now and then that it lives. Seconds are counted in naps, of which a busy host takes fewer.
@@ -87,6 +110,23 @@ mod tests {
         assert_eq!(None, life.look(0, 501, true));
         // A first program that has said nothing yet has all of it.
         assert_eq!((149, 300), naps(&mut life, 0, 501, false));
+    }
+
+    #[test]
+    fn a_silence_is_a_number_of_seconds() {
+        let silence = |text: &str| silence(Some(text.as_ref()));
+        assert_eq!(SILENCE, super::silence(None).unwrap());
+        assert_eq!(
+            (SILENCE, 150),
+            (silence("").unwrap(), silence("150").unwrap())
+        );
+        for text in ["5m", "-1", "1.5", "99999999999"] {
+            let error = silence(text).unwrap_err().to_string();
+            assert_eq!(
+                format!("RKFD_SILENCE={text} is no number of seconds"),
+                error
+            );
+        }
     }
 
     #[test]

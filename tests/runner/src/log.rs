@@ -162,6 +162,7 @@ mod tests {
     fn rules(rules: &[(&str, &str)]) -> Rules {
         let by_test = rules.iter().map(|(test, line)| Allowed {
             test: (*test).into(),
+            driver: None,
             line: Regex::new(line).unwrap(),
         });
         Rules {

@@ -9,7 +9,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use crate::kernel::Set;
-use crate::machine::Machine;
+use crate::machine::{Driver, Machine};
 
 /// Where the plan is, below the checkout.
 pub const FILE: &str = "tests/guest/plan.toml";
@@ -71,10 +71,37 @@ fn defaults() -> String {
     "-".into()
 }
 
+/// A driver that a rule may be for alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnlyDriver {
+    Rkfd,
+    Amdgpu,
+}
+
+impl OnlyDriver {
+    /// Whether a guest with these drivers has this one.
+    fn is_of(self, drivers: Driver) -> bool {
+        match self {
+            Self::Rkfd => drivers != Driver::Amdgpu,
+            Self::Amdgpu => drivers != Driver::Rkfd,
+        }
+    }
+}
+
+impl Allowed {
+    /// Whether the rule holds in guests with these drivers.
+    pub fn holds_for(&self, drivers: Driver) -> bool {
+        self.driver.is_none_or(|driver| driver.is_of(drivers))
+    }
+}
+
 /// A line of the kernel's log that a test may cause.
 #[derive(Clone, Debug)]
 pub struct Allowed {
     pub test: String,
+    /// The only driver in whose guests the test may cause it.
+    pub driver: Option<OnlyDriver>,
     pub line: Regex,
 }
 
@@ -92,6 +119,7 @@ struct File {
 struct Allow {
     tests: Vec<String>,
     lines: Vec<String>,
+    driver: Option<OnlyDriver>,
 }
 
 impl OnlyKernel {
@@ -142,6 +170,10 @@ impl Plan {
             .collect();
         let mut allowed = Vec::new();
         for allow in file.allow {
+            if allow.tests.is_empty() || allow.lines.is_empty() {
+                let of = allow.tests.join(", ");
+                bail!("allow for [{of}]: it has no tests or no lines");
+            }
             for test in &allow.tests {
                 if !names.contains(test.as_str()) {
                     bail!("allow: no boot has a test {test}");
@@ -149,6 +181,7 @@ impl Plan {
                 for line in &allow.lines {
                     allowed.push(Allowed {
                         test: test.clone(),
+                        driver: allow.driver,
                         line: Regex::new(line)
                             .with_context(|| format!("allow for {test}: {line:?}"))?,
                     });
@@ -252,9 +285,36 @@ mod tests {
 
     #[test]
     fn this_tree_has_a_sound_plan() {
-        let kernels = ["stock", "debug"];
-        let plan = Plan::parse(include_str!("../../guest/plan.toml"), &kernels).unwrap();
-        assert!(plan.boots.len() > 50);
+        let plan = include_str!("../../guest/plan.toml");
+        assert!(Plan::parse(plan, &kernels()).unwrap().boots.len() > 50);
+    }
+
+    /// The kernels of this tree: those of scripts/test, with the suites of scripts/lib.sh.
+    fn kernels() -> Vec<&'static str> {
+        let script = include_str!("../../../scripts/lib.sh");
+        let suites = script
+            .lines()
+            .find_map(|line| line.strip_prefix("SUITES='"));
+        let suites = suites.unwrap().trim_end_matches('\'').split(' ');
+        let own = ["stock", "debug", "trixie-backports"];
+        own.into_iter().chain(suites).collect()
+    }
+
+    #[test]
+    fn a_test_of_this_tree_can_exclude_a_suite() {
+        assert!(kernels().contains(&"forky"));
+        let text = "[[boot]]\nname = \"x\"\n\
+                    tests = [{ name = \"a\", run = \"b\", without = { forky = \"new\" } }]";
+        Plan::parse(text, &kernels()).unwrap();
+    }
+
+    #[test]
+    fn an_allow_that_allows_nothing_is_refused() {
+        for (tests, lines) in [("", "\"x\""), ("\"a\"", "")] {
+            let allow = format!("[[allow]]\ntests = [{tests}]\nlines = [{lines}]");
+            let error = error(&format!("{TWO}{allow}"));
+            assert!(error.contains("no tests or no lines"), "{error}");
+        }
     }
 
     #[test]
@@ -358,6 +418,19 @@ mod tests {
         error("[[boot]]\nname = \"x\"\ntests = [{ name = \"a\", run = \"b\\nc\" }]");
         error("[[boot]]\nname = \"x\"\ntests = [{ name = \"a\", run = \"b\", params = \"\" }]");
         error("[[boot]]\nname = \"x\"\ntests = [{ name = \"a\", run = \" \" }]");
+    }
+
+    #[test]
+    fn rules_of_a_driver_hold_for_it_alone() {
+        let holds = |driver: &str| {
+            let allow = format!("[[allow]]\n{driver}\ntests = [\"a\"]\nlines = [\"x\"]");
+            let plan = parse(&format!("{TWO}{allow}")).unwrap();
+            let drivers = [Driver::Rkfd, Driver::Amdgpu, Driver::Both];
+            drivers.map(|driver| plan.allowed[0].holds_for(driver))
+        };
+        assert_eq!([true, true, true], holds(""));
+        assert_eq!([true, false, true], holds("driver = \"rkfd\""));
+        assert_eq!([false, true, true], holds("driver = \"amdgpu\""));
     }
 
     #[test]

@@ -2,16 +2,19 @@
 //! The command line of QEMU.
 
 use std::fs;
+use std::io::{Read, Seek};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
+use rustix::fs::{memfd_create, MemfdFlags};
 
 use crate::machine::{Machine, Model};
 use crate::notes::Notes;
 use crate::process::Process;
-use crate::sysroot::{text_of, Sysroot};
+use crate::sysroot::{random_word, text_of, Sysroot};
 
 /// Emulated, string instructions go byte by byte: memory is cleared ten times as fast without
 /// those that are meant to be the fastest. Without LA57, since the kernel forgets for a moment of
@@ -274,32 +277,60 @@ pub fn accel(places: &Sysroot, vmlinuz: &str, notes: &Notes) -> Result<Accel> {
         return Ok(Accel::Emulation);
     }
     let boot = text_of("/proc/sys/kernel/random/boot_id");
-    let file = places.cache.join("kvm-verdict");
-    let verdict = text_of(&file);
-    let mut words = verdict.split_whitespace();
-    let known = (words.next() == Some(boot.trim())).then(|| words.next());
-    let works = match known {
-        Some(word) => word == Some("kvm"),
-        None => {
-            notes.note("trying KVM");
-            let works = try_kvm(places, vmlinuz)?;
-            if !works {
-                notes.note("/dev/kvm does not work here: emulating (TCG)");
-            }
-            let word = if works { "kvm" } else { "tcg" };
-            fs::write(&file, format!("{} {word}\n", boot.trim()))?;
-            works
-        }
+    if let Some(accel) = recorded(&places.cache, &boot) {
+        return Ok(accel);
+    }
+    notes.note("trying KVM");
+    let accel = if try_kvm(places, vmlinuz)? {
+        Accel::Kvm
+    } else {
+        notes.note("/dev/kvm does not work here: emulating (TCG)");
+        Accel::Emulation
     };
-    Ok(if works { Accel::Kvm } else { Accel::Emulation })
+    // Without the record, the next run tries KVM again.
+    let _ = record(&places.cache, &boot, accel);
+    Ok(accel)
 }
 
-fn is_device(path: &std::path::Path) -> bool {
+/// The file of the cache with this machine's boot and its accelerator. All checkouts share it.
+const VERDICT: &str = "kvm-verdict";
+
+/// The accelerator that works on this machine, if it was found in this boot of the machine.
+fn recorded(cache: &Path, boot: &str) -> Option<Accel> {
+    let verdict = text_of(cache.join(VERDICT));
+    let mut words = verdict.split_whitespace();
+    if words.next() != Some(boot.trim()) {
+        return None;
+    }
+    match words.next()? {
+        "kvm" => Some(Accel::Kvm),
+        "tcg" => Some(Accel::Emulation),
+        _ => None,
+    }
+}
+
+/// Records the accelerator that works. Another checkout may do so at the same time, so the file
+/// gets its name when it is complete.
+fn record(cache: &Path, boot: &str, accel: Accel) -> Result<()> {
+    let word = match accel {
+        Accel::Kvm => "kvm",
+        Accel::Emulation => "tcg",
+    };
+    let file = cache.join(format!("{VERDICT}.{}", random_word()?));
+    let result = fs::write(&file, format!("{} {word}\n", boot.trim()))
+        .and_then(|()| fs::rename(&file, cache.join(VERDICT)));
+    if result.is_err() {
+        let _ = fs::remove_file(&file);
+    }
+    Ok(result?)
+}
+
+fn is_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     fs::metadata(path).is_ok_and(|data| data.file_type().is_char_device())
 }
 
-fn make_node(path: &std::path::Path) -> bool {
+fn make_node(path: &Path) -> bool {
     let mut command = Command::new("mknod");
     command
         .args(["-m", "600"])
@@ -311,7 +342,6 @@ fn make_node(path: &std::path::Path) -> bool {
 
 /// Boots a kernel without a root file system, which panics for want of one.
 fn try_kvm(places: &Sysroot, vmlinuz: &str) -> Result<bool> {
-    let log = places.cache.join("kvm-console");
     let mut command = places.program("qemu-system-x86_64");
     command
         .args([
@@ -327,13 +357,20 @@ fn try_kvm(places: &Sysroot, vmlinuz: &str) -> Result<bool> {
             "-no-reboot",
         ])
         .args(["-serial", "stdio", "-append", "console=ttyS0 panic=-1"])
-        .args(["-kernel", vmlinuz])
-        .stdout(fs::File::create(&log)?)
-        .stderr(Stdio::null());
-    Process::start(&mut command)?.wait_for(Duration::from_secs(30))?;
-    let text = text_of(&log);
-    fs::remove_file(&log)?;
-    Ok(text.lines().any(|line| {
+        .args(["-kernel", vmlinuz]);
+    finds_no_root(&mut command)
+}
+
+/// Whether the kernel whose console is a program's output has come to its root file system. The
+/// output goes to a file without a name, which no other run of the runner can meet.
+fn finds_no_root(command: &mut Command) -> Result<bool> {
+    let mut console = fs::File::from(memfd_create("kvm-console", MemfdFlags::CLOEXEC)?);
+    command.stdout(console.try_clone()?).stderr(Stdio::null());
+    Process::start(command)?.wait_for(Duration::from_secs(30))?;
+    let mut text = Vec::new();
+    console.rewind()?;
+    console.read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).lines().any(|line| {
         line.split_once("Kernel panic")
             .is_some_and(|(_, l)| l.contains("root fs"))
     }))
@@ -452,5 +489,40 @@ mod tests {
             assert!(line.contains(part), "{part} in {line}");
         }
         assert!(!line.contains("vfio-user-pci"));
+    }
+
+    #[test]
+    fn an_incomplete_verdict_is_none() {
+        let cache = std::env::temp_dir().join(format!("rkfd-verdict-{}", random_word().unwrap()));
+        // A lost cache is no failure of the boot, for which the verdict is known.
+        assert!(record(&cache, "boot\n", Accel::Kvm).is_err());
+        fs::create_dir(&cache).unwrap();
+        for accel in [Accel::Emulation, Accel::Kvm] {
+            record(&cache, "boot\n", accel).unwrap();
+            assert_eq!(Some(accel), recorded(&cache, "boot\n"));
+        }
+        assert_eq!(None, recorded(&cache, "another\n"));
+        // Only the verdict has a name in the cache.
+        assert_eq!(1, fs::read_dir(&cache).unwrap().count());
+        for text in ["", "boot", "boot kv"] {
+            fs::write(cache.join(VERDICT), text).unwrap();
+            assert_eq!(None, recorded(&cache, "boot\n"), "{text:?}");
+        }
+        fs::remove_dir_all(&cache).unwrap();
+    }
+
+    #[test]
+    fn consoles_of_several_runs_are_apart() {
+        let console = |text: &str| {
+            let mut command = Command::new("echo");
+            finds_no_root(command.arg(text)).unwrap()
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let panic = "Kernel panic - not syncing: VFS: Unable to mount root fs on";
+                scope.spawn(|| assert!(console(panic)));
+                scope.spawn(|| assert!(!console("Linux version 7")));
+            }
+        });
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{bail, Result};
 
-use crate::kernel::{Set, Target};
+use crate::kernel::Target;
 use crate::machine::Machine;
 use crate::plan::{Boot, Plan, Test, FILE};
 
@@ -72,7 +72,8 @@ impl Step {
 
 impl Selection {
     /// The part of the plan for a kernel: the boots of the target's set, or with names those boots
-    /// and tests (`BOOT`, `TEST` or `BOOT/TEST`).
+    /// and tests (`BOOT`, `TEST` or `BOOT/TEST`). `TEST` finds boots of a set only if it is the
+    /// target's.
     ///
     /// # Errors
     ///
@@ -125,7 +126,8 @@ impl Selection {
 }
 
 /// Whether a name of the command line stands for a test. A bare test name leaves out boots that
-/// extend others, and those for suites: most of their tests are those of other boots again.
+/// extend others, and those of a set that the target is not for: most of their tests are those of
+/// other boots again, and those of the set `long` take minutes.
 fn stands_for(name: &str, boot: &Boot, test: &Test, target: &Target) -> bool {
     if name == boot.name {
         return true;
@@ -133,9 +135,8 @@ fn stands_for(name: &str, boot: &Boot, test: &Test, target: &Target) -> bool {
     if let Some((of, name)) = name.split_once('/') {
         return of == boot.name && name == test.name;
     }
-    let repeats = boot.extends.is_some()
-        || (boot.set == Some(Set::Suites) && target.set != Some(Set::Suites));
-    name == test.name && !repeats
+    let other_set = boot.set.is_some() && boot.set != target.set;
+    name == test.name && boot.extends.is_none() && !other_set
 }
 
 #[cfg(test)]
@@ -159,6 +160,10 @@ mod tests {
         set = "long"
         extends = "one"
         machine = { suites = ["forky"] }
+        [[boot]]
+        name = "long-two"
+        set = "long"
+        tests = [{ name = "a", run = "a" }]
         [[boot]]
         name = "kernels"
         set = "suites"
@@ -187,7 +192,10 @@ mod tests {
     fn each_kernel_has_its_set() {
         assert_eq!(["one/a", "one/b", "stock-only/a"], *tests("stock", &[]));
         assert_eq!(["one/a"], *tests("debug", &[]));
-        assert_eq!(["long-one/a", "long-one/b"], *tests("long", &[]));
+        assert_eq!(
+            ["long-one/a", "long-one/b", "long-two/a"],
+            *tests("long", &[])
+        );
         assert_eq!(["kernels/a"], *tests("forky", &[]));
         assert_eq!(["kernels/a"], *tests("trixie-backports", &[]));
     }
@@ -201,8 +209,12 @@ mod tests {
             *tests("stock", &["one/b", "kernels"])
         );
         assert_eq!(["long-one/a"], *tests("stock", &["long-one/a"]));
-        // With a suite's kernel its own boots have the name, too.
+        assert_eq!(["long-two/a"], *tests("stock", &["long-two/a"]));
+        // With a suite's kernel its own boots have the name, too, and with "long" those of that
+        // set.
         assert_eq!(["one/a", "kernels/a"], *tests("forky", &["a"]));
+        let of_long = tests("long", &["a"]);
+        assert_eq!(["one/a", "stock-only/a", "long-two/a"], *of_long);
     }
 
     #[test]

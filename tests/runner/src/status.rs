@@ -32,12 +32,9 @@ impl Status {
         })
     }
 
-    /// Whether a command was begun; `None` for any.
-    pub fn began(&self, name: Option<&str>) -> bool {
-        self.of("begin").any(|words| match name {
-            Some(name) => words == [name],
-            None => true,
-        })
+    /// Whether a command was begun.
+    pub fn began(&self, name: &str) -> bool {
+        self.of("begin").any(|words| words == [name])
     }
 
     /// How a command ended, or `None` if it did not.
@@ -153,7 +150,7 @@ mod tests {
     #[test]
     fn commands_begin_and_end() {
         let status = Status::parse(TEXT);
-        assert!(status.began(Some("a")) && status.began(None) && !status.began(Some("b")));
+        assert!(status.began("a") && !status.began("b"));
         assert_eq!(Some(End::Exit(0, 3)), status.end("a"));
         assert_eq!(Some(End::Exit(137, 425)), status.end("bb"));
         assert_eq!(None, status.end("b"));

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use anyhow::{bail, Context, Result};
 use regex::Regex;
 
-use super::{machine, prepare, setting};
+use super::{is_on, machine, prepare, setting};
 use crate::boot::check_logs;
 use crate::guest::{run as run_guest, Setup, Work};
 use crate::log::Rules;
+use crate::machine::Driver;
 use crate::notes::{note, Notes};
 use crate::plan::Plan;
 use crate::qemu::Output;
@@ -34,7 +35,8 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
         bail!("guest: say what to run: make guest CMD='command' [ADD='files']");
     };
     let machine = machine(files)?;
-    let rules = rules(places)?;
+    let (shows_log, shows_summary) = (is_on("LOG")?, is_on("SUMMARY")?);
+    let rules = rules(places, machine.driver)?;
     let silence = match setting("TIMEOUT") {
         Some(text) => text.parse().context("TIMEOUT is no number of seconds")?,
         None => 600,
@@ -69,10 +71,10 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
 
     let console = dir.join("console");
     let mut err = std::io::stderr().lock();
-    if setting("LOG").is_some() {
+    if shows_log {
         err.write_all(&std::fs::read(&console).unwrap_or_default())?;
     }
-    if setting("SUMMARY").is_some() {
+    if shows_summary {
         err.write_all(&std::fs::read(dir.join("model.out")).unwrap_or_default())?;
     }
     drop(err);
@@ -118,7 +120,7 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
 }
 
 /// The lines of the kernel's log that the environment allows.
-fn rules(places: &Sysroot) -> Result<Rules> {
+fn rules(places: &Sysroot, driver: Driver) -> Result<Rules> {
     let mut rules = Rules::default();
     if let Some(line) = setting("ALLOW") {
         let rule = Regex::new(&line).context("ALLOW is no regular expression")?;
@@ -128,7 +130,8 @@ fn rules(places: &Sysroot) -> Result<Rules> {
         let mut kernels = vec!["stock", "debug"];
         kernels.extend(places.suites.iter().map(String::as_str));
         let plan = Plan::read(&places.top, &kernels)?;
-        let allowed = plan.allowed.into_iter().filter(|rule| rule.test == test);
+        let allowed = plan.allowed.into_iter();
+        let allowed = allowed.filter(|rule| rule.test == test && rule.holds_for(driver));
         rules.always.extend(allowed.map(|rule| rule.line));
     }
     Ok(rules)

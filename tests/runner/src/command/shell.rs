@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{machine, prepare, setting};
+use super::{is_on, machine, prepare, setting};
 use crate::guest::{run as run_guest, Setup, Work};
 use crate::notes::{note, Notes};
 use crate::qemu::Output;
@@ -19,6 +19,7 @@ use crate::sysroot::Sysroot;
 /// A setting is wrong, a build failed, or a signal ends the runner.
 pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
     let machine = machine(files)?;
+    let shows_summary = is_on("SUMMARY")?;
     let kernel = setting("KERNEL").unwrap_or_else(|| "stock".into());
     let suites: Vec<&str> = machine.suites.iter().map(String::as_str).collect();
     let kernel = prepare(places, &kernel, &suites)?;
@@ -40,7 +41,7 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
         // QEMU had it for itself.
         let _ = Command::new("stty").arg("sane").status();
     }
-    if setting("SUMMARY").is_some() {
+    if shows_summary {
         let text = std::fs::read(dir.join("model.out")).unwrap_or_default();
         std::io::stderr().write_all(&text)?;
     }
