@@ -81,7 +81,7 @@ fn no_doorbell_has_two_owners() {
         own(slot, "IH".to_owned());
     }
     let mut users = HashSet::new();
-    for (engine, queue) in (0..16).flat_map(|engine| (0..8).map(move |queue| (engine, queue))) {
+    for (engine, queue) in (0..16).flat_map(|engine| (0..6).map(move |queue| (engine, queue))) {
         let slot = layout.sdma(engine, queue).unwrap();
         assert!(users.insert(slot.index()), "engine {engine} queue {queue}");
         assert!(!layout.is_cp(slot));
@@ -92,7 +92,7 @@ fn no_doorbell_has_two_owners() {
     for engine in 0..16 {
         let range = layout.sdma_range(engine).unwrap();
         let routed = range.first.index()..range.first.index() + range.slots;
-        for queue in 0..8 {
+        for queue in 0..6 {
             assert!(routed.contains(&(layout.sdma(engine, queue).unwrap().index() % 512)));
         }
     }
@@ -111,9 +111,11 @@ fn doorbells_are_where_the_layout_says() {
     // RLC queues begin at a multiple of four slots.
     assert_eq!(slot(layout.sdma(0, 0)), Some(0x100));
     assert_eq!(slot(layout.sdma(1, 0)), Some(0x10c));
-    assert_eq!(slot(layout.sdma(1, 7)), Some(0x30f));
-    assert_eq!(slot(layout.sdma(15, 6)), Some(0x19b));
-    assert_eq!(layout.sdma(15, 8), None);
+    assert_eq!(slot(layout.sdma(1, 5)), Some(0x30e));
+    assert_eq!(slot(layout.sdma(15, 4)), Some(0x19a));
+    assert_eq!(slot(layout.sdma(15, 5)), Some(0x39a));
+    // An engine has six queues, fewer than the registers have room for.
+    assert_eq!(layout.sdma(15, 6), None);
     let range = layout.sdma_range(15).unwrap();
     assert_eq!((range.first.index(), range.slots), (0x196, 10));
     assert_eq!(range.bif(), 0x32c << 2 | 20 << 16);
@@ -249,7 +251,7 @@ fn a_node_tells_of_all_its_xccs() {
         "gfx_target_version 90402",
         "num_sdma_engines 2",
         "num_sdma_xgmi_engines 14",
-        "num_sdma_queues_per_engine 8",
+        "num_sdma_queues_per_engine 6",
         "num_cp_queues 24",
         "max_engine_clk_fcompute 2100",
         "device_id 32767",
