@@ -203,6 +203,7 @@ impl Hardware {
         instances.extend_from_slice(asic.ips, GFP_KERNEL)?;
         let ips = IpTable::new(&instances);
         check_instances(bound, asic, ips)?;
+        version::check_known(bound, ips)?;
         let (state, running) = probe_state(bound, &mmio, ips)?;
         let engines = asic.sdma.engines();
         let mut sdma = KVec::with_capacity(engines.into(), GFP_KERNEL)?;
