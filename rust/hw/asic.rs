@@ -11,10 +11,11 @@ pub mod gfx90a;
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::plan::FirmwarePlan;
 use crate::ih::IhInfo;
-use crate::ip::{IpInstance, IpTable};
+use crate::ip::{IpBlock, IpInstance, IpTable};
 use crate::mqd::compute::MqdInfo;
 use crate::pte::PteFormat;
 use crate::queue::MecInfo;
+use crate::sdma::engines::SdmaMask;
 
 /// PCI vendor id of AMD.
 pub const VENDOR_AMD: u16 = 0x1002;
@@ -206,6 +207,9 @@ impl GfxGolden {
     }
 }
 
+/// VMIDs of a hub: a context and its registers for each.
+const VMIDS: u8 = 16;
+
 /// The use of VMIDs. VMID 0 is the driver's own.
 #[derive(Clone, Copy, Debug)]
 pub struct VmidSplit {
@@ -307,18 +311,45 @@ impl Asic {
     }
 
     /// Whether the parts of the description fit each other: doorbells of different blocks do not
-    /// overlap, and there is a doorbell for every engine, XCC and queue.
+    /// overlap, there is a doorbell for every engine, XCC and queue, and registers, descriptors and
+    /// the driver's own sets have room for all that the chip has.
     pub const fn is_consistent(&self) -> bool {
         self.doorbells.is_consistent()
             && self.doorbells.sdma_engines == self.sdma.engines()
             && self.doorbells.sdma_queues == self.sdma.queues_per_engine
             && self.doorbells.xccs as u32 == self.gfx.xccs
+            && self.sdma.engines() <= SdmaMask::MAX_ENGINES
+            && self.interrupts.are_sdma_engines(self.sdma.engines())
+            && self.lists_sdma_engines()
             && self.mec.is_consistent()
             && self.vmids.first <= self.vmids.first_of_firmware
             && self.vmids.first_of_firmware <= self.vmids.last
+            && self.vmids.last < VMIDS
             && self.gfx.arrays() as usize <= crate::topology::cus::MAX_ARRAYS
+            && self.mqd.cu_masks.len() >= self.gfx.shader_engines as usize
             && self.mqd.cu_masks.len() <= crate::mqd::cu_mask::MAX_WORDS
             && self.trap.len() * 4 <= crate::trap::CODE_BYTES
+    }
+
+    /// Whether the list of blocks has every SDMA engine. A chip without a list gets one at run
+    /// time.
+    const fn lists_sdma_engines(&self) -> bool {
+        let mut engine = 0;
+        while engine < self.sdma.engines() && !self.ips.is_empty() {
+            let mut n = 0;
+            while n < self.ips.len() {
+                let ip = &self.ips[n];
+                if matches!(ip.block, IpBlock::Sdma) && ip.number == engine {
+                    break;
+                }
+                n += 1;
+            }
+            if n == self.ips.len() {
+                return false;
+            }
+            engine += 1;
+        }
+        true
     }
 }
 

@@ -52,10 +52,42 @@ fn the_parts_fit_each_other() {
     assert!(broken(|asic| asic.gfx.xccs = 3));
     assert!(broken(|asic| asic.mec.kiq.me = 1));
     assert!(broken(|asic| asic.mec.pipes = 5));
+    assert!(broken(
+        |asic| (asic.mec.pipes, asic.mec.pipe_queues) = (8, 4)
+    ));
+    assert!(broken(
+        |asic| (asic.mec.pipes, asic.mec.pipe_queues) = (0, 8)
+    ));
+    // Products and shifts that do not fit are no panics.
+    assert!(broken(|asic| {
+        (asic.mec.pipes, asic.mec.pipe_queues) = (64, 64)
+    }));
+    // The driver drives two micro engines, and users have the first.
+    assert!(broken(|asic| asic.mec.micro_engines = 3));
+    assert!(broken(|asic| asic.mec.kiq.me = 3));
+    assert!(broken(|asic| {
+        (asic.mec.user, asic.mec.kiq.me, asic.mec.hiq.me) = (2, 1, 1)
+    }));
+    assert!(broken(|asic| asic.mec.hiq = asic.mec.kiq));
     assert!(broken(|asic| asic.vmids.first_of_firmware = 2));
     assert!(broken(|asic| asic.gfx.shader_engines = 33));
     assert!(broken(|asic| asic.trap = &[0; 1000]));
     assert!(broken(|asic| asic.mqd.cu_masks = &[0; 9]));
+    // A shader engine without a word of the mask.
+    assert!(broken(|asic| asic.mqd.cu_masks = &[0; 3]));
+    assert!(broken(|asic| asic.vmids.last = 16));
+    // Engines that no client or no entry of the list names.
+    assert!(broken(|asic| asic.interrupts.sdma_clients = &[8, 9, 1]));
+    assert!(broken(|asic| asic.interrupts.sdma_clients = &[]));
+    assert!(broken(|asic| asic.interrupts.nodes_per_die = 0));
+    assert!(broken(|asic| asic.ips = MI210.ips));
+    // More engines than a set has room for, which all have doorbells and clients.
+    assert!(broken(|asic| {
+        asic.sdma.xgmi_engines = 34;
+        asic.doorbells.sdma_engines = 36;
+        asic.doorbells.sdma_slots = 4;
+        asic.doorbells.sdma_user_align = 1;
+    }));
 }
 
 #[test]
@@ -408,6 +440,11 @@ fn hqds_and_queues_of_the_driver() {
             == 16
     );
     assert_eq!(other.hqd(16), None);
+    // HQDs of a third micro engine have no bits left, and neither has a micro engine without any.
+    (other.user, other.pipes) = (3, 4);
+    assert_eq!(other.user_mask(), 0);
+    (other.user, other.pipes) = (1, 0);
+    assert_eq!((other.user_hqds(), other.user_mask()), (0, 0));
 }
 
 #[test]
