@@ -96,9 +96,12 @@ pub struct WaveSaveInfo {
     pub lds_bytes: u32,
     /// Bytes of a CU's hardware registers.
     pub hwreg_bytes: u32,
-    /// Waves that a CU holds at most, as the control stack counts them.
+    /// Waves that a CU holds at most, as the control stack counts them. amdgpu
+    /// (get_num_waves of kfd_queue.c) and libhsakmt (update_ctx_save_restore_size) have 40 for
+    /// every GPU before gfx10: ten for each of four SIMDs, also where a SIMD holds fewer
+    /// ([`GfxInfo::waves_per_simd`]).
     pub waves_per_cu: u32,
-    /// Waves that a shader engine holds at most.
+    /// Waves that a shader engine holds at most: 512 in the same functions.
     pub waves_per_engine: u32,
     /// Bytes of the user's header at the start of the control stack.
     pub header_bytes: u32,
@@ -368,8 +371,15 @@ pub const KNOWN_DEVICES: [KnownDevice; 3] = gfx90a::DEVICES;
 /// Bytes of a page of host memory, by which save areas are rounded.
 const PAGE: u32 = 4096;
 
-/// Sizes of the area in which one XCC saves a compute queue's waves (CWSR). libhsakmt calculates
-/// the same from the topology, so the figures must agree.
+/// Sizes of the area in which one XCC saves a compute queue's waves (CWSR), as amdgpu calculates
+/// them (kfd_queue_ctx_save_restore_size of kfd_queue.c, Linux 7.3). All are of one XCC: the CUs
+/// of the GPU divided by its XCCs, and the shader engines of one XCC, as amdgpu multiplies
+/// `array_count` by XCCs only in sysfs.
+///
+/// User space must allocate just these sizes. libhsakmt takes `ctl_stack_size` and `cwsr_size` from
+/// the topology, and older versions calculate them from it. Those bound waves by `array_count`,
+/// thus by the shader engines of all XCCs. So they agree if there is one XCC, or if CUs bound the
+/// waves of an XCC rather than its shader engines: fewer than 13 CUs in each engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextSaveSizes {
     /// Waves at most.
