@@ -133,6 +133,25 @@ pub(crate) struct Hardware {
     pub(crate) dev: ARef<device::Device>,
 }
 
+/// Checks that the driver drives as many XCCs and MMHUBs as the GPU has: one. [`Asic`] describes
+/// chips with more, of which [`Gfx`] and [`Gmc`] would leave all but the first alone.
+///
+/// # Errors
+///
+/// `ENODEV` for a GPU with another number of them; the log says so.
+fn check_instances(dev: &device::Device, asic: &Asic, ips: IpTable<'_>) -> Result {
+    let xccs = asic.gfx.xccs;
+    let mmhubs = ips.of(IpBlock::Mmhub).count();
+    if xccs != 1 || mmhubs != 1 {
+        dev_err!(
+            dev,
+            "the GPU has {xccs} XCCs and {mmhubs} MMHUBs: this driver drives one of each\n"
+        );
+        return Err(ENODEV);
+    }
+    Ok(())
+}
+
 /// The state of the GPU, and the engines that run. Context: may sleep.
 ///
 /// # Errors
@@ -183,6 +202,8 @@ impl Hardware {
         let mut instances = KVec::new();
         instances.extend_from_slice(asic.ips, GFP_KERNEL)?;
         let ips = IpTable::new(&instances);
+        check_instances(bound, asic, ips)?;
+        version::check_known(bound, ips)?;
         let (state, running) = probe_state(bound, &mmio, ips)?;
         let engines = asic.sdma.engines();
         let mut sdma = KVec::with_capacity(engines.into(), GFP_KERNEL)?;

@@ -69,7 +69,7 @@ impl GpuQueues {
     /// `ENOMEM`.
     pub(crate) fn new(rings: &Arc<KernelRings>) -> Result<Arc<Self>> {
         let gpu = QueueGpu::new(rings)?;
-        let slots = SdmaSlots::new(rings.hw.asic.sdma.engines())?;
+        let slots = SdmaSlots::new(&rings.hw.asic.sdma)?;
         gpu.slots.set(slots.clone());
         let queues = Self {
             interrupts: SetOnce::new(),

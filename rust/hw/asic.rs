@@ -11,10 +11,11 @@ pub mod gfx90a;
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::plan::FirmwarePlan;
 use crate::ih::IhInfo;
-use crate::ip::{IpInstance, IpTable};
+use crate::ip::{IpBlock, IpInstance, IpTable};
 use crate::mqd::compute::MqdInfo;
 use crate::pte::PteFormat;
 use crate::queue::MecInfo;
+use crate::sdma::engines::SdmaMask;
 
 /// PCI vendor id of AMD.
 pub const VENDOR_AMD: u16 = 0x1002;
@@ -95,9 +96,12 @@ pub struct WaveSaveInfo {
     pub lds_bytes: u32,
     /// Bytes of a CU's hardware registers.
     pub hwreg_bytes: u32,
-    /// Waves that a CU holds at most, as the control stack counts them.
+    /// Waves that a CU holds at most, as the control stack counts them. amdgpu
+    /// (get_num_waves of kfd_queue.c) and libhsakmt (update_ctx_save_restore_size) have 40 for
+    /// every GPU before gfx10: ten for each of four SIMDs, also where a SIMD holds fewer
+    /// ([`GfxInfo::waves_per_simd`]).
     pub waves_per_cu: u32,
-    /// Waves that a shader engine holds at most.
+    /// Waves that a shader engine holds at most: 512 in the same functions.
     pub waves_per_engine: u32,
     /// Bytes of the user's header at the start of the control stack.
     pub header_bytes: u32,
@@ -206,6 +210,9 @@ impl GfxGolden {
     }
 }
 
+/// VMIDs of a hub: a context and its registers for each.
+const VMIDS: u8 = 16;
+
 /// The use of VMIDs. VMID 0 is the driver's own.
 #[derive(Clone, Copy, Debug)]
 pub struct VmidSplit {
@@ -307,18 +314,45 @@ impl Asic {
     }
 
     /// Whether the parts of the description fit each other: doorbells of different blocks do not
-    /// overlap, and there is a doorbell for every engine, XCC and queue.
+    /// overlap, there is a doorbell for every engine, XCC and queue, and registers, descriptors and
+    /// the driver's own sets have room for all that the chip has.
     pub const fn is_consistent(&self) -> bool {
         self.doorbells.is_consistent()
             && self.doorbells.sdma_engines == self.sdma.engines()
             && self.doorbells.sdma_queues == self.sdma.queues_per_engine
             && self.doorbells.xccs as u32 == self.gfx.xccs
+            && self.sdma.engines() <= SdmaMask::MAX_ENGINES
+            && self.interrupts.are_sdma_engines(self.sdma.engines())
+            && self.lists_sdma_engines()
             && self.mec.is_consistent()
             && self.vmids.first <= self.vmids.first_of_firmware
             && self.vmids.first_of_firmware <= self.vmids.last
+            && self.vmids.last < VMIDS
             && self.gfx.arrays() as usize <= crate::topology::cus::MAX_ARRAYS
+            && self.mqd.cu_masks.len() >= self.gfx.shader_engines as usize
             && self.mqd.cu_masks.len() <= crate::mqd::cu_mask::MAX_WORDS
             && self.trap.len() * 4 <= crate::trap::CODE_BYTES
+    }
+
+    /// Whether the list of blocks has every SDMA engine. A chip without a list gets one at run
+    /// time.
+    const fn lists_sdma_engines(&self) -> bool {
+        let mut engine = 0;
+        while engine < self.sdma.engines() && !self.ips.is_empty() {
+            let mut n = 0;
+            while n < self.ips.len() {
+                let ip = &self.ips[n];
+                if matches!(ip.block, IpBlock::Sdma) && ip.number == engine {
+                    break;
+                }
+                n += 1;
+            }
+            if n == self.ips.len() {
+                return false;
+            }
+            engine += 1;
+        }
+        true
     }
 }
 
@@ -337,8 +371,15 @@ pub const KNOWN_DEVICES: [KnownDevice; 3] = gfx90a::DEVICES;
 /// Bytes of a page of host memory, by which save areas are rounded.
 const PAGE: u32 = 4096;
 
-/// Sizes of the area in which one XCC saves a compute queue's waves (CWSR). libhsakmt calculates
-/// the same from the topology, so the figures must agree.
+/// Sizes of the area in which one XCC saves a compute queue's waves (CWSR), as amdgpu calculates
+/// them (kfd_queue_ctx_save_restore_size of kfd_queue.c, Linux 7.3). All are of one XCC: the CUs
+/// of the GPU divided by its XCCs, and the shader engines of one XCC, as amdgpu multiplies
+/// `array_count` by XCCs only in sysfs.
+///
+/// User space must allocate just these sizes. libhsakmt takes `ctl_stack_size` and `cwsr_size` from
+/// the topology, and older versions calculate them from it. Those bound waves by `array_count`,
+/// thus by the shader engines of all XCCs. So they agree if there is one XCC, or if CUs bound the
+/// waves of an XCC rather than its shader engines: fewer than 13 CUs in each engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextSaveSizes {
     /// Waves at most.

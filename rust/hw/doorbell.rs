@@ -17,8 +17,9 @@ const SLICE_SLOTS: u16 = 1024;
 /// Bytes of a process's slice.
 pub const SLICE_BYTES: u64 = SLICE_SLOTS as u64 * SLOT_BYTES;
 
-/// RLC queues of an SDMA engine: engines of version 4 have registers for so many.
-pub const SDMA_QUEUES: u8 = 8;
+/// The most RLC queues of an SDMA engine: engines of version 4 have registers for so many. Chips
+/// may have fewer, as [`DoorbellLayout::sdma_queues`] and `SdmaInfo::queues_per_engine` say.
+pub const MAX_SDMA_QUEUES: u8 = 8;
 
 /// `SIZE` and `OFFSET` of NBIO's `BIF_*_DOORBELL_RANGE` registers.
 const RANGE_SIZE: Field = Field::new(20, 16);
@@ -197,7 +198,7 @@ impl DoorbellLayout {
         let ih_end = self.ih_first as u32 + self.ih_slots as u32;
         let non_cp_end = self.non_cp_last as u32 + 1;
         if self.sdma_user_align == 0
-            || self.sdma_queues > SDMA_QUEUES
+            || self.sdma_queues > MAX_SDMA_QUEUES
             || self.sdma_first < self.non_cp_first
             || self.ih_first < self.non_cp_first
             || sdma_end > non_cp_end

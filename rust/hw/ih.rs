@@ -65,6 +65,16 @@ pub struct IhInfo {
 }
 
 impl IhInfo {
+    /// Whether clients name `engines` SDMA engines: those of whole dies, and of one die if nodes do
+    /// not tell dies apart.
+    pub(crate) const fn are_sdma_engines(&self, engines: u8) -> bool {
+        let (clients, engines) = (self.sdma_clients.len(), engines as usize);
+        match self.nodes_per_die {
+            0 => engines == clients,
+            _ => clients != 0 && engines % clients == 0,
+        }
+    }
+
     /// The client that an entry of `client_id` `id` and node `node` comes from.
     #[inline]
     pub const fn client(&self, id: u8, node: u8) -> IhClient {

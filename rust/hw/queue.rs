@@ -132,15 +132,22 @@ impl MecInfo {
     /// HQDs that user queues get.
     #[inline]
     pub const fn user_hqds(&self) -> u8 {
-        self.pipes * self.pipe_queues
+        self.pipes.saturating_mul(self.pipe_queues)
     }
 
     /// A bit for each HQD that user queues get, as SET_RESOURCES has them: of the first micro
-    /// engine first.
+    /// engine first. HQDs for which there is no bit are left out.
     #[inline]
     pub const fn user_mask(&self) -> u64 {
         let hqds = self.user_hqds() as u32;
-        (u64::MAX >> (u64::BITS - hqds)) << (hqds * (self.user as u32 - 1))
+        let first = hqds * (self.user as u32).saturating_sub(1);
+        let Some(mask) = u64::MAX.checked_shr(u64::BITS.saturating_sub(hqds)) else {
+            return 0;
+        };
+        match mask.checked_shl(first) {
+            Some(mask) => mask,
+            None => 0,
+        }
     }
 
     /// User HQD `index`: neighbours are on different pipes, so that few queues have a pipe each.
@@ -177,18 +184,36 @@ impl MecInfo {
         })
     }
 
-    /// Whether registers with a bit for each user HQD have room for them, and the driver's queues
-    /// are on another micro engine.
+    /// Whether the driver drives such micro engines. There are two, as CP_MEC_CNTL halts two, and
+    /// users have the first, whose pipes the driver resets. GRBM_GFX_CNTL can select each HQD,
+    /// registers with a bit for each user HQD have room for them, and the driver's queues are on
+    /// the second micro engine, in HQDs of their own.
     pub const fn is_consistent(&self) -> bool {
-        self.user >= 1
-            && self.user <= self.micro_engines
-            && self.pipes >= 1
+        self.micro_engines == 2
+            && self.user == 1
+            && self.pipes <= MAX_PIPES
+            && self.pipe_queues <= MAX_PIPE_QUEUES
             && self.user_hqds() >= 1
             && self.user_hqds() <= MAX_USER_HQDS
-            && self.kiq.me != self.user
-            && self.hiq.me != self.user
+            && self.has_for_driver(self.kiq)
+            && self.has_for_driver(self.hiq)
+            && (self.kiq.pipe != self.hiq.pipe || self.kiq.queue != self.hiq.queue)
+    }
+
+    /// Whether there is an HQD at `place`, on a micro engine that users do not have.
+    const fn has_for_driver(&self, place: HqdLocation) -> bool {
+        place.me >= 1
+            && place.me <= self.micro_engines
+            && place.me != self.user
+            && place.pipe < self.pipes
+            && place.queue < self.pipe_queues
     }
 }
+
+/// The most pipes of a micro engine: PIPEID of GRBM_GFX_CNTL.
+const MAX_PIPES: u8 = 4;
+/// The most queues of a pipe: QUEUEID of GRBM_GFX_CNTL.
+const MAX_PIPE_QUEUES: u8 = 8;
 
 /// The most user HQDs: CP_PQ_WPTR_POLL_CNTL1 and the driver's own masks have 32 bits.
 pub const MAX_USER_HQDS: u8 = 32;

@@ -290,7 +290,7 @@ enum LoadFailure {
 /// Asks as many queues to leave as there are others that wait, some at a time. Returns the
 /// milliseconds until the next one will have had its turn.
 fn make_room(table: &mut HqdTable, mec: &MecInfo) -> Option<i64> {
-    let most = usize::from(mec.user_hqds()) / LEAVE_AT_ONCE;
+    let most = (usize::from(mec.user_hqds()) / LEAVE_AT_ONCE).max(1);
     let waiting = table.waiting().min(most);
     while table.leaving() < waiting {
         match table.next_to_preempt() {

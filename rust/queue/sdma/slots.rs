@@ -13,6 +13,7 @@ use crate::queue::request::QueueOwner;
 use crate::ring::RingEngines;
 use core::fmt;
 use engine::{EngineSlots, QueueKey, SlotView};
+use hw::asic::SdmaInfo;
 use hw::doorbell::DoorbellSlot;
 use hw::seat::Seat;
 use kernel::dev_warn;
@@ -48,15 +49,17 @@ pub(crate) struct QueueView {
 }
 
 impl SdmaSlots {
-    /// Slots of `count` engines, all free.
+    /// Slots of the engines that `info` describes, all free.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(count: u8) -> Result<Arc<Self>> {
+    pub(crate) fn new(info: &SdmaInfo) -> Result<Arc<Self>> {
+        let count = info.engines();
         let mut engines = KVec::with_capacity(count.into(), GFP_KERNEL)?;
         for engine in 0..count {
-            engines.push(EngineSlots::new(engine)?, GFP_KERNEL)?;
+            let slots = EngineSlots::new(engine, info.queues_per_engine)?;
+            engines.push(slots, GFP_KERNEL)?;
         }
         let workers = SharedWorkQueue::new(c"rkfd_queues")?;
         Ok(Arc::new(Self { engines, workers }, GFP_KERNEL)?)

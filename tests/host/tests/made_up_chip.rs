@@ -52,10 +52,42 @@ fn the_parts_fit_each_other() {
     assert!(broken(|asic| asic.gfx.xccs = 3));
     assert!(broken(|asic| asic.mec.kiq.me = 1));
     assert!(broken(|asic| asic.mec.pipes = 5));
+    assert!(broken(
+        |asic| (asic.mec.pipes, asic.mec.pipe_queues) = (8, 4)
+    ));
+    assert!(broken(
+        |asic| (asic.mec.pipes, asic.mec.pipe_queues) = (0, 8)
+    ));
+    // Products and shifts that do not fit are no panics.
+    assert!(broken(|asic| {
+        (asic.mec.pipes, asic.mec.pipe_queues) = (64, 64)
+    }));
+    // The driver drives two micro engines, and users have the first.
+    assert!(broken(|asic| asic.mec.micro_engines = 3));
+    assert!(broken(|asic| asic.mec.kiq.me = 3));
+    assert!(broken(|asic| {
+        (asic.mec.user, asic.mec.kiq.me, asic.mec.hiq.me) = (2, 1, 1)
+    }));
+    assert!(broken(|asic| asic.mec.hiq = asic.mec.kiq));
     assert!(broken(|asic| asic.vmids.first_of_firmware = 2));
     assert!(broken(|asic| asic.gfx.shader_engines = 33));
     assert!(broken(|asic| asic.trap = &[0; 1000]));
     assert!(broken(|asic| asic.mqd.cu_masks = &[0; 9]));
+    // A shader engine without a word of the mask.
+    assert!(broken(|asic| asic.mqd.cu_masks = &[0; 3]));
+    assert!(broken(|asic| asic.vmids.last = 16));
+    // Engines that no client or no entry of the list names.
+    assert!(broken(|asic| asic.interrupts.sdma_clients = &[8, 9, 1]));
+    assert!(broken(|asic| asic.interrupts.sdma_clients = &[]));
+    assert!(broken(|asic| asic.interrupts.nodes_per_die = 0));
+    assert!(broken(|asic| asic.ips = MI210.ips));
+    // More engines than a set has room for, which all have doorbells and clients.
+    assert!(broken(|asic| {
+        asic.sdma.xgmi_engines = 34;
+        asic.doorbells.sdma_engines = 36;
+        asic.doorbells.sdma_slots = 4;
+        asic.doorbells.sdma_user_align = 1;
+    }));
 }
 
 #[test]
@@ -81,7 +113,7 @@ fn no_doorbell_has_two_owners() {
         own(slot, "IH".to_owned());
     }
     let mut users = HashSet::new();
-    for (engine, queue) in (0..16).flat_map(|engine| (0..8).map(move |queue| (engine, queue))) {
+    for (engine, queue) in (0..16).flat_map(|engine| (0..6).map(move |queue| (engine, queue))) {
         let slot = layout.sdma(engine, queue).unwrap();
         assert!(users.insert(slot.index()), "engine {engine} queue {queue}");
         assert!(!layout.is_cp(slot));
@@ -92,7 +124,7 @@ fn no_doorbell_has_two_owners() {
     for engine in 0..16 {
         let range = layout.sdma_range(engine).unwrap();
         let routed = range.first.index()..range.first.index() + range.slots;
-        for queue in 0..8 {
+        for queue in 0..6 {
             assert!(routed.contains(&(layout.sdma(engine, queue).unwrap().index() % 512)));
         }
     }
@@ -111,9 +143,11 @@ fn doorbells_are_where_the_layout_says() {
     // RLC queues begin at a multiple of four slots.
     assert_eq!(slot(layout.sdma(0, 0)), Some(0x100));
     assert_eq!(slot(layout.sdma(1, 0)), Some(0x10c));
-    assert_eq!(slot(layout.sdma(1, 7)), Some(0x30f));
-    assert_eq!(slot(layout.sdma(15, 6)), Some(0x19b));
-    assert_eq!(layout.sdma(15, 8), None);
+    assert_eq!(slot(layout.sdma(1, 5)), Some(0x30e));
+    assert_eq!(slot(layout.sdma(15, 4)), Some(0x19a));
+    assert_eq!(slot(layout.sdma(15, 5)), Some(0x39a));
+    // An engine has six queues, fewer than the registers have room for.
+    assert_eq!(layout.sdma(15, 6), None);
     let range = layout.sdma_range(15).unwrap();
     assert_eq!((range.first.index(), range.slots), (0x196, 10));
     assert_eq!(range.bif(), 0x32c << 2 | 20 << 16);
@@ -249,7 +283,7 @@ fn a_node_tells_of_all_its_xccs() {
         "gfx_target_version 90402",
         "num_sdma_engines 2",
         "num_sdma_xgmi_engines 14",
-        "num_sdma_queues_per_engine 8",
+        "num_sdma_queues_per_engine 6",
         "num_cp_queues 24",
         "max_engine_clk_fcompute 2100",
         "device_id 32767",
@@ -406,6 +440,11 @@ fn hqds_and_queues_of_the_driver() {
             == 16
     );
     assert_eq!(other.hqd(16), None);
+    // HQDs of a third micro engine have no bits left, and neither has a micro engine without any.
+    (other.user, other.pipes) = (3, 4);
+    assert_eq!(other.user_mask(), 0);
+    (other.user, other.pipes) = (1, 0);
+    assert_eq!((other.user_hqds(), other.user_mask()), (0, 0));
 }
 
 #[test]

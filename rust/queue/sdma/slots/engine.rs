@@ -26,7 +26,7 @@ use crate::mem::vm::VmidUse;
 use crate::queue::request::QueueOwner;
 use crate::ring;
 use entry::{EntryMemory, SlotEntry};
-use hw::doorbell::SDMA_QUEUES;
+use hw::doorbell::MAX_SDMA_QUEUES;
 use hw::sdma::seat::{LateReason, LoadPermit, SeatAction, SeatEvent, UnloadPermit, FAULT_WAITS};
 use hw::seat::Seat;
 use kernel::prelude::*;
@@ -37,8 +37,8 @@ use seats::{EngineSeats, SlotAction};
 
 pub(super) use entry::QueueKey;
 
-/// Slots of an engine.
-pub(super) const SLOTS: usize = SDMA_QUEUES as usize;
+/// The most slots of an engine, of any chip: a bound of arrays.
+pub(super) const MAX_SLOTS: usize = MAX_SDMA_QUEUES as usize;
 // The kernel's ring may wait behind a queue, and must not be taken for dead before the queue is.
 const _: () = assert!(
     ring::STARVED_MS * 1_000_000 + (FAULT_WAITS as i64 + 1) * STOP_TIMEOUT.as_nanos()
@@ -135,12 +135,17 @@ impl WorkItem<TURN> for EngineSlots {
 }
 
 impl EngineSlots {
-    pub(super) fn new(number: u8) -> Result<Arc<Self>> {
+    /// The slots of engine `number`, of which there are `slots`; all are free.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(number: u8, slots: u8) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 number,
                 state <- new_spinlock!(
-                    EngineSeats::new(),
+                    EngineSeats::new(slots),
                     "EngineSlots::state"
                 ),
                 hardware <- new_mutex!((), "EngineSlots::hardware"),
@@ -167,7 +172,7 @@ impl EngineSlots {
     /// See [`RingEngines::clear`](crate::ring::RingEngines::clear).
     pub(super) fn clear(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        for slot in 0..SDMA_QUEUES {
+        for slot in 0..state.slots() {
             let seated = state.seated_at(slot);
             if let Some((key, _)) = seated.filter(|(_, entry)| entry.has_work()) {
                 // The work item is woken once, for all.
@@ -498,8 +503,8 @@ impl EngineSlots {
         seated.queues().for_each(|rlc| look(rlc));
     }
 
-    /// Looks at the first queues of process `pasid` for which `which` holds, at most as many as
-    /// there are slots. Returns the owner of one, if there are any.
+    /// Looks at the first queues of process `pasid` for which `which` holds, at most
+    /// [`MAX_SLOTS`]. Returns the owner of one, if there are any.
     pub(super) fn poll_some_of(
         &self,
         pasid: u16,
@@ -507,7 +512,7 @@ impl EngineSlots {
         look: impl Fn(&SdmaHwQueue),
     ) -> Option<QueueOwner> {
         let _looking = self.looking.lock();
-        let mut found = [const { None }; SLOTS];
+        let mut found = [const { None }; MAX_SLOTS];
         {
             let state = self.state.lock();
             let all = state.of_process(pasid);

@@ -80,7 +80,7 @@ pub const MADE_UP: Asic = Asic {
     sdma: SdmaInfo {
         host_engines: 2,
         xgmi_engines: 14,
-        queues_per_engine: 8,
+        queues_per_engine: 6,
         golden: SdmaGolden {
             tiles_mask: 0x0018_773f,
             tiles: 0x0010_4002,
@@ -98,7 +98,7 @@ pub const MADE_UP: Asic = Asic {
         hiq: 1,
         xcc_slots: 0x20,
         sdma_engines: 16,
-        sdma_queues: 8,
+        sdma_queues: 6,
         sdma_first: 0x100,
         sdma_slots: 10,
         sdma_user_align: 4,

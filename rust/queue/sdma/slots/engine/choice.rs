@@ -4,14 +4,13 @@
 
 use super::entry::{QueueKey, ReadyPlace, SlotEntry};
 use super::seats::WORK_POLL_MS;
-use super::SLOTS;
+use super::MAX_SLOTS;
 use crate::ip::vmid::{VmidPool, VmidTurn};
-use hw::doorbell::SDMA_QUEUES;
 
 /// The processes that have come to the line, or a note that there were too many.
 #[derive(Default)]
 pub(super) struct NewArrivals {
-    pasids: [u16; SLOTS],
+    pasids: [u16; MAX_SLOTS],
     count: usize,
 }
 
@@ -41,6 +40,8 @@ impl NewArrivals {
 /// The result of a look at the line.
 pub(super) struct SlotChoice<'a> {
     pub(super) vmids: &'a VmidPool,
+    /// Slots of the engine.
+    pub(super) slots: u8,
     /// The slots that queues have, and those that are never left any more, a bit each.
     pub(super) taken: u32,
     pub(super) lost: u32,
@@ -61,7 +62,7 @@ impl SlotChoice<'_> {
         if entry.rlc.is_direct() {
             self.later = sooner(self.later, WORK_POLL_MS);
         }
-        let has_slot = slot_for(entry, self.taken).is_some();
+        let has_slot = slot_for(entry, self.slots, self.taken).is_some();
         if !entry.has_work() {
             if has_slot && self.idle.is_none() && self.vmids.has_room(place.pasid) {
                 self.idle = Some((place.pasid, key));
@@ -69,7 +70,7 @@ impl SlotChoice<'_> {
             return;
         }
         // A queue that cannot get a slot at all keeps no VMID from others.
-        if slot_for(entry, self.lost).is_none() {
+        if slot_for(entry, self.slots, self.lost).is_none() {
             return;
         }
         match self.vmids.turn(place.pasid, self.vmid_quantum) {
@@ -85,12 +86,12 @@ impl SlotChoice<'_> {
     }
 }
 
-/// The slot that a queue can be put into now.
-pub(super) fn slot_for(entry: &SlotEntry, taken: u32) -> Option<u8> {
+/// The slot, of `slots`, that a queue can be put into now.
+pub(super) fn slot_for(entry: &SlotEntry, slots: u8, taken: u32) -> Option<u8> {
     let is_free = |&slot: &u8| taken >> slot & 1 == 0;
     match entry.own {
         Some(slot) => Some(slot).filter(is_free),
-        None => (0..SDMA_QUEUES).find(is_free),
+        None => (0..slots).find(is_free),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::super::super::hw_queue::SdmaHwQueue;
 use super::entry::QueueKey;
-use super::{EngineSlots, SLOTS};
+use super::{EngineSlots, MAX_SLOTS};
 use crate::health::{SuspectQueue, WedgeReport, WedgedPart};
 use crate::ip::Hardware;
 use crate::kern::ratelimit::dev_err_ratelimited;
@@ -65,7 +65,7 @@ impl EngineSlots {
     ) -> Result {
         let _hardware = self.hardware.lock();
         let stopped = self.sdma(hw).reset();
-        let mut out = [const { None }; SLOTS];
+        let mut out = [const { None }; MAX_SLOTS];
         {
             let mut state = self.state.lock();
             if stopped.is_err() {

@@ -24,10 +24,9 @@
 use super::super::super::hw_queue::SdmaHwQueue;
 use super::choice::{slot_for, sooner, NewArrivals, SlotChoice};
 use super::entry::{EntryMemory, QueueKey, ReadyPlace, SlotEntry};
-use super::SLOTS;
+use super::MAX_SLOTS;
 use crate::ip::vmid::VmidPool;
 use crate::mem::vm::VmidUse;
-use hw::doorbell::SDMA_QUEUES;
 use hw::latency_average::LatencyAverage;
 use hw::sdma::seat::{
     EngineTable, LoadPermit, Mover, SeatAction, SeatEvent, SeatState, SeatStep, TurnWake,
@@ -40,11 +39,11 @@ use kernel::time::{Delta, Instant, Monotonic};
 
 /// Time that a working queue keeps its slot at least while another waits, milliseconds.
 const QUANTUM_MS: i64 = 10;
-/// The quantum of a slot is at least so many times as long as queues have lately taken to be
-/// loaded. A change of queues takes about half as long again. Where registers are slow, as they are
-/// in a virtual machine, the changes of all slots must not take more than half of the time, as the
-/// work items that make them come before all programs.
-const QUANTUM_LOADS: i64 = 3 * SLOTS as i64;
+/// The quantum of a slot is at least as long as queues have lately taken to be loaded, so many times
+/// for each slot of the engine. A change of queues takes about half as long again. Where registers
+/// are slow, as they are in a virtual machine, the changes of all slots must not take more than half
+/// of the time, as the work items that make them come before all programs.
+const QUANTUM_LOADS: i64 = 3;
 /// The longest quantum that comes of that, milliseconds.
 const MOST_QUANTUM_MS: i64 = 1000;
 /// Time that the working queues of a process keep its VMID at least while another process waits,
@@ -73,10 +72,12 @@ pub(super) enum SlotAction {
 
 /// The queues of an engine, and where they are.
 pub(super) struct EngineSeats {
+    /// Slots of the engine, at most [`MAX_SLOTS`].
+    slots: u8,
     queues: RBTree<QueueKey, SlotEntry>,
     /// How many there are, and how many direct ones each slot has.
     count: usize,
-    direct: [usize; SLOTS],
+    direct: [usize; MAX_SLOTS],
     /// The line, and its length.
     waiting: RBTree<ReadyPlace, QueueKey>,
     standing: usize,
@@ -90,7 +91,7 @@ pub(super) struct EngineSeats {
     /// The time that queues usually take to be loaded.
     load: LatencyAverage,
     /// The slots, with the queues that are in them, come or go.
-    pub(super) table: EngineTable<Arc<SdmaHwQueue>, SLOTS>,
+    pub(super) table: EngineTable<Arc<SdmaHwQueue>, MAX_SLOTS>,
     /// No queue is added any more.
     pub(super) closed: bool,
 }
@@ -106,12 +107,13 @@ pub(super) struct SeatChange {
 }
 
 impl EngineSeats {
-    /// No queues.
-    pub(super) fn new() -> Self {
+    /// No queues in `slots` slots. The description of a chip has at most [`MAX_SLOTS`].
+    pub(super) fn new(slots: u8) -> Self {
         Self {
+            slots,
             queues: RBTree::new(),
             count: 0,
-            direct: [0; SLOTS],
+            direct: [0; MAX_SLOTS],
             waiting: RBTree::new(),
             standing: 0,
             new: NewArrivals::default(),
@@ -122,6 +124,11 @@ impl EngineSeats {
             table: EngineTable::new(),
             closed: false,
         }
+    }
+
+    /// Slots of the engine.
+    pub(super) fn slots(&self) -> u8 {
+        self.slots
     }
 
     /// How many queues there are.
@@ -167,7 +174,7 @@ impl EngineSeats {
     pub(super) fn close(&mut self) -> Self {
         let mut closed = Self {
             closed: true,
-            ..Self::new()
+            ..Self::new(self.slots)
         };
         if self.table.is_lost() {
             closed.table.set_lost();
@@ -262,7 +269,7 @@ impl EngineSeats {
     pub(super) fn own_slot(&self, pasid: u16) -> Option<u8> {
         let own = self.of_process(pasid).filter_map(|entry| entry.own);
         let taken = own.fold(0u32, |mask, slot| mask | 1 << slot);
-        (0..SDMA_QUEUES)
+        (0..self.slots)
             .filter(|slot| taken >> slot & 1 == 0)
             .min_by_key(|&slot| self.direct.get(usize::from(slot)))
     }
@@ -280,7 +287,7 @@ impl EngineSeats {
 
     /// Time that a working queue keeps its slot while another waits, milliseconds.
     fn quantum(&self) -> i64 {
-        let loads = self.load.times_ms(QUANTUM_LOADS);
+        let loads = self.load.times_ms(QUANTUM_LOADS * i64::from(self.slots));
         loads.clamp(QUANTUM_MS, MOST_QUANTUM_MS)
     }
 
@@ -341,6 +348,7 @@ impl EngineSeats {
         }
         let mut choice = SlotChoice {
             vmids,
+            slots: self.slots,
             taken: self.table.slots().taken(),
             lost: self.stuck_slots(),
             vmid_quantum: self.quantum().max(VMID_QUANTUM_MS),
@@ -466,7 +474,7 @@ impl EngineSeats {
         let taken = self.table.slots().taken();
         let comes = self.queues.get(key).is_some_and(|entry| {
             entry.belongs_in_line()
-                && slot_for(entry, taken).is_some()
+                && slot_for(entry, self.slots, taken).is_some()
                 && entry.rlc.gpu.hw.vmids.has_room(key.pasid)
         });
         match comes {
@@ -482,7 +490,7 @@ impl EngineSeats {
         let Some(entry) = self.queues.get(key) else {
             return SlotAction::Nothing;
         };
-        let Some(slot) = slot_for(entry, taken) else {
+        let Some(slot) = slot_for(entry, self.slots, taken) else {
             return SlotAction::Nothing;
         };
         entry.rlc.set_served(turn);
