@@ -39,10 +39,10 @@ use kernel::time::{Delta, Instant, Monotonic};
 
 /// Time that a working queue keeps its slot at least while another waits, milliseconds.
 const QUANTUM_MS: i64 = 10;
-/// The quantum of a slot is at least as long as queues have lately taken to be loaded, so many times
-/// for each slot of the engine. A change of queues takes about half as long again. Where registers
-/// are slow, as they are in a virtual machine, the changes of all slots must not take more than half
-/// of the time, as the work items that make them come before all programs.
+/// The quantum of a slot is at least as long as queues have lately taken to be loaded, so many
+/// times for each slot of the engine. A change of queues takes about half as long again. Where
+/// registers are slow, as they are in a virtual machine, the changes of all slots must not take
+/// more than half of the time, as the work items that make them come before all programs.
 const QUANTUM_LOADS: i64 = 3;
 /// The longest quantum that comes of that, milliseconds.
 const MOST_QUANTUM_MS: i64 = 1000;
