@@ -159,7 +159,7 @@ struct State {
     shortages: u8,
 }
 
-/// Who makes a step, and which.
+/// A step: the thread that makes it, its number, and what it does.
 type Step = (&'static str, usize, &'static str);
 
 impl State {
