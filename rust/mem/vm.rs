@@ -323,14 +323,15 @@ impl Vm {
             });
         }
         let mut written = 0;
-        // A buffer that is moved out is mapped when it is moved in, before any queue runs here.
+        // A buffer that is moved out is mapped when it is moved in, before any queue runs here. It
+        // has its page tables from now on: the lack of them is this call's error.
         let shown = mapping.bo().is_mappable();
         mapping.set_shown(shown);
         let done = if shown {
             write(&mut state.tree, &mapping, &mut written)
                 .and_then(|()| self.flush(TlbFlush::Legacy))
         } else {
-            Ok(())
+            state.tree.keep_places(range, &mut written)
         };
         if let Err(error) = done {
             let idle = state.tree.clear(range, &mut written);

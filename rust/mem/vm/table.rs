@@ -116,7 +116,8 @@ impl ReservedLeaves {
 /// The tables below a table, by index.
 type Children = [Option<KBox<PageTable>>; TABLE_ENTRIES];
 
-/// A table in VRAM and the tables below it. An entry in use is a leaf, or has a child.
+/// A table in VRAM and the tables below it. An entry in use is a leaf, or has a child. The leaf of
+/// a hidden mapping is in use, but invalid. A table without entries in use is not linked.
 struct PageTable {
     level: TableLevel,
     used: UsedEntries,
@@ -169,6 +170,12 @@ impl PageTable {
         children.is_some_and(|children| children.get(index).is_some_and(Option::is_some))
     }
 
+    /// Returns the table that entry `index` leads to, if it is one.
+    fn child_mut(&mut self, index: usize) -> Option<&mut PageTable> {
+        let slot = self.children.as_mut()?.get_mut(index)?;
+        slot.as_deref_mut()
+    }
+
     /// Returns the VRAM offset of entry `index`.
     fn entry(&self, index: usize) -> u64 {
         self.memory.start() + index as u64 * 8
@@ -191,8 +198,8 @@ impl PageTable {
     }
 
     /// Calls `put` to write the leaves, and creates the tables that are missing on the way. The
-    /// range of the leaves was not mapped. `later` says that the leaves are written only after the
-    /// tables are linked.
+    /// range of the leaves belongs to one mapping: it was not mapped, or is hidden. `later` says
+    /// that the leaves are written only after the tables are linked.
     fn put(
         &mut self,
         maker: &mut TableMaker<'_>,
@@ -203,6 +210,9 @@ impl PageTable {
     ) -> Result {
         let index = self.level.index(leaf.va);
         if self.level == leaf.level {
+            if (index..index + leaf.count).any(|index| self.has_child(index)) {
+                return self.put_below(maker, leaf, later, put, written);
+            }
             self.used.set(index..index + leaf.count, true);
             return put(LeafPlace {
                 entry: self.entry(index),
@@ -213,9 +223,6 @@ impl PageTable {
         let slot = children.get_mut(index).ok_or(EIO)?;
         if let Some(child) = slot {
             return child.put(maker, leaf, later, put, written);
-        }
-        if self.used.get(index) {
-            return Err(EEXIST);
         }
         let level = self.level.child().ok_or(EIO)?;
         let first = level.index(leaf.va);
@@ -235,6 +242,58 @@ impl PageTable {
         vram_map.write64(self.entry(index), pointer.raw())?;
         *written += 1;
         Ok(())
+    }
+
+    /// Like [`PageTable::put`], for large pages, some of which the hidden mapping had as small
+    /// pages: those keep their tables.
+    fn put_below(
+        &mut self,
+        maker: &mut TableMaker<'_>,
+        leaf: &LeafRun,
+        later: bool,
+        put: &mut dyn FnMut(LeafPlace) -> Result,
+        written: &mut u64,
+    ) -> Result {
+        for one in leaf.each() {
+            let index = self.level.index(one.va);
+            match (self.child_mut(index), one.split()) {
+                (Some(child), Some(pages)) => child.put(maker, &pages, later, put, written)?,
+                (Some(_), None) => return Err(EIO),
+                (None, _) => {
+                    self.used.set(index..index + 1, true);
+                    put(LeafPlace {
+                        entry: self.entry(index),
+                        leaf: one,
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the leaves of `range` invalid, but keeps them in use, and with them the tables that
+    /// lead there.
+    fn hide(&mut self, gpu: &GpuMemory, range: VaRange, written: &mut u64) {
+        // The caller passes the part that belongs to this table.
+        let Some(part) = range.tables(self.level).next() else {
+            return;
+        };
+        let indices = part.first..part.first + part.count;
+        let mut run = indices.start..indices.start;
+        for index in indices.start..=indices.end {
+            let is_inside = index < indices.end;
+            let below = within(range, self.level, index).filter(|_| is_inside);
+            if let (Some(child), Some(below)) = (self.child_mut(index), below) {
+                child.hide(gpu, below, written);
+            }
+            if is_inside && self.used.get(index) && !self.has_child(index) {
+                run.end = index + 1;
+                continue;
+            }
+            // This fails only if the device is gone; then it reads none of the entries.
+            let _ = self.fill_invalid(gpu, run, written);
+            run = index + 1..index + 1;
+        }
     }
 
     /// Removes the entries of `range`, and puts tables that have become empty on `idle`. A leaf is
@@ -317,13 +376,6 @@ impl IdleTables {
     /// Whether there are none, so that no flush is needed.
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none()
-    }
-
-    /// Appends others.
-    pub(super) fn append(&mut self, mut others: Self) {
-        while let Some(table) = others.pop() {
-            self.push(table);
-        }
     }
 
     fn push(&mut self, mut table: KBox<PageTable>) {
@@ -440,9 +492,9 @@ impl PageTableTree {
         Ok(())
     }
 
-    /// Maps `range`, of which no part is mapped, to the contiguous memory at `address`: the address
-    /// of VRAM as entries have it, or with `flags.system` a DMA address. Adds the number of entries
-    /// that it writes to `written`.
+    /// Maps `range` to the contiguous memory at `address`: the address of VRAM as entries have it,
+    /// or with `flags.system` a DMA address. No part of the range is mapped; its mapping may have
+    /// been hidden. Adds the number of entries that it writes to `written`.
     ///
     /// # Errors
     ///
@@ -478,6 +530,24 @@ impl PageTableTree {
     ) -> Result {
         let mut put = |place| Ok(reserved.0.push((place, flags), GFP_KERNEL_ACCOUNT)?);
         self.put(range, address, true, &mut put, written)
+    }
+
+    /// Finds the places of entries for `range`, of which no part is mapped, as if it were mapped to
+    /// memory in one run. They stay invalid. The memory itself may need more tables.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENODEV`; then the tables for a part of the range are there.
+    pub(super) fn keep_places(&mut self, range: VaRange, written: &mut u64) -> Result {
+        let address = range.start() % TableLevel::Ptb.table_span();
+        self.put(range, address, true, &mut |_| Ok(()), written)
+    }
+
+    /// Makes the entries of `range` invalid. The tables stay, and are the client's: the range can
+    /// be mapped again with as many of them. Adds the number of entries that it writes to
+    /// `written`. Allocates no memory.
+    pub(super) fn hide(&mut self, range: VaRange, written: &mut u64) {
+        self.root.hide(&self.gpu, range, written);
     }
 
     /// Removes the entries of `range`. Adds the number of entries that it writes to `written`.
