@@ -187,4 +187,77 @@ TEST_F(evicted_tables, comes_back_beside_a_hoarder)
 	EXPECT_EQ(0, exit_status(self->hoarder));
 }
 
+/* In a child: half of VRAM is free, in holes of a MiB. */
+static int make_holes(FIXTURE_DATA(evicted_tables) *self)
+{
+	struct kfd_dev dev;
+	int err = kfd_open(&dev);
+	const unsigned int count = err ? 0 : kfd_available(&dev) / MIB;
+	uint64_t *handles = calloc(count, sizeof(*handles));
+	unsigned int i;
+
+	if (!handles)
+		err = ENOMEM;
+	for (i = 0; !err && i < count; i++)
+		err = kfd_alloc_at(&dev, KFD_ALLOC_VRAM, GPU_VA + i * MIB, MIB, &handles[i]);
+	for (i = 0; !err && i < count; i += 2)
+		err = kfd_free(dev.fd, handles[i]);
+	if (err)
+		return err;
+	self->said[HOLES] = 1;
+	hear(self, END);
+	return 0;
+}
+
+/* Bytes that @pid has in system memory though they belong into VRAM, by the file "clients". */
+static long long evicted_of(pid_t pid)
+{
+	char text[4096], key[32];
+	const char *line;
+	long long vram, evicted;
+
+	snprintf(key, sizeof(key), "\n%d ", pid);
+	if (!debugfs_read("clients", text, sizeof(text)))
+		return -1;
+	line = strstr(text, key);
+	if (!line || sscanf(line + strlen(key), "%lld %lld", &vram, &evicted) != 2)
+		return -1;
+	return evicted;
+}
+
+/*
+ * Buffers that find no tables on their way back are counted where they are: otherwise the next
+ * process that needs room looks for it in the wrong place.
+ */
+TEST_F(evicted_tables, what_is_out_is_counted)
+{
+	unsigned int i, wrong = 0;
+	pid_t breaker;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdgpu evicts page tables");
+	ASSERT_TRUE(start(self, SPAN, true));
+	breaker = fork();
+	ASSERT_LE(0, breaker);
+	if (breaker == 0)
+		_exit(make_holes(self));
+	ASSERT_TRUE(kfd_becomes(&self->said[HOLES], 1, KFD_HANG_MS));
+	EXPECT_EQ(BUFFERS * SPAN, objects_count("evicted_bytes"));
+	self->said[BEGIN] = 1;
+	sleep(1);
+	for (i = 0; i < 40; i++) {
+		usleep(50000);
+		wrong += evicted_of(self->owner) != objects_count("evicted_bytes");
+	}
+	TH_LOG("%lld bytes are out, %lld counted", objects_count("evicted_bytes"),
+	       evicted_of(self->owner));
+	/* Between the two looks it may have moved. */
+	EXPECT_GT(20, wrong);
+	EXPECT_EQ(0, kill(self->owner, SIGKILL));
+	waitpid(self->owner, NULL, 0);
+	self->said[END] = 1;
+	EXPECT_EQ(0, exit_status(breaker));
+	EXPECT_EQ(0, exit_status(self->hoarder));
+}
+
 KFD_HARNESS_MAIN
