@@ -25,7 +25,7 @@ pub(crate) use self::{
 use self::{
     import_moves::ImportMoves,
     mapping::{BoMapping, Key},
-    table::PageTableTree,
+    table::{IdleTables, PageTableTree},
     userptr::{EvictedUserptrs, Userptr},
     vmid::{BoundVmid, ListedProcess},
 };
@@ -402,7 +402,7 @@ impl Vm {
         }
         let removed = state.remove(mapping);
         // The notifier does not need the tables any more.
-        let idle = state.tree.recycle(idle);
+        let idle = self.recycle(&mut state, idle);
         let is_last = self.retired.load(Acquire) && !state.is_tied();
         drop(state);
         // This may free the buffer.
@@ -411,6 +411,18 @@ impl Vm {
             self.gpu.vms.remove(self);
         }
         Ok(())
+    }
+
+    /// Takes back tables that have become empty, see [`PageTableTree::keep`]. Those that the process
+    /// does not need are freed when the returned value is dropped. While user memory waits to be
+    /// mapped again all are kept: it may need them, and others would take them.
+    fn recycle(&self, state: &mut VmState, idle: IdleTables) -> IdleTables {
+        state.tree.keep(idle);
+        if self.evicted.lock().is_waiting() {
+            IdleTables::default()
+        } else {
+            state.tree.trim()
+        }
     }
 
     /// Retires the address space after its owner has released it. The mappings by which other

@@ -260,4 +260,92 @@ TEST_F(evicted_tables, what_is_out_is_counted)
 	EXPECT_EQ(0, exit_status(self->hoarder));
 }
 
+struct hoarder {
+	pthread_t thread;
+	volatile uint32_t *said;
+	struct kfd_dev dev;
+	int err;
+};
+
+static void *hoard_beside(void *arg)
+{
+	struct hoarder *hoarder = arg;
+
+	hoarder->err = hoard(hoarder->said, &hoarder->dev);
+	return NULL;
+}
+
+/* User memory that is mapped to the GPU, a queue, and then a hoarder in the same process. */
+struct mapped {
+	struct hoarder hoarder;
+	struct kfd_queue queue;
+	struct kfd_bo bo;
+	uint8_t *user;
+};
+
+/* With @advice for the memory. 0, or the number of the step that failed. */
+static int map_user(volatile uint32_t *said, struct mapped *all, int advice)
+{
+	struct kfd_dev *dev = &all->hoarder.dev;
+	uint64_t handle;
+
+	all->hoarder.said = said;
+	if (kfd_open(dev) || kfd_queue_create(dev, &all->queue, RING) ||
+	    kfd_bo_create(dev, &all->bo, KFD_PAGE, KFD_ALLOC_GTT))
+		return 1;
+	all->user = kfd_reserve(USER_BYTES, SPAN);
+	if (!all->user || mprotect(all->user, USER_BYTES, PROT_READ | PROT_WRITE) ||
+	    madvise(all->user, USER_BYTES, advice))
+		return 2;
+	memset(all->user, 1, USER_BYTES);
+	if (kfd_alloc_at(dev, KFD_ALLOC_USERPTR, (uintptr_t)all->user, USER_BYTES, &handle) ||
+	    kfd_map(dev->fd, handle, dev->gpu_id))
+		return 3;
+	if (pthread_create(&all->hoarder.thread, NULL, hoard_beside, &all->hoarder))
+		return 4;
+	return kfd_becomes(&said[FULL], 1, KFD_HANG_MS) ? 0 : 5;
+}
+
+/* Memory of the process that has changed keeps its tables. */
+TEST_F(evicted_tables, user_memory_keeps_its_tables)
+{
+	const size_t page = USER_BYTES / 2;
+	struct mapped all;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdgpu evicts page tables");
+	ASSERT_EQ(0, map_user(self->said, &all, MADV_NOHUGEPAGE));
+	ASSERT_EQ(0, madvise(all.user + page, KFD_PAGE, MADV_DONTNEED));
+	memset(all.user + page, 2, KFD_PAGE);
+	EXPECT_EQ(0, kfd_queue_copy(&all.queue, (uintptr_t)all.bo.cpu,
+				    (uintptr_t)all.user + page, KFD_PAGE, SOON_MS));
+	EXPECT_EQ(2, *(uint8_t *)all.bo.cpu);
+	EXPECT_EQ(0, self->said[MORE]);
+	self->said[END] = 1;
+	pthread_join(all.hoarder.thread, NULL);
+	EXPECT_EQ(0, all.hoarder.err);
+}
+
+/*
+ * Memory that now needs more tables than there are: after half a minute the queues go on
+ * without it.
+ */
+TEST_F(evicted_tables, goes_on_without_tables)
+{
+	struct mapped all;
+	size_t at;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdgpu evicts page tables");
+	ASSERT_EQ(0, map_user(self->said, &all, MADV_HUGEPAGE));
+	/* No large page is in one piece any more. */
+	for (at = MIB; at < USER_BYTES; at += SPAN)
+		ASSERT_EQ(0, mprotect(all.user + at, KFD_PAGE, PROT_READ));
+	EXPECT_EQ(0, kfd_queue_fill(&all.queue, (uintptr_t)all.bo.cpu, 7, KFD_PAGE, GIVEN_UP_MS));
+	EXPECT_EQ(7, *(uint8_t *)all.bo.cpu);
+	self->said[END] = 1;
+	pthread_join(all.hoarder.thread, NULL);
+	EXPECT_EQ(0, all.hoarder.err);
+}
+
 KFD_HARNESS_MAIN

@@ -127,7 +127,7 @@ impl Drop for KernelMapping {
         match self.vm.flush(TlbFlush::Heavyweight) {
             Ok(()) => {
                 state.upper.free(self.range.start());
-                let idle = state.tree.recycle(idle);
+                let idle = self.vm.recycle(&mut state, idle);
                 drop(state);
                 drop(idle);
             }

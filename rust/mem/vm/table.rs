@@ -390,7 +390,7 @@ impl IdleTables {
     }
 }
 
-/// The limit of tables of a level that are kept for reuse.
+/// How many tables of a level are kept for reuse, unless memory waits to be mapped again.
 const SPARES: usize = 4;
 
 /// Tables of which all entries are invalid and that are not linked, by level. A buffer that is
@@ -406,16 +406,25 @@ impl SpareTables {
         Some(table)
     }
 
-    /// Keeps a table; returns it if there is no room for it.
-    fn keep(&mut self, table: KBox<PageTable>) -> Option<KBox<PageTable>> {
-        match self.0.get_mut(table.level as usize) {
-            Some((count, tables)) if *count < SPARES => {
-                *count += 1;
-                tables.push(table);
-                None
-            }
-            _ => Some(table),
+    /// Keeps a table.
+    fn keep(&mut self, table: KBox<PageTable>) {
+        if let Some((count, tables)) = self.0.get_mut(table.level as usize) {
+            *count += 1;
+            tables.push(table);
         }
+    }
+
+    /// Returns those that are too many.
+    fn trim(&mut self) -> IdleTables {
+        let mut rest = IdleTables::default();
+        for (count, tables) in &mut self.0 {
+            while *count > SPARES {
+                let Some(table) = tables.pop() else { break };
+                *count -= 1;
+                rest.push(table);
+            }
+        }
+        rest
     }
 }
 
@@ -557,16 +566,17 @@ impl PageTableTree {
         IdleTables { first: idle }
     }
 
-    /// Takes back tables that have become empty. The TLBs have been flushed since, and no
-    /// [`ReservedLeaves`] refer to them. Some are kept as spares. The others are freed when the
-    /// returned value is dropped, which need not be under the VM's lock.
-    pub(super) fn recycle(&mut self, mut idle: IdleTables) -> IdleTables {
-        let mut rest = IdleTables::default();
+    /// Takes back tables that have become empty, and keeps them for the next mappings. The TLBs have
+    /// been flushed since, and no [`ReservedLeaves`] refer to them.
+    pub(super) fn keep(&mut self, mut idle: IdleTables) {
         while let Some(table) = idle.pop() {
-            if let Some(table) = self.spares.keep(table) {
-                rest.push(table);
-            }
+            self.spares.keep(table);
         }
-        rest
+    }
+
+    /// Returns most of the tables that are kept. They are freed when the returned value is dropped,
+    /// which need not be under the VM's lock.
+    pub(super) fn trim(&mut self) -> IdleTables {
+        self.spares.trim()
     }
 }
