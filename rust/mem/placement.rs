@@ -12,6 +12,7 @@ use crate::{
     mem::{
         account::{MemoryClient, MemoryRegion},
         budget::{AwayCharge, VramCharge},
+        table_pool::SplitQuota,
         vram::VramBlocks,
         GpuMemory,
     },
@@ -143,6 +144,7 @@ pub(crate) struct VramPlacement {
     move_ended: CondVar,
     contiguous: bool,
     charge: VramCharge,
+    tables: Arc<SplitQuota>,
 }
 
 impl VramPlacement {
@@ -156,6 +158,7 @@ impl VramPlacement {
         charge: VramCharge,
         contiguous: bool,
     ) -> Result<Arc<Self>> {
+        let tables = SplitQuota::new(charge.bytes())?;
         Arc::pin_init(
             pin_init!(Self {
                 place <- new_spinlock!(BoPlace::Vram(blocks), "VramPlacement::place"),
@@ -166,6 +169,7 @@ impl VramPlacement {
                 move_ended <- new_condvar!("VramPlacement::move_ended"),
                 contiguous,
                 charge,
+                tables,
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -189,6 +193,11 @@ impl VramPlacement {
     /// Whether the buffer's VRAM is to be in one run, if there is one.
     pub(super) fn is_contiguous(&self) -> bool {
         self.contiguous
+    }
+
+    /// Returns the tables that its large pages may need, while it is in VRAM.
+    pub(super) fn split_quota(&self) -> Option<&Arc<SplitQuota>> {
+        self.is_in_vram().then_some(&self.tables)
     }
 
     /// Waits until the buffer is not being moved, and keeps it where it is while a fault is

@@ -417,12 +417,11 @@ impl Vm {
     /// does not need are freed when the returned value is dropped. While user memory waits to be
     /// mapped again all are kept: it may need them, and others would take them.
     fn recycle(&self, state: &mut VmState, idle: IdleTables) -> IdleTables {
-        state.tree.keep(idle);
-        if self.evicted.lock().is_waiting() {
-            IdleTables::default()
-        } else {
-            state.tree.trim()
+        let mut rest = state.tree.keep(idle);
+        if !self.evicted.lock().is_waiting() {
+            state.tree.trim(&mut rest);
         }
+        rest
     }
 
     /// Retires the address space after its owner has released it. The mappings by which other
@@ -534,6 +533,7 @@ fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Re
         MemoryResidence::LocalVram => bo.gpu().hw.gmc.fb_offset(),
         MemoryResidence::Host => 0,
     };
+    let quota = bo.placement().and_then(|placement| placement.split_quota());
     let mut skip = mapping.part().offset;
     let mut at = 0;
     for (address, size) in bo.runs() {
@@ -545,7 +545,7 @@ fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Re
             continue;
         }
         let part = range.slice(at, size).map_err(|_| EINVAL)?;
-        tree.map(part, address, flags, written)?;
+        tree.map(part, address, flags, quota, written)?;
         at += size;
     }
     Ok(())

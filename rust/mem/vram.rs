@@ -7,7 +7,7 @@ use crate::{
     mem::{
         account::MemoryClient,
         scrub::VramScrubber,
-        table_pool::{self, TableMemory, TablePool},
+        table_pool::{self, TableMemory, TablePool, TablePurpose},
     },
 };
 use hw::va::LARGE_PAGE_SIZE;
@@ -118,8 +118,12 @@ impl VramManager {
     /// # Errors
     ///
     /// `ENOMEM`, also if that exceeds the client's share.
-    pub(super) fn alloc_page_table(&self, client: &Arc<MemoryClient>) -> Result<TableMemory> {
-        self.tables.alloc(client)
+    pub(super) fn alloc_page_table(
+        &self,
+        client: &Arc<MemoryClient>,
+        purpose: TablePurpose<'_>,
+    ) -> Result<TableMemory> {
+        self.tables.alloc(client, purpose)
     }
 
     /// Makes `reclaimer` the one that is asked to release reclaimable memory from now on.

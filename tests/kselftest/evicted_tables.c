@@ -209,6 +209,33 @@ static int make_holes(FIXTURE_DATA(evicted_tables) *self)
 	return 0;
 }
 
+/* Starts a child that makes such holes, for which the owner moves out. False on failure. */
+static bool start_breaker(FIXTURE_DATA(evicted_tables) *self, pid_t *breaker)
+{
+	*breaker = fork();
+	if (*breaker == 0)
+		_exit(make_holes(self));
+	return kfd_becomes(&self->said[HOLES], 1, KFD_HANG_MS) &&
+	       objects_count("evicted_bytes") == BUFFERS * SPAN;
+}
+
+/* Buffers that left in large pages come back in pieces, for which they need more tables. */
+TEST_F(evicted_tables, comes_back_in_pieces)
+{
+	pid_t breaker;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdgpu evicts page tables");
+	ASSERT_TRUE(start(self, SPAN, false));
+	ASSERT_TRUE(start_breaker(self, &breaker));
+	EXPECT_EQ(0, self->said[MORE]);
+	self->said[BEGIN] = 1;
+	EXPECT_EQ(0, exit_status(self->owner));
+	self->said[END] = 1;
+	EXPECT_EQ(0, exit_status(breaker));
+	EXPECT_EQ(0, exit_status(self->hoarder));
+}
+
 /* Bytes that @pid has in system memory though they belong into VRAM, by the file "clients". */
 static long long evicted_of(pid_t pid)
 {
@@ -237,12 +264,7 @@ TEST_F(evicted_tables, what_is_out_is_counted)
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdgpu evicts page tables");
 	ASSERT_TRUE(start(self, SPAN, true));
-	breaker = fork();
-	ASSERT_LE(0, breaker);
-	if (breaker == 0)
-		_exit(make_holes(self));
-	ASSERT_TRUE(kfd_becomes(&self->said[HOLES], 1, KFD_HANG_MS));
-	EXPECT_EQ(BUFFERS * SPAN, objects_count("evicted_bytes"));
+	ASSERT_TRUE(start_breaker(self, &breaker));
 	self->said[BEGIN] = 1;
 	sleep(1);
 	for (i = 0; i < 40; i++) {

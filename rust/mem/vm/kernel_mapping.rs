@@ -107,7 +107,7 @@ impl Vm {
         let mut map = |run: &DmaRun| {
             let part = range.slice(at, run.size).map_err(|_| EINVAL)?;
             at += run.size;
-            state.tree.map(part, run.address, flags, &mut written)
+            state.tree.map(part, run.address, flags, None, &mut written)
         };
         let mapped = match mapping.pages.is_mapped() {
             true => mapping.pages.dma_runs().iter().try_for_each(&mut map),

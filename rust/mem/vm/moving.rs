@@ -4,7 +4,7 @@
 
 use super::{
     mapping::{BoMapping, Key},
-    table::PageTableTree,
+    table::{IdleTables, PageTableTree},
     write, Vm, VmState,
 };
 use crate::{
@@ -57,15 +57,21 @@ impl Vm {
         let VmState {
             by_buffer, tree, ..
         } = &mut *state;
+        let mut idle = IdleTables::default();
         for buffer in buffers {
             for mapping in mappings_of(by_buffer, buffer).filter(|mapping| mapping.is_shown()) {
                 let (range, mut written) = (mapping.range(), 0);
-                tree.hide(range, &mut written);
+                tree.hide(range, &mut idle, &mut written);
                 mapping.set_shown(false);
                 trace::unmap(self.group.pid(), range.start(), range.size(), written);
             }
         }
-        self.flush(TlbFlush::Heavyweight)
+        let flushed = self.flush(TlbFlush::Heavyweight);
+        drop(state);
+        if flushed.is_err() {
+            self.leak(idle);
+        }
+        flushed
     }
 
     /// Writes every mapping of `bo` that is missing in the page tables and can be mapped, without a
@@ -135,7 +141,8 @@ impl BoMapping {
         let range = self.range();
         let mut written = 0;
         if let Err(error) = write(tree, self, &mut written) {
-            tree.hide(range, &mut written);
+            // The GPU has not used the tables that are freed here.
+            tree.hide(range, &mut IdleTables::default(), &mut written);
             return Err(error);
         }
         self.set_shown(true);

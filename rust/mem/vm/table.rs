@@ -5,7 +5,11 @@
 use crate::{
     kern::barrier,
     ledger::{LedgerHold, LedgerKind},
-    mem::{account::MemoryClient, table_pool::TableMemory, GpuMemory},
+    mem::{
+        account::MemoryClient,
+        table_pool::{SplitQuota, TableMemory, TablePurpose},
+        GpuMemory,
+    },
 };
 use core::ops::Range;
 use hw::{
@@ -134,12 +138,12 @@ impl PageTable {
     /// before the table is linked.
     fn new(
         gpu: &GpuMemory,
-        client: &Arc<MemoryClient>,
+        (client, purpose): (&Arc<MemoryClient>, TablePurpose<'_>),
         level: TableLevel,
         skip: Range<usize>,
         written: &mut u64,
     ) -> Result<KBox<Self>> {
-        let memory = gpu.vram.alloc_page_table(client)?;
+        let memory = gpu.vram.alloc_page_table(client, purpose)?;
         let children = match level {
             TableLevel::Ptb => None,
             _ => Some(KBox::init(
@@ -174,6 +178,11 @@ impl PageTable {
     fn child_mut(&mut self, index: usize) -> Option<&mut PageTable> {
         let slot = self.children.as_mut()?.get_mut(index)?;
         slot.as_deref_mut()
+    }
+
+    /// Unlinks that table.
+    fn take_child(&mut self, index: usize) -> Option<KBox<PageTable>> {
+        self.children.as_mut()?.get_mut(index)?.take()
     }
 
     /// Returns the VRAM offset of entry `index`.
@@ -231,7 +240,12 @@ impl PageTable {
             true => leaf.count,
             false => 1,
         };
-        let mut child = maker.table(level, first..first + count, written)?;
+        // A leaf that is in use here is that of the hidden mapping, and gives way.
+        let purpose = match maker.quota.filter(|_| self.used.get(index)) {
+            Some(quota) => TablePurpose::SplitPage(quota),
+            None => TablePurpose::NewMapping,
+        };
+        let mut child = maker.table(level, purpose, first..first + count, written)?;
         child.put(maker, leaf, later, put, written)?;
         let pointer = Pde::table(self.level, child.address(maker.gpu)).ok_or(EIO)?;
         *slot = Some(child);
@@ -272,8 +286,9 @@ impl PageTable {
     }
 
     /// Makes the leaves of `range` invalid, but keeps them in use, and with them the tables that
-    /// lead there.
-    fn hide(&mut self, gpu: &GpuMemory, range: VaRange, written: &mut u64) {
+    /// lead there. A table that is there only because a large page is in pieces is put on `idle`:
+    /// its place is that of the large page again.
+    fn hide(&mut self, gpu: &GpuMemory, range: VaRange, idle: &mut IdleTables, written: &mut u64) {
         // The caller passes the part that belongs to this table.
         let Some(part) = range.tables(self.level).next() else {
             return;
@@ -284,7 +299,10 @@ impl PageTable {
             let is_inside = index < indices.end;
             let below = within(range, self.level, index).filter(|_| is_inside);
             if let (Some(child), Some(below)) = (self.child_mut(index), below) {
-                child.hide(gpu, below, written);
+                match child.memory.is_for_split_page() {
+                    true => idle.extend(self.take_child(index)),
+                    false => child.hide(gpu, below, idle, written),
+                }
             }
             if is_inside && self.used.get(index) && !self.has_child(index) {
                 run.end = index + 1;
@@ -378,6 +396,13 @@ impl IdleTables {
         self.first.is_none()
     }
 
+    /// Adds a table, if there is one.
+    fn extend(&mut self, table: Option<KBox<PageTable>>) {
+        if let Some(table) = table {
+            self.push(table);
+        }
+    }
+
     fn push(&mut self, mut table: KBox<PageTable>) {
         table.next = self.first.take();
         self.first = Some(table);
@@ -414,9 +439,8 @@ impl SpareTables {
         }
     }
 
-    /// Returns those that are too many.
-    fn trim(&mut self) -> IdleTables {
-        let mut rest = IdleTables::default();
+    /// Adds those that are too many to `rest`.
+    fn trim(&mut self, rest: &mut IdleTables) {
         for (count, tables) in &mut self.0 {
             while *count > SPARES {
                 let Some(table) = tables.pop() else { break };
@@ -424,7 +448,6 @@ impl SpareTables {
                 rest.push(table);
             }
         }
-        rest
     }
 }
 
@@ -433,6 +456,8 @@ struct TableMaker<'a> {
     gpu: &'a GpuMemory,
     /// The client that pays for them.
     client: &'a Arc<MemoryClient>,
+    /// What a buffer may have beyond that.
+    quota: Option<&'a Arc<SplitQuota>>,
     spares: &'a mut SpareTables,
 }
 
@@ -441,12 +466,18 @@ impl TableMaker<'_> {
     fn table(
         &mut self,
         level: TableLevel,
+        purpose: TablePurpose<'_>,
         skip: Range<usize>,
         written: &mut u64,
     ) -> Result<KBox<PageTable>> {
-        match self.spares.take(level) {
-            Some(table) => Ok(table),
-            None => PageTable::new(self.gpu, self.client, level, skip, written),
+        let (gpu, client) = (self.gpu, self.client);
+        let mut make = || PageTable::new(gpu, (client, purpose), level, skip.clone(), written);
+        match purpose {
+            TablePurpose::NewMapping => self.spares.take(level).map_or_else(make, Ok),
+            // Such a table goes when the memory moves; a spare one would stay in its place.
+            TablePurpose::SplitPage(_) => {
+                make().or_else(|error| self.spares.take(level).ok_or(error))
+            }
         }
     }
 }
@@ -469,7 +500,13 @@ impl PageTableTree {
     /// `ENOMEM`, also if the client's share is exceeded; `ENODEV` if the device is gone.
     pub(super) fn new(gpu: &Arc<GpuMemory>, client: &Arc<MemoryClient>) -> Result<Self> {
         Ok(Self {
-            root: PageTable::new(gpu, client, TableLevel::Pdb2, 0..0, &mut 0)?,
+            root: PageTable::new(
+                gpu,
+                (client, TablePurpose::NewMapping),
+                TableLevel::Pdb2,
+                0..0,
+                &mut 0,
+            )?,
             spares: SpareTables::default(),
             client: client.clone(),
             gpu: gpu.clone(),
@@ -485,7 +522,7 @@ impl PageTableTree {
     fn put(
         &mut self,
         range: VaRange,
-        address: u64,
+        (address, quota): (u64, Option<&Arc<SplitQuota>>),
         later: bool,
         put: &mut dyn FnMut(LeafPlace) -> Result,
         written: &mut u64,
@@ -493,6 +530,7 @@ impl PageTableTree {
         let mut maker = TableMaker {
             gpu: &self.gpu,
             client: &self.client,
+            quota,
             spares: &mut self.spares,
         };
         for leaf in range.leaves(address).ok_or(EINVAL)? {
@@ -503,7 +541,8 @@ impl PageTableTree {
 
     /// Maps `range` to the contiguous memory at `address`: the address of VRAM as entries have it,
     /// or with `flags.system` a DMA address. No part of the range is mapped; its mapping may have
-    /// been hidden. Adds the number of entries that it writes to `written`.
+    /// been hidden, and then `quota` is that of its buffer. Adds the number of entries that it
+    /// writes to `written`.
     ///
     /// # Errors
     ///
@@ -514,6 +553,7 @@ impl PageTableTree {
         range: VaRange,
         address: u64,
         flags: PteFlags,
+        quota: Option<&Arc<SplitQuota>>,
         written: &mut u64,
     ) -> Result {
         let gpu = self.gpu.clone();
@@ -522,7 +562,7 @@ impl PageTableTree {
             entries += place.leaf.count as u64;
             place.write(&gpu, flags)
         };
-        self.put(range, address, false, &mut put, written)?;
+        self.put(range, (address, quota), false, &mut put, written)?;
         *written += entries;
         Ok(())
     }
@@ -538,7 +578,7 @@ impl PageTableTree {
         written: &mut u64,
     ) -> Result {
         let mut put = |place| Ok(reserved.0.push((place, flags), GFP_KERNEL_ACCOUNT)?);
-        self.put(range, address, true, &mut put, written)
+        self.put(range, (address, None), true, &mut put, written)
     }
 
     /// Finds the places of entries for `range`, of which no part is mapped, as if it were mapped to
@@ -549,14 +589,15 @@ impl PageTableTree {
     /// `ENOMEM`, `ENODEV`; then the tables for a part of the range are there.
     pub(super) fn keep_places(&mut self, range: VaRange, written: &mut u64) -> Result {
         let address = range.start() % TableLevel::Ptb.table_span();
-        self.put(range, address, true, &mut |_| Ok(()), written)
+        self.put(range, (address, None), true, &mut |_| Ok(()), written)
     }
 
     /// Makes the entries of `range` invalid. The tables stay, and are the client's: the range can
-    /// be mapped again with as many of them. Adds the number of entries that it writes to
-    /// `written`. Allocates no memory.
-    pub(super) fn hide(&mut self, range: VaRange, written: &mut u64) {
-        self.root.hide(&self.gpu, range, written);
+    /// be mapped again with as many of them. Those that it has only because large pages are in
+    /// pieces are added to `idle`. Adds the number of entries that it writes to `written`.
+    /// Allocates no memory.
+    pub(super) fn hide(&mut self, range: VaRange, idle: &mut IdleTables, written: &mut u64) {
+        self.root.hide(&self.gpu, range, idle, written);
     }
 
     /// Removes the entries of `range`. Adds the number of entries that it writes to `written`.
@@ -567,16 +608,21 @@ impl PageTableTree {
     }
 
     /// Takes back tables that have become empty, and keeps them for the next mappings. The TLBs have
-    /// been flushed since, and no [`ReservedLeaves`] refer to them.
-    pub(super) fn keep(&mut self, mut idle: IdleTables) {
+    /// been flushed since, and no [`ReservedLeaves`] refer to them. Returns those of large pages in
+    /// pieces, which are not for other mappings.
+    pub(super) fn keep(&mut self, mut idle: IdleTables) -> IdleTables {
+        let mut rest = IdleTables::default();
         while let Some(table) = idle.pop() {
-            self.spares.keep(table);
+            match table.memory.is_for_split_page() {
+                true => rest.push(table),
+                false => self.spares.keep(table),
+            }
         }
+        rest
     }
 
-    /// Returns most of the tables that are kept. They are freed when the returned value is dropped,
-    /// which need not be under the VM's lock.
-    pub(super) fn trim(&mut self) -> IdleTables {
-        self.spares.trim()
+    /// Adds most of the tables that are kept to `rest`.
+    pub(super) fn trim(&mut self, rest: &mut IdleTables) {
+        self.spares.trim(rest);
     }
 }

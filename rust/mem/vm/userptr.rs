@@ -511,7 +511,7 @@ impl Vm {
         let mut reserved = ReservedLeaves::default();
         let mut written = 0;
         // These are dropped after the locks.
-        let (_more, _fetch);
+        let (_rest, _more, _fetch);
         let mut state = self.state.lock();
         if !state.has(mapping) {
             return Ok(true);
@@ -525,7 +525,7 @@ impl Vm {
         }
         // The new entries need many of them. If they need more than there are, these are for the
         // next try.
-        state.tree.keep(idle);
+        _rest = state.tree.keep(idle);
         for found in pages.parts() {
             let access = PageAccess {
                 write: found.writable,
