@@ -413,9 +413,9 @@ impl Vm {
         Ok(())
     }
 
-    /// Takes back tables that have become empty, see [`PageTableTree::keep`]. Those that the process
-    /// does not need are freed when the returned value is dropped. While user memory waits to be
-    /// mapped again all are kept: it may need them, and others would take them.
+    /// Takes back tables that have become empty, see [`PageTableTree::keep`]. Those that the
+    /// process does not need are freed when the returned value is dropped. While user memory waits
+    /// to be mapped again all are kept: it may need them, and others would take them.
     fn recycle(&self, state: &mut VmState, idle: IdleTables) -> IdleTables {
         let mut rest = state.tree.keep(idle);
         if !self.evicted.lock().is_waiting() {

@@ -2,6 +2,11 @@
 //! The page tables of a VM: four levels in VRAM, written by the CPU, with a copy of their shape
 //! here.
 
+mod spares;
+
+pub(super) use self::spares::IdleTables;
+
+use self::spares::SpareTables;
 use crate::{
     kern::barrier,
     ledger::{LedgerHold, LedgerKind},
@@ -316,13 +321,7 @@ impl PageTable {
 
     /// Removes the entries of `range`, and puts tables that have become empty on `idle`. A leaf is
     /// removed if the range touches it; mappings never share a leaf.
-    fn clear(
-        &mut self,
-        gpu: &GpuMemory,
-        range: VaRange,
-        idle: &mut Option<KBox<PageTable>>,
-        written: &mut u64,
-    ) {
+    fn clear(&mut self, gpu: &GpuMemory, range: VaRange, idle: &mut IdleTables, written: &mut u64) {
         // The caller passes the part that belongs to this table.
         let Some(part) = range.tables(self.level).next() else {
             return;
@@ -342,8 +341,7 @@ impl PageTable {
             if child.used.any() {
                 *slot = Some(child);
             } else {
-                child.next = idle.take();
-                *idle = Some(child);
+                idle.push(child);
             }
         }
         // An entry in use without a child is now a leaf, or has lost its child.
@@ -379,74 +377,6 @@ impl Drop for PageTable {
         let mut next = self.next.take();
         while let Some(mut table) = next {
             next = table.next.take();
-        }
-    }
-}
-
-/// Tables without entries in use. They are freed when this is dropped. That must be after a flush
-/// of the TLBs: the GPU may walk them until then.
-#[derive(Default)]
-pub(super) struct IdleTables {
-    first: Option<KBox<PageTable>>,
-}
-
-impl IdleTables {
-    /// Whether there are none, so that no flush is needed.
-    pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
-    /// Adds a table, if there is one.
-    fn extend(&mut self, table: Option<KBox<PageTable>>) {
-        if let Some(table) = table {
-            self.push(table);
-        }
-    }
-
-    fn push(&mut self, mut table: KBox<PageTable>) {
-        table.next = self.first.take();
-        self.first = Some(table);
-    }
-
-    fn pop(&mut self) -> Option<KBox<PageTable>> {
-        let mut table = self.first.take()?;
-        self.first = table.next.take();
-        Some(table)
-    }
-}
-
-/// How many tables of a level are kept for reuse, unless memory waits to be mapped again.
-const SPARES: usize = 4;
-
-/// Tables of which all entries are invalid and that are not linked, by level. A buffer that is
-/// mapped apart from all others needs some tables, and when it is unmapped they become spares.
-#[derive(Default)]
-struct SpareTables([(usize, IdleTables); 4]);
-
-impl SpareTables {
-    fn take(&mut self, level: TableLevel) -> Option<KBox<PageTable>> {
-        let (count, tables) = self.0.get_mut(level as usize)?;
-        let table = tables.pop()?;
-        *count -= 1;
-        Some(table)
-    }
-
-    /// Keeps a table.
-    fn keep(&mut self, table: KBox<PageTable>) {
-        if let Some((count, tables)) = self.0.get_mut(table.level as usize) {
-            *count += 1;
-            tables.push(table);
-        }
-    }
-
-    /// Adds those that are too many to `rest`.
-    fn trim(&mut self, rest: &mut IdleTables) {
-        for (count, tables) in &mut self.0 {
-            while *count > SPARES {
-                let Some(table) = tables.pop() else { break };
-                *count -= 1;
-                rest.push(table);
-            }
         }
     }
 }
@@ -602,14 +532,14 @@ impl PageTableTree {
 
     /// Removes the entries of `range`. Adds the number of entries that it writes to `written`.
     pub(super) fn clear(&mut self, range: VaRange, written: &mut u64) -> IdleTables {
-        let mut idle = None;
+        let mut idle = IdleTables::default();
         self.root.clear(&self.gpu, range, &mut idle, written);
-        IdleTables { first: idle }
+        idle
     }
 
-    /// Takes back tables that have become empty, and keeps them for the next mappings. The TLBs have
-    /// been flushed since, and no [`ReservedLeaves`] refer to them. Returns those of large pages in
-    /// pieces, which are not for other mappings.
+    /// Takes back tables that have become empty, and keeps them for the next mappings. The TLBs
+    /// have been flushed since, and no [`ReservedLeaves`] refer to them. Returns those of large
+    /// pages in pieces, which are not for other mappings.
     pub(super) fn keep(&mut self, mut idle: IdleTables) -> IdleTables {
         let mut rest = IdleTables::default();
         while let Some(table) = idle.pop() {
