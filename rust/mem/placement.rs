@@ -12,7 +12,7 @@ use crate::{
     mem::{
         account::{MemoryClient, MemoryRegion},
         budget::{AwayCharge, VramCharge},
-        table_pool::SplitQuota,
+        table_pool::{SplitBuffer, SplitQuota},
         vram::VramBlocks,
         GpuMemory,
     },
@@ -144,7 +144,7 @@ pub(crate) struct VramPlacement {
     move_ended: CondVar,
     contiguous: bool,
     charge: VramCharge,
-    tables: Arc<SplitQuota>,
+    tables: SplitQuota,
 }
 
 impl VramPlacement {
@@ -158,7 +158,7 @@ impl VramPlacement {
         charge: VramCharge,
         contiguous: bool,
     ) -> Result<Arc<Self>> {
-        let tables = SplitQuota::new(charge.bytes())?;
+        let tables = SplitQuota::new(charge.bytes());
         Arc::pin_init(
             pin_init!(Self {
                 place <- new_spinlock!(BoPlace::Vram(blocks), "VramPlacement::place"),
@@ -193,11 +193,6 @@ impl VramPlacement {
     /// Whether the buffer's VRAM is to be in one run, if there is one.
     pub(super) fn is_contiguous(&self) -> bool {
         self.contiguous
-    }
-
-    /// Returns the tables that its large pages may need, while it is in VRAM.
-    pub(super) fn split_quota(&self) -> Option<&Arc<SplitQuota>> {
-        self.is_in_vram().then_some(&self.tables)
     }
 
     /// Waits until the buffer is not being moved, and keeps it where it is while a fault is
@@ -261,11 +256,6 @@ impl VramPlacement {
         let stay = self.stay.lock();
         stay.pins
             .is_mappable(self.is_in_vram(), self.client().is_away())
-    }
-
-    /// Whether the buffer is in VRAM.
-    fn is_in_vram(&self) -> bool {
-        matches!(*self.place.lock(), BoPlace::Vram(_))
     }
 
     /// Whether the buffer may be moved to where other devices can access it, as far as can be seen
@@ -352,6 +342,16 @@ impl VramPlacement {
     pub(super) fn start(self: &Arc<Self>, to_be_shared: bool) -> Option<BoMove> {
         let begun = self.stay.lock().pins.start_move(to_be_shared);
         begun.then(|| BoMove(self.clone()))
+    }
+}
+
+impl SplitBuffer for VramPlacement {
+    fn is_in_vram(&self) -> bool {
+        matches!(*self.place.lock(), BoPlace::Vram(_))
+    }
+
+    fn split_quota(&self) -> &SplitQuota {
+        &self.tables
     }
 }
 

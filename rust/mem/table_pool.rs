@@ -102,11 +102,11 @@ impl TablePool {
     pub(super) fn alloc(
         &self,
         client: &Arc<MemoryClient>,
-        purpose: TablePurpose<'_>,
+        purpose: &TablePurpose,
     ) -> Result<TableMemory> {
         let charge = match purpose {
-            TablePurpose::SplitPage(quota) => {
-                let charge = self.charge_split(quota);
+            TablePurpose::SplitPage(buffer) => {
+                let charge = self.charge_split(buffer);
                 charge.or_else(|_| self.charge(client))
             }
             TablePurpose::NewMapping => self.charge(client),
@@ -158,17 +158,19 @@ impl TablePool {
         })
     }
 
-    /// Charges a table for a large page in pieces to `quota`.
+    /// Charges a table for a large page in pieces to `buffer`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if that exceeds it.
-    fn charge_split(&self, quota: &Arc<SplitQuota>) -> Result<TableCharge> {
-        add_table(&quota.taken, |own| own + TABLE_BYTES <= quota.most)?;
+    /// `ENOMEM` if it is not in VRAM, or that exceeds its quota.
+    fn charge_split(&self, buffer: &Arc<dyn SplitBuffer>) -> Result<TableCharge> {
+        let quota = buffer.split_quota();
+        let most = if buffer.is_in_vram() { quota.most } else { 0 };
+        add_table(&quota.taken, |own| own + TABLE_BYTES <= most)?;
         self.split.add(TABLE_BYTES as i64, Relaxed);
         Ok(TableCharge {
             taken: self.split.clone(),
-            owner: TableOwner::Buffer(quota.clone()),
+            owner: TableOwner::Buffer(buffer.clone()),
         })
     }
 }
@@ -201,27 +203,29 @@ pub(super) struct SplitQuota {
 
 impl SplitQuota {
     /// Creates the quota of a buffer of `size` bytes.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn new(size: u64) -> Result<Arc<Self>> {
-        let quota = Self {
+    pub(super) fn new(size: u64) -> Self {
+        Self {
             taken: Atomic::new(0),
             most: size / LARGE_PAGE_SIZE * TABLE_BYTES,
-        };
-        Ok(Arc::new(quota, GFP_KERNEL_ACCOUNT)?)
+        }
     }
 }
 
+/// A buffer that may have such tables.
+pub(super) trait SplitBuffer: Send + Sync {
+    /// Whether the buffer is in VRAM now. Context: any.
+    fn is_in_vram(&self) -> bool;
+
+    /// Returns the page tables that its large pages may have while they are in pieces.
+    fn split_quota(&self) -> &SplitQuota;
+}
+
 /// The purpose of a table.
-#[derive(Clone, Copy)]
-pub(super) enum TablePurpose<'a> {
+pub(super) enum TablePurpose {
     /// A mapping that does not have it yet.
     NewMapping,
-    /// A mapping that had a large page in place of the table before the buffer with that quota
-    /// moved.
-    SplitPage(&'a Arc<SplitQuota>),
+    /// A mapping that had a large page in place of the table before the buffer moved.
+    SplitPage(Arc<dyn SplitBuffer>),
 }
 
 /// The memory of a table, freed when this is dropped. Before the drop, the caller has flushed the
@@ -250,7 +254,7 @@ impl TableMemory {
 /// What a table is charged to.
 enum TableOwner {
     Client(Arc<MemoryClient>),
-    Buffer(Arc<SplitQuota>),
+    Buffer(Arc<dyn SplitBuffer>),
 }
 
 /// The charge for a table; dropping it returns the charge.
@@ -265,7 +269,7 @@ impl Drop for TableCharge {
         self.taken.add(-bytes, Relaxed);
         match &self.owner {
             TableOwner::Client(client) => client.add(MemoryRegion::Tables, -bytes),
-            TableOwner::Buffer(quota) => quota.taken.add(-bytes, Relaxed),
+            TableOwner::Buffer(buffer) => buffer.split_quota().taken.add(-bytes, Relaxed),
         }
     }
 }

@@ -418,7 +418,7 @@ impl Vm {
     /// to be mapped again all are kept: it may need them, and others would take them.
     fn recycle(&self, state: &mut VmState, idle: IdleTables) -> IdleTables {
         let mut rest = state.tree.keep(idle);
-        if !self.evicted.lock().is_waiting() {
+        if state.tree.keeps_many() && !self.evicted.lock().is_waiting() {
             state.tree.trim(&mut rest);
         }
         rest
@@ -533,7 +533,6 @@ fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Re
         MemoryResidence::LocalVram => bo.gpu().hw.gmc.fb_offset(),
         MemoryResidence::Host => 0,
     };
-    let quota = bo.placement().and_then(|placement| placement.split_quota());
     let mut skip = mapping.part().offset;
     let mut at = 0;
     for (address, size) in bo.runs() {
@@ -545,7 +544,7 @@ fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Re
             continue;
         }
         let part = range.slice(at, size).map_err(|_| EINVAL)?;
-        tree.map(part, address, flags, quota, written)?;
+        tree.map(part, address, flags, bo.placement(), written)?;
         at += size;
     }
     Ok(())

@@ -121,7 +121,7 @@ impl VramManager {
     pub(super) fn alloc_page_table(
         &self,
         client: &Arc<MemoryClient>,
-        purpose: TablePurpose<'_>,
+        purpose: &TablePurpose,
     ) -> Result<TableMemory> {
         self.tables.alloc(client, purpose)
     }

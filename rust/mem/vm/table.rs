@@ -12,7 +12,8 @@ use crate::{
     ledger::{LedgerHold, LedgerKind},
     mem::{
         account::MemoryClient,
-        table_pool::{SplitQuota, TableMemory, TablePurpose},
+        placement::VramPlacement,
+        table_pool::{TableMemory, TablePurpose},
         GpuMemory,
     },
 };
@@ -47,6 +48,17 @@ impl UsedEntries {
 
     fn any(&self) -> bool {
         self.0.iter().any(|word| *word != 0)
+    }
+
+    /// Whether one in `range`, which is not empty, is used.
+    fn any_in(&self, range: Range<usize>) -> bool {
+        let (first, last) = (range.start / 64, (range.end - 1) / 64);
+        let words = self.0.get(first..=last).unwrap_or(&[]);
+        words.iter().zip(first..).any(|(word, at)| {
+            let below = range.start.saturating_sub(at * 64);
+            let above = ((at + 1) * 64).saturating_sub(range.end);
+            word >> below << below << above != 0
+        })
     }
 }
 
@@ -143,7 +155,7 @@ impl PageTable {
     /// before the table is linked.
     fn new(
         gpu: &GpuMemory,
-        (client, purpose): (&Arc<MemoryClient>, TablePurpose<'_>),
+        (client, purpose): (&Arc<MemoryClient>, &TablePurpose),
         level: TableLevel,
         skip: Range<usize>,
         written: &mut u64,
@@ -224,10 +236,12 @@ impl PageTable {
     ) -> Result {
         let index = self.level.index(leaf.va);
         if self.level == leaf.level {
-            if (index..index + leaf.count).any(|index| self.has_child(index)) {
+            let indices = index..index + leaf.count;
+            // This is seldom so, and there may be many.
+            if self.used.any_in(indices.clone()) && indices.clone().any(|at| self.has_child(at)) {
                 return self.put_below(maker, leaf, later, put, written);
             }
-            self.used.set(index..index + leaf.count, true);
+            self.used.set(indices, true);
             return put(LeafPlace {
                 entry: self.entry(index),
                 leaf: *leaf,
@@ -246,8 +260,8 @@ impl PageTable {
             false => 1,
         };
         // A leaf that is in use here is that of the hidden mapping, and gives way.
-        let purpose = match maker.quota.filter(|_| self.used.get(index)) {
-            Some(quota) => TablePurpose::SplitPage(quota),
+        let purpose = match maker.buffer.filter(|_| self.used.get(index)) {
+            Some(buffer) => TablePurpose::SplitPage(buffer.clone()),
             None => TablePurpose::NewMapping,
         };
         let mut child = maker.table(level, purpose, first..first + count, written)?;
@@ -386,8 +400,8 @@ struct TableMaker<'a> {
     gpu: &'a GpuMemory,
     /// The client that pays for them.
     client: &'a Arc<MemoryClient>,
-    /// What a buffer may have beyond that.
-    quota: Option<&'a Arc<SplitQuota>>,
+    /// The buffer that may have some for its large pages.
+    buffer: Option<&'a Arc<VramPlacement>>,
     spares: &'a mut SpareTables,
 }
 
@@ -396,12 +410,12 @@ impl TableMaker<'_> {
     fn table(
         &mut self,
         level: TableLevel,
-        purpose: TablePurpose<'_>,
+        purpose: TablePurpose,
         skip: Range<usize>,
         written: &mut u64,
     ) -> Result<KBox<PageTable>> {
         let (gpu, client) = (self.gpu, self.client);
-        let mut make = || PageTable::new(gpu, (client, purpose), level, skip.clone(), written);
+        let mut make = || PageTable::new(gpu, (client, &purpose), level, skip.clone(), written);
         match purpose {
             TablePurpose::NewMapping => self.spares.take(level).map_or_else(make, Ok),
             // Such a table goes when the memory moves; a spare one would stay in its place.
@@ -432,7 +446,7 @@ impl PageTableTree {
         Ok(Self {
             root: PageTable::new(
                 gpu,
-                (client, TablePurpose::NewMapping),
+                (client, &TablePurpose::NewMapping),
                 TableLevel::Pdb2,
                 0..0,
                 &mut 0,
@@ -452,7 +466,7 @@ impl PageTableTree {
     fn put(
         &mut self,
         range: VaRange,
-        (address, quota): (u64, Option<&Arc<SplitQuota>>),
+        (address, buffer): (u64, Option<&Arc<VramPlacement>>),
         later: bool,
         put: &mut dyn FnMut(LeafPlace) -> Result,
         written: &mut u64,
@@ -460,7 +474,7 @@ impl PageTableTree {
         let mut maker = TableMaker {
             gpu: &self.gpu,
             client: &self.client,
-            quota,
+            buffer,
             spares: &mut self.spares,
         };
         for leaf in range.leaves(address).ok_or(EINVAL)? {
@@ -471,7 +485,7 @@ impl PageTableTree {
 
     /// Maps `range` to the contiguous memory at `address`: the address of VRAM as entries have it,
     /// or with `flags.system` a DMA address. No part of the range is mapped; its mapping may have
-    /// been hidden, and then `quota` is that of its buffer. Adds the number of entries that it
+    /// been hidden, and then `buffer` is where its buffer is. Adds the number of entries that it
     /// writes to `written`.
     ///
     /// # Errors
@@ -483,7 +497,7 @@ impl PageTableTree {
         range: VaRange,
         address: u64,
         flags: PteFlags,
-        quota: Option<&Arc<SplitQuota>>,
+        buffer: Option<&Arc<VramPlacement>>,
         written: &mut u64,
     ) -> Result {
         let gpu = self.gpu.clone();
@@ -492,7 +506,7 @@ impl PageTableTree {
             entries += place.leaf.count as u64;
             place.write(&gpu, flags)
         };
-        self.put(range, (address, quota), false, &mut put, written)?;
+        self.put(range, (address, buffer), false, &mut put, written)?;
         *written += entries;
         Ok(())
     }
@@ -551,7 +565,12 @@ impl PageTableTree {
         rest
     }
 
-    /// Adds most of the tables that are kept to `rest`.
+    /// Whether more tables are kept than usual.
+    pub(super) fn keeps_many(&self) -> bool {
+        self.spares.are_many()
+    }
+
+    /// Adds the tables beyond that to `rest`.
     pub(super) fn trim(&mut self, rest: &mut IdleTables) {
         self.spares.trim(rest);
     }

@@ -46,12 +46,17 @@ const SPARES: usize = 4;
 /// Tables of which all entries are invalid and that are not linked, by level. A buffer that is
 /// mapped apart from all others needs some tables, and when it is unmapped they become spares.
 #[derive(Default)]
-pub(super) struct SpareTables([(usize, IdleTables); 4]);
+pub(super) struct SpareTables {
+    /// The number of tables, and the tables.
+    levels: [(usize, IdleTables); 4],
+    /// There may be more than [`SPARES`] of a level.
+    many: bool,
+}
 
 impl SpareTables {
     /// Returns a table of `level`.
     pub(super) fn take(&mut self, level: TableLevel) -> Option<KBox<PageTable>> {
-        let (count, tables) = self.0.get_mut(level as usize)?;
+        let (count, tables) = self.levels.get_mut(level as usize)?;
         let table = tables.pop()?;
         *count -= 1;
         Some(table)
@@ -59,15 +64,22 @@ impl SpareTables {
 
     /// Keeps a table.
     pub(super) fn keep(&mut self, table: KBox<PageTable>) {
-        if let Some((count, tables)) = self.0.get_mut(table.level as usize) {
+        if let Some((count, tables)) = self.levels.get_mut(table.level as usize) {
             *count += 1;
+            self.many |= *count > SPARES;
             tables.push(table);
         }
     }
 
+    /// Whether there may be too many.
+    pub(super) fn are_many(&self) -> bool {
+        self.many
+    }
+
     /// Adds those that are too many to `rest`.
     pub(super) fn trim(&mut self, rest: &mut IdleTables) {
-        for (count, tables) in &mut self.0 {
+        self.many = false;
+        for (count, tables) in &mut self.levels {
             while *count > SPARES {
                 let Some(table) = tables.pop() else { break };
                 *count -= 1;
