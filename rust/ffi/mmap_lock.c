@@ -27,10 +27,15 @@ static void rkfd_limit_is_over(struct timer_list *timer)
 bool rkfd_mmap_read_lock_within(struct mm_struct *mm, unsigned long jiffies_at_most)
 {
 	struct rkfd_limit limit = { .task = current };
+	sigset_t fatal, blocked;
 	bool locked;
 
 	if (mmap_read_trylock(mm))
 		return true;
+	/* A signal that does not end the task would end every wait at once until it is handled. */
+	siginitsetinv(&fatal, sigmask(SIGKILL));
+	sigprocmask(SIG_SETMASK, &fatal, &blocked);
+	clear_notify_signal();
 	/*
 	 * A trylock never succeeds while the lock has waiters, and it always has some where threads
 	 * change the memory all the time. The lock can be waited for until the waiter is
@@ -41,6 +46,7 @@ bool rkfd_mmap_read_lock_within(struct mm_struct *mm, unsigned long jiffies_at_m
 	locked = !down_read_interruptible(&mm->mmap_lock);
 	timer_delete_sync(&limit.timer);
 	timer_destroy_on_stack(&limit.timer);
+	sigprocmask(SIG_SETMASK, &blocked, NULL);
 	clear_notify_signal();
 	/* The flag may also have been set for pending task work. */
 	if (task_work_pending(current))

@@ -333,6 +333,38 @@ pub struct LeafRun {
     pub fragment: PteFragment,
 }
 
+impl LeafRun {
+    /// Returns each entry of the run as a run of its own.
+    #[inline]
+    pub fn each(&self) -> impl Iterator<Item = Self> {
+        let (run, span) = (*self, self.level.entry_span());
+        (0..run.count as u64).map(move |entry| Self {
+            va: run.va + entry * span,
+            address: run.address + entry * span,
+            count: 1,
+            ..run
+        })
+    }
+
+    /// Returns the same memory in entries of the level below: for a 2 MiB page, all pages of a
+    /// table. `None` for a run of several entries, or of 4 KiB pages.
+    #[inline]
+    pub fn split(&self) -> Option<Self> {
+        if self.count != 1 {
+            return None;
+        }
+        let level = self.level.child()?;
+        // The next entry of the table above need not go on with these pages.
+        let most = PteFragment::new(LARGE_PAGE_SHIFT - PAGE_SHIFT);
+        Some(Self {
+            level,
+            count: TABLE_ENTRIES,
+            fragment: self.fragment.min(most),
+            ..*self
+        })
+    }
+}
+
 /// See [`VaRange::leaves`].
 #[derive(Clone, Debug)]
 pub struct LeafWalk {

@@ -23,7 +23,11 @@ use kernel::{
     new_mutex, new_work,
     page::PAGE_SIZE,
     prelude::*,
-    sync::{aref::ARef, Arc, Mutex, MutexGuard},
+    sync::{
+        aref::ARef,
+        atomic::{Acquire, Atomic, Relaxed, Release},
+        Arc, Mutex, MutexGuard,
+    },
     time::{delay::fsleep, Delta},
     types::Opaque,
     workqueue::{impl_has_work, Work, WorkItem},
@@ -111,6 +115,8 @@ pub(crate) struct DeviceMemory {
     open: Mutex<bool>,
     #[pin]
     blocks: PageBlocks,
+    /// How many threads are about to schedule the work, see [`DeviceMemory::put`].
+    putting: Atomic<usize>,
     /// Frees blocks of which no page is left.
     #[pin]
     work: Work<Self>,
@@ -188,6 +194,7 @@ impl DeviceMemory {
                 store,
                 open <- new_mutex!(true, "DeviceMemory::open"),
                 blocks <- PageBlocks::new(),
+                putting: Atomic::new(0),
                 work <- new_work!("DeviceMemory::work"),
             }),
             GFP_KERNEL,
@@ -289,7 +296,8 @@ impl DeviceMemory {
         for _ in 0..TRIES {
             self.evict_all(|| false, MigrationCause::Gone);
             self.release();
-            if self.is_empty() {
+            // A thread that has added a block to the free ones is counted before that.
+            if self.is_empty() && self.putting.load(Acquire) == 0 {
                 return true;
             }
             fsleep(PAUSE);
@@ -316,12 +324,17 @@ impl DeviceMemory {
     unsafe fn put(&self, block: NonNull<PageBlock>) {
         // SAFETY: A block with a nonzero count is in the list.
         if unsafe { block.as_ref() }.put() {
+            // Once the block is in the list, `release` may take it, and then nothing but this count
+            // keeps `close` from dropping its reference. So it is not the reference below that is
+            // dropped last here: that would wait for the page that is just being freed.
+            self.putting.add(1, Relaxed);
             self.blocks.add_free(block);
-            // SAFETY: This is in an `Arc`, see `new`, which has a reference as long as there is a
-            // block; the reference is not dropped here.
+            // SAFETY: This is in an `Arc`, see `new`, which has a reference until `close` returns,
+            // and that waits for the count. The reference is not dropped here.
             let this = ManuallyDrop::new(unsafe { Arc::from_raw(core::ptr::from_ref(self)) });
             // If it is queued already, that run sees the block.
             let _ = workqueue::background().enqueue(Arc::clone(&this));
+            self.putting.fetch_sub(1, Release);
         }
     }
 

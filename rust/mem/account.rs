@@ -171,16 +171,29 @@ impl MemoryClient {
     /// `ENOMEM` if that exceeds its share.
     fn charge(&self, bytes: u64) -> Result {
         let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
-        let own = u64::try_from(self.system.fetch_add(signed, Relaxed)).unwrap_or(0);
-        charge(bytes, own + self.bytes(MemoryRegion::Vram))
-            .inspect_err(|_| self.system.add(-signed, Relaxed))
+        let mut system = self.system.load(Relaxed);
+        // A request that is refused is never counted, as in `charge`: its size can be anything.
+        loop {
+            let sum = system.checked_add(signed).ok_or(ENOMEM)?;
+            charge(bytes, self.own_with(system))?;
+            match self.system.cmpxchg(system, sum, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => system = now,
+            }
+            // Another thread of the client was faster: it may now have too much for this request.
+            uncharge(bytes);
+        }
     }
 
     /// Returns the bytes that count for the client when system memory is shared: its system memory,
     /// and the VRAM that it asked for, which system memory may have to back.
     pub(super) fn own(&self) -> u64 {
-        let system = u64::try_from(self.system.load(Relaxed)).unwrap_or(0);
-        system + self.bytes(MemoryRegion::Vram)
+        self.own_with(self.system.load(Relaxed))
+    }
+
+    /// Like [`MemoryClient::own`], with `system` bytes of system memory.
+    fn own_with(&self, system: i64) -> u64 {
+        u64::try_from(system).unwrap_or(0) + self.bytes(MemoryRegion::Vram)
     }
 
     /// Returns memory that was charged by [`MemoryClient::charge`].

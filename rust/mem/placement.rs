@@ -12,6 +12,7 @@ use crate::{
     mem::{
         account::{MemoryClient, MemoryRegion},
         budget::{AwayCharge, VramCharge},
+        table_pool::{SplitBuffer, SplitQuota},
         vram::VramBlocks,
         GpuMemory,
     },
@@ -143,6 +144,7 @@ pub(crate) struct VramPlacement {
     move_ended: CondVar,
     contiguous: bool,
     charge: VramCharge,
+    tables: SplitQuota,
 }
 
 impl VramPlacement {
@@ -156,6 +158,7 @@ impl VramPlacement {
         charge: VramCharge,
         contiguous: bool,
     ) -> Result<Arc<Self>> {
+        let tables = SplitQuota::new(charge.bytes());
         Arc::pin_init(
             pin_init!(Self {
                 place <- new_spinlock!(BoPlace::Vram(blocks), "VramPlacement::place"),
@@ -166,6 +169,7 @@ impl VramPlacement {
                 move_ended <- new_condvar!("VramPlacement::move_ended"),
                 contiguous,
                 charge,
+                tables,
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -254,11 +258,6 @@ impl VramPlacement {
             .is_mappable(self.is_in_vram(), self.client().is_away())
     }
 
-    /// Whether the buffer is in VRAM.
-    fn is_in_vram(&self) -> bool {
-        matches!(*self.place.lock(), BoPlace::Vram(_))
-    }
-
     /// Whether the buffer may be moved to where other devices can access it, as far as can be seen
     /// now.
     pub(super) fn may_be_shared(&self) -> bool {
@@ -343,6 +342,16 @@ impl VramPlacement {
     pub(super) fn start(self: &Arc<Self>, to_be_shared: bool) -> Option<BoMove> {
         let begun = self.stay.lock().pins.start_move(to_be_shared);
         begun.then(|| BoMove(self.clone()))
+    }
+}
+
+impl SplitBuffer for VramPlacement {
+    fn is_in_vram(&self) -> bool {
+        matches!(*self.place.lock(), BoPlace::Vram(_))
+    }
+
+    fn split_quota(&self) -> &SplitQuota {
+        &self.tables
     }
 }
 

@@ -121,7 +121,10 @@ impl VramScrubber {
         let found = if blocks.were_cleared() {
             ScrubResult::None
         } else {
-            engine.scrub(&blocks)?;
+            // An engine that fails would be asked again and again.
+            engine
+                .scrub(&blocks)
+                .inspect_err(|_| blocks.leave_dirty())?;
             ScrubResult::Some
         };
         blocks.set_cleared();

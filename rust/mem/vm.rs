@@ -25,7 +25,7 @@ pub(crate) use self::{
 use self::{
     import_moves::ImportMoves,
     mapping::{BoMapping, Key},
-    table::PageTableTree,
+    table::{IdleTables, PageTableTree},
     userptr::{EvictedUserptrs, Userptr},
     vmid::{BoundVmid, ListedProcess},
 };
@@ -323,14 +323,15 @@ impl Vm {
             });
         }
         let mut written = 0;
-        // A buffer that is moved out is mapped when it is moved in, before any queue runs here.
+        // A buffer that is moved out is mapped when it is moved in, before any queue runs here. It
+        // has its page tables from now on: the lack of them is this call's error.
         let shown = mapping.bo().is_mappable();
         mapping.set_shown(shown);
         let done = if shown {
             write(&mut state.tree, &mapping, &mut written)
                 .and_then(|()| self.flush(TlbFlush::Legacy))
         } else {
-            Ok(())
+            state.tree.keep_places(range, &mut written)
         };
         if let Err(error) = done {
             let idle = state.tree.clear(range, &mut written);
@@ -401,7 +402,7 @@ impl Vm {
         }
         let removed = state.remove(mapping);
         // The notifier does not need the tables any more.
-        let idle = state.tree.recycle(idle);
+        let idle = self.recycle(&mut state, idle);
         let is_last = self.retired.load(Acquire) && !state.is_tied();
         drop(state);
         // This may free the buffer.
@@ -410,6 +411,17 @@ impl Vm {
             self.gpu.vms.remove(self);
         }
         Ok(())
+    }
+
+    /// Takes back tables that have become empty, see [`PageTableTree::keep`]. Those that the
+    /// process does not need are freed when the returned value is dropped. While user memory waits
+    /// to be mapped again all are kept: it may need them, and others would take them.
+    fn recycle(&self, state: &mut VmState, idle: IdleTables) -> IdleTables {
+        let mut rest = state.tree.keep(idle);
+        if state.tree.keeps_many() && !self.evicted.lock().is_waiting() {
+            state.tree.trim(&mut rest);
+        }
+        rest
     }
 
     /// Retires the address space after its owner has released it. The mappings by which other
@@ -532,7 +544,7 @@ fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Re
             continue;
         }
         let part = range.slice(at, size).map_err(|_| EINVAL)?;
-        tree.map(part, address, flags, written)?;
+        tree.map(part, address, flags, bo.placement(), written)?;
         at += size;
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::{
     mem::{
         account::MemoryClient,
         scrub::VramScrubber,
-        table_pool::{self, TableMemory, TablePool},
+        table_pool::{self, TableMemory, TablePool, TablePurpose},
     },
 };
 use hw::va::LARGE_PAGE_SIZE;
@@ -118,8 +118,12 @@ impl VramManager {
     /// # Errors
     ///
     /// `ENOMEM`, also if that exceeds the client's share.
-    pub(super) fn alloc_page_table(&self, client: &Arc<MemoryClient>) -> Result<TableMemory> {
-        self.tables.alloc(client)
+    pub(super) fn alloc_page_table(
+        &self,
+        client: &Arc<MemoryClient>,
+        purpose: &TablePurpose,
+    ) -> Result<TableMemory> {
+        self.tables.alloc(client, purpose)
     }
 
     /// Makes `reclaimer` the one that is asked to release reclaimable memory from now on.
@@ -316,6 +320,8 @@ pub(crate) struct VramBlocks {
     were_cleared: bool,
     /// It is cleared when it is freed.
     are_cleared: AtomicFlag,
+    /// The engine could not clear it: the scrubber does not try again for this alone.
+    stays_dirty: AtomicFlag,
     _hold: Option<LedgerHold>,
     _kind_hold: Option<LedgerHold>,
     blocks: BuddyBlocks,
@@ -344,6 +350,7 @@ impl VramBlocks {
             runs,
             were_cleared: cleared,
             are_cleared: AtomicFlag::new(false),
+            stays_dirty: AtomicFlag::new(false),
             _hold: None,
             _kind_hold: None,
             blocks,
@@ -359,6 +366,12 @@ impl VramBlocks {
     /// Records that all of it is cleared, and is not written any more.
     pub(super) fn set_cleared(&self) {
         self.are_cleared.store(true, Relaxed);
+    }
+
+    /// Records that the engine cannot clear it now: it is cleared with other memory that is freed
+    /// later, or when it is allocated.
+    pub(super) fn leave_dirty(&self) {
+        self.stays_dirty.store(true, Relaxed);
     }
 
     /// Returns the runs, in the order of the buffer; adjacent ones are merged.
@@ -385,7 +398,7 @@ impl Drop for VramBlocks {
     fn drop(&mut self) {
         if self.are_cleared.load(Relaxed) {
             self.blocks.set_cleared();
-        } else {
+        } else if !self.stays_dirty.load(Relaxed) {
             self.scrubber.has_work();
         }
     }

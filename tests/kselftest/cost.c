@@ -362,6 +362,43 @@ static int take_system_memory(const struct kfd_dev *dev)
 	return 0;
 }
 
+/* In a thread: asks for more than there can be, again and again, until *@arg. */
+static void *ask_too_much(void *arg)
+{
+	const struct kfd_dev *dev = ((void **)arg)[0];
+	const volatile bool *over = ((void **)arg)[1];
+	uint32_t handle;
+
+	while (!*over)
+		drm_gem_create(dev->drm_fd, (1ull << 63) - KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0,
+			       &handle);
+	return NULL;
+}
+
+/* A request that is refused does not count, neither for nor against the process. */
+TEST_F(cost, a_refused_request_does_not_count)
+{
+	const uint64_t end = kfd_now_ms() + 3000;
+	volatile bool over = false;
+	void *args[] = { &self->dev, (void *)&over };
+	unsigned int got = 0;
+	pthread_t thread;
+	uint32_t handle;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd has no such share");
+	/* What processes that have ended give back comes first. */
+	sleep(1);
+	ASSERT_EQ(0, take_system_memory(&self->dev));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, ask_too_much, args));
+	while (kfd_now_ms() < end)
+		got += !drm_gem_create(self->dev.drm_fd, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0,
+				       &handle);
+	over = true;
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, got);
+}
+
 /* Each import is charged, through either file, though the memory belongs to another process. */
 TEST_F(cost, imports_are_paid)
 {

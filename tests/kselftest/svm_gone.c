@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include "kfd_harness.h"
@@ -191,6 +192,34 @@ TEST_F(svm_gone, in_vram)
 	EXPECT_EQ((long long)words * 4, objects_count("shared_vram_bytes"));
 	for (i = 0; i < words; i++)
 		ASSERT_EQ((uint32_t)i, mem[i]);
+}
+
+/* A process frees the last pages in the VRAM of a GPU that goes at the same moment. */
+TEST_F(svm_gone, freed_while_it_goes)
+{
+	const size_t size = 3 * (2u << 20);
+	uint8_t *mem = kfd_reserve(size, 2u << 20);
+	int go[2], status;
+	char byte = 1;
+	pid_t pid;
+
+	ASSERT_NE(NULL, mem);
+	ASSERT_EQ(mem, anonymous(mem, size, PROT_READ | PROT_WRITE));
+	memset(mem, 1, size);
+	ASSERT_EQ(0, svm_set(self->dev.fd, mem, size, SVM_PREFETCH, self->dev.gpu_id));
+	ASSERT_EQ((long long)size, objects_count("shared_vram_bytes"));
+	ASSERT_EQ(0, pipe(go));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(read(go[0], &byte, 1) != 1 || munmap(mem, size));
+	ASSERT_EQ(0, munmap(mem, size));
+	EXPECT_EQ(1, write(go[1], &byte, 1));
+	EXPECT_EQ(0, kfd_write_file(DRIVER "/unbind", self->name));
+	EXPECT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	EXPECT_EQ(0, kfd_write_file(DRIVER "/bind", self->name));
+	EXPECT_EQ(0, open_again(&self->dev));
 }
 
 /* The PCI device behind a render node. */

@@ -72,8 +72,8 @@ pub(super) fn lock_soon(mm: &MmWithUser) -> Result<MmapLock<'_>> {
 ///
 /// # Errors
 ///
-/// [`errno::in_progress`] if the lock is not available in time, or if it is held and a signal is
-/// pending.
+/// [`errno::in_progress`] if the lock is not available in time, or the caller is killed. Other
+/// signals do not end the wait.
 pub(super) fn lock_within(mm: &MmWithUser, lock_wait: LockWait) -> Result<MmapLock<'_>> {
     let jiffies = msecs_to_jiffies(lock_wait.ms());
     // SAFETY: The address space has a user.

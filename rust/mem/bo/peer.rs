@@ -175,11 +175,12 @@ impl Bo {
         placement: &Arc<VramPlacement>,
         dev: &ARef<Device>,
     ) -> Result<Option<InPlaceShare>> {
-        // The GPU has revoked all shared buffers; a new one would stay.
+        let shared = placement.share_in_vram();
+        // A GPU that stops revokes all shared buffers after that, and no others. It sees this one
+        // as shared, or it is seen to have stopped here: the placement's lock is between the two.
         if self.gpu.evictor.is_stopped() {
             return Ok(None);
         }
-        let shared = placement.share_in_vram();
         match (shared, placement.place()) {
             (Some(shared), BoPlace::Vram(blocks)) if placement.leaves_room() => {
                 let parts = self.parts_of_bar(&blocks, dev)?;

@@ -124,7 +124,7 @@ fn to_system<'a>(
 
 /// Moves buffers from system memory to the VRAM that is paired with each, and maps them. Buffers
 /// that have to stay, or that other devices are still at work on, are left out. Returns whether all
-/// were moved. Otherwise like [`out`].
+/// were moved. Otherwise like [`out`]; but after an error of the mapping the buffers are in VRAM.
 pub(super) fn home(
     gpu: &Arc<GpuMemory>,
     vm: &Vm,
@@ -164,12 +164,14 @@ pub(super) fn home(
     copied?;
     // Data that the CPU has read in this VRAM before belongs to another buffer.
     gpu.hw.hdp.flush();
+    // All of them are in VRAM now, whether they can be mapped or not.
+    let mut mapped = Ok(());
     for (one, blocks) in begun {
         trace::restore(vm.group().pid(), one.placement.bytes());
         one.moving.finish(BoPlace::Vram(blocks.clone()));
-        vm.reveal(one.bo)?;
+        mapped = mapped.and(vm.reveal(one.bo));
     }
-    Ok(all)
+    mapped.map(|()| all)
 }
 
 /// Copies all of the pairs in one direction. If there is more than one pair, they fit into the

@@ -107,7 +107,7 @@ impl Vm {
         let mut map = |run: &DmaRun| {
             let part = range.slice(at, run.size).map_err(|_| EINVAL)?;
             at += run.size;
-            state.tree.map(part, run.address, flags, &mut written)
+            state.tree.map(part, run.address, flags, None, &mut written)
         };
         let mapped = match mapping.pages.is_mapped() {
             true => mapping.pages.dma_runs().iter().try_for_each(&mut map),
@@ -127,7 +127,7 @@ impl Drop for KernelMapping {
         match self.vm.flush(TlbFlush::Heavyweight) {
             Ok(()) => {
                 state.upper.free(self.range.start());
-                let idle = state.tree.recycle(idle);
+                let idle = self.vm.recycle(&mut state, idle);
                 drop(state);
                 drop(idle);
             }

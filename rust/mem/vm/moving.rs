@@ -37,8 +37,9 @@ fn mappings_of<'a>(
 }
 
 impl Vm {
-    /// Removes every mapping of the buffers at these addresses from the page tables, until
-    /// [`Vm::reveal`] or [`Vm::show`]. No queue of the VM is on the hardware. Allocates no memory.
+    /// Makes the entries of every mapping of the buffers at these addresses invalid, until
+    /// [`Vm::reveal`] or [`Vm::show`]. The mappings keep their page tables, so that no other client
+    /// can take them meanwhile. No queue of the VM is on the hardware. Allocates no memory.
     ///
     /// # Errors
     ///
@@ -60,7 +61,7 @@ impl Vm {
         for buffer in buffers {
             for mapping in mappings_of(by_buffer, buffer).filter(|mapping| mapping.is_shown()) {
                 let (range, mut written) = (mapping.range(), 0);
-                idle.append(tree.clear(range, &mut written));
+                tree.hide(range, &mut idle, &mut written);
                 mapping.set_shown(false);
                 trace::unmap(self.group.pid(), range.start(), range.size(), written);
             }
@@ -130,8 +131,8 @@ impl Vm {
 }
 
 impl BoMapping {
-    /// Writes the entries if they are missing and can be written. After an error there are none.
-    /// The VM's lock is held.
+    /// Writes the entries if they are missing and can be written. After an error there are none,
+    /// but the tables that were found stay for the next try. The VM's lock is held.
     fn show(&self, tree: &mut PageTableTree, pid: u32) -> Result {
         // USERPTR memory is mapped by code of its own.
         if self.is_shown() || self.userptr().is_some() || !self.bo().is_mappable() {
@@ -140,8 +141,8 @@ impl BoMapping {
         let range = self.range();
         let mut written = 0;
         if let Err(error) = write(tree, self, &mut written) {
-            // The GPU has not used these tables.
-            drop(tree.clear(range, &mut written));
+            // The GPU has not used the tables that are freed here.
+            tree.hide(range, &mut IdleTables::default(), &mut written);
             return Err(error);
         }
         self.set_shown(true);

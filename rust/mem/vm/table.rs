@@ -2,10 +2,20 @@
 //! The page tables of a VM: four levels in VRAM, written by the CPU, with a copy of their shape
 //! here.
 
+mod spares;
+
+pub(super) use self::spares::IdleTables;
+
+use self::spares::SpareTables;
 use crate::{
     kern::barrier,
     ledger::{LedgerHold, LedgerKind},
-    mem::{account::MemoryClient, table_pool::TableMemory, GpuMemory},
+    mem::{
+        account::MemoryClient,
+        placement::VramPlacement,
+        table_pool::{TableMemory, TablePurpose},
+        GpuMemory,
+    },
 };
 use core::ops::Range;
 use hw::{
@@ -38,6 +48,17 @@ impl UsedEntries {
 
     fn any(&self) -> bool {
         self.0.iter().any(|word| *word != 0)
+    }
+
+    /// Whether one in `range`, which is not empty, is used.
+    fn any_in(&self, range: Range<usize>) -> bool {
+        let (first, last) = (range.start / 64, (range.end - 1) / 64);
+        let words = self.0.get(first..=last).unwrap_or(&[]);
+        words.iter().zip(first..).any(|(word, at)| {
+            let below = range.start.saturating_sub(at * 64);
+            let above = ((at + 1) * 64).saturating_sub(range.end);
+            word >> below << below << above != 0
+        })
     }
 }
 
@@ -116,7 +137,8 @@ impl ReservedLeaves {
 /// The tables below a table, by index.
 type Children = [Option<KBox<PageTable>>; TABLE_ENTRIES];
 
-/// A table in VRAM and the tables below it. An entry in use is a leaf, or has a child.
+/// A table in VRAM and the tables below it. An entry in use is a leaf, or has a child. The leaf of
+/// a hidden mapping is in use, but invalid. A table without entries in use is not linked.
 struct PageTable {
     level: TableLevel,
     used: UsedEntries,
@@ -133,12 +155,12 @@ impl PageTable {
     /// before the table is linked.
     fn new(
         gpu: &GpuMemory,
-        client: &Arc<MemoryClient>,
+        (client, purpose): (&Arc<MemoryClient>, &TablePurpose),
         level: TableLevel,
         skip: Range<usize>,
         written: &mut u64,
     ) -> Result<KBox<Self>> {
-        let memory = gpu.vram.alloc_page_table(client)?;
+        let memory = gpu.vram.alloc_page_table(client, purpose)?;
         let children = match level {
             TableLevel::Ptb => None,
             _ => Some(KBox::init(
@@ -169,6 +191,17 @@ impl PageTable {
         children.is_some_and(|children| children.get(index).is_some_and(Option::is_some))
     }
 
+    /// Returns the table that entry `index` leads to, if it is one.
+    fn child_mut(&mut self, index: usize) -> Option<&mut PageTable> {
+        let slot = self.children.as_mut()?.get_mut(index)?;
+        slot.as_deref_mut()
+    }
+
+    /// Unlinks that table.
+    fn take_child(&mut self, index: usize) -> Option<KBox<PageTable>> {
+        self.children.as_mut()?.get_mut(index)?.take()
+    }
+
     /// Returns the VRAM offset of entry `index`.
     fn entry(&self, index: usize) -> u64 {
         self.memory.start() + index as u64 * 8
@@ -191,8 +224,8 @@ impl PageTable {
     }
 
     /// Calls `put` to write the leaves, and creates the tables that are missing on the way. The
-    /// range of the leaves was not mapped. `later` says that the leaves are written only after the
-    /// tables are linked.
+    /// range of the leaves belongs to one mapping: it was not mapped, or is hidden. `later` says
+    /// that the leaves are written only after the tables are linked.
     fn put(
         &mut self,
         maker: &mut TableMaker<'_>,
@@ -203,7 +236,12 @@ impl PageTable {
     ) -> Result {
         let index = self.level.index(leaf.va);
         if self.level == leaf.level {
-            self.used.set(index..index + leaf.count, true);
+            let indices = index..index + leaf.count;
+            // This is seldom so, and there may be many.
+            if self.used.any_in(indices.clone()) && indices.clone().any(|at| self.has_child(at)) {
+                return self.put_below(maker, leaf, later, put, written);
+            }
+            self.used.set(indices, true);
             return put(LeafPlace {
                 entry: self.entry(index),
                 leaf: *leaf,
@@ -214,9 +252,6 @@ impl PageTable {
         if let Some(child) = slot {
             return child.put(maker, leaf, later, put, written);
         }
-        if self.used.get(index) {
-            return Err(EEXIST);
-        }
         let level = self.level.child().ok_or(EIO)?;
         let first = level.index(leaf.va);
         let count = match level == leaf.level {
@@ -224,7 +259,12 @@ impl PageTable {
             true => leaf.count,
             false => 1,
         };
-        let mut child = maker.table(level, first..first + count, written)?;
+        // A leaf that is in use here is that of the hidden mapping, and gives way.
+        let purpose = match maker.buffer.filter(|_| self.used.get(index)) {
+            Some(buffer) => TablePurpose::SplitPage(buffer.clone()),
+            None => TablePurpose::NewMapping,
+        };
+        let mut child = maker.table(level, purpose, first..first + count, written)?;
         child.put(maker, leaf, later, put, written)?;
         let pointer = Pde::table(self.level, child.address(maker.gpu)).ok_or(EIO)?;
         *slot = Some(child);
@@ -237,15 +277,65 @@ impl PageTable {
         Ok(())
     }
 
+    /// Like [`PageTable::put`], for large pages, some of which the hidden mapping had as small
+    /// pages: those keep their tables.
+    fn put_below(
+        &mut self,
+        maker: &mut TableMaker<'_>,
+        leaf: &LeafRun,
+        later: bool,
+        put: &mut dyn FnMut(LeafPlace) -> Result,
+        written: &mut u64,
+    ) -> Result {
+        for one in leaf.each() {
+            let index = self.level.index(one.va);
+            match (self.child_mut(index), one.split()) {
+                (Some(child), Some(pages)) => child.put(maker, &pages, later, put, written)?,
+                (Some(_), None) => return Err(EIO),
+                (None, _) => {
+                    self.used.set(index..index + 1, true);
+                    put(LeafPlace {
+                        entry: self.entry(index),
+                        leaf: one,
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the leaves of `range` invalid, but keeps them in use, and with them the tables that
+    /// lead there. A table that is there only because a large page is in pieces is put on `idle`:
+    /// its place is that of the large page again.
+    fn hide(&mut self, gpu: &GpuMemory, range: VaRange, idle: &mut IdleTables, written: &mut u64) {
+        // The caller passes the part that belongs to this table.
+        let Some(part) = range.tables(self.level).next() else {
+            return;
+        };
+        let indices = part.first..part.first + part.count;
+        let mut run = indices.start..indices.start;
+        for index in indices.start..=indices.end {
+            let is_inside = index < indices.end;
+            let below = within(range, self.level, index).filter(|_| is_inside);
+            if let (Some(child), Some(below)) = (self.child_mut(index), below) {
+                match child.memory.is_for_split_page() {
+                    true => idle.extend(self.take_child(index)),
+                    false => child.hide(gpu, below, idle, written),
+                }
+            }
+            if is_inside && self.used.get(index) && !self.has_child(index) {
+                run.end = index + 1;
+                continue;
+            }
+            // This fails only if the device is gone; then it reads none of the entries.
+            let _ = self.fill_invalid(gpu, run, written);
+            run = index + 1..index + 1;
+        }
+    }
+
     /// Removes the entries of `range`, and puts tables that have become empty on `idle`. A leaf is
     /// removed if the range touches it; mappings never share a leaf.
-    fn clear(
-        &mut self,
-        gpu: &GpuMemory,
-        range: VaRange,
-        idle: &mut Option<KBox<PageTable>>,
-        written: &mut u64,
-    ) {
+    fn clear(&mut self, gpu: &GpuMemory, range: VaRange, idle: &mut IdleTables, written: &mut u64) {
         // The caller passes the part that belongs to this table.
         let Some(part) = range.tables(self.level).next() else {
             return;
@@ -265,8 +355,7 @@ impl PageTable {
             if child.used.any() {
                 *slot = Some(child);
             } else {
-                child.next = idle.take();
-                *idle = Some(child);
+                idle.push(child);
             }
         }
         // An entry in use without a child is now a leaf, or has lost its child.
@@ -306,72 +395,13 @@ impl Drop for PageTable {
     }
 }
 
-/// Tables without entries in use. They are freed when this is dropped. That must be after a flush
-/// of the TLBs: the GPU may walk them until then.
-#[derive(Default)]
-pub(super) struct IdleTables {
-    first: Option<KBox<PageTable>>,
-}
-
-impl IdleTables {
-    /// Whether there are none, so that no flush is needed.
-    pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
-    /// Appends others.
-    pub(super) fn append(&mut self, mut others: Self) {
-        while let Some(table) = others.pop() {
-            self.push(table);
-        }
-    }
-
-    fn push(&mut self, mut table: KBox<PageTable>) {
-        table.next = self.first.take();
-        self.first = Some(table);
-    }
-
-    fn pop(&mut self) -> Option<KBox<PageTable>> {
-        let mut table = self.first.take()?;
-        self.first = table.next.take();
-        Some(table)
-    }
-}
-
-/// The limit of tables of a level that are kept for reuse.
-const SPARES: usize = 4;
-
-/// Tables of which all entries are invalid and that are not linked, by level. A buffer that is
-/// mapped apart from all others needs some tables, and when it is unmapped they become spares.
-#[derive(Default)]
-struct SpareTables([(usize, IdleTables); 4]);
-
-impl SpareTables {
-    fn take(&mut self, level: TableLevel) -> Option<KBox<PageTable>> {
-        let (count, tables) = self.0.get_mut(level as usize)?;
-        let table = tables.pop()?;
-        *count -= 1;
-        Some(table)
-    }
-
-    /// Keeps a table; returns it if there is no room for it.
-    fn keep(&mut self, table: KBox<PageTable>) -> Option<KBox<PageTable>> {
-        match self.0.get_mut(table.level as usize) {
-            Some((count, tables)) if *count < SPARES => {
-                *count += 1;
-                tables.push(table);
-                None
-            }
-            _ => Some(table),
-        }
-    }
-}
-
 /// The means to create tables.
 struct TableMaker<'a> {
     gpu: &'a GpuMemory,
     /// The client that pays for them.
     client: &'a Arc<MemoryClient>,
+    /// The buffer that may have some for its large pages.
+    buffer: Option<&'a Arc<VramPlacement>>,
     spares: &'a mut SpareTables,
 }
 
@@ -380,12 +410,18 @@ impl TableMaker<'_> {
     fn table(
         &mut self,
         level: TableLevel,
+        purpose: TablePurpose,
         skip: Range<usize>,
         written: &mut u64,
     ) -> Result<KBox<PageTable>> {
-        match self.spares.take(level) {
-            Some(table) => Ok(table),
-            None => PageTable::new(self.gpu, self.client, level, skip, written),
+        let (gpu, client) = (self.gpu, self.client);
+        let mut make = || PageTable::new(gpu, (client, &purpose), level, skip.clone(), written);
+        match purpose {
+            TablePurpose::NewMapping => self.spares.take(level).map_or_else(make, Ok),
+            // Such a table goes when the memory moves; a spare one would stay in its place.
+            TablePurpose::SplitPage(_) => {
+                make().or_else(|error| self.spares.take(level).ok_or(error))
+            }
         }
     }
 }
@@ -408,7 +444,13 @@ impl PageTableTree {
     /// `ENOMEM`, also if the client's share is exceeded; `ENODEV` if the device is gone.
     pub(super) fn new(gpu: &Arc<GpuMemory>, client: &Arc<MemoryClient>) -> Result<Self> {
         Ok(Self {
-            root: PageTable::new(gpu, client, TableLevel::Pdb2, 0..0, &mut 0)?,
+            root: PageTable::new(
+                gpu,
+                (client, &TablePurpose::NewMapping),
+                TableLevel::Pdb2,
+                0..0,
+                &mut 0,
+            )?,
             spares: SpareTables::default(),
             client: client.clone(),
             gpu: gpu.clone(),
@@ -424,7 +466,7 @@ impl PageTableTree {
     fn put(
         &mut self,
         range: VaRange,
-        address: u64,
+        (address, buffer): (u64, Option<&Arc<VramPlacement>>),
         later: bool,
         put: &mut dyn FnMut(LeafPlace) -> Result,
         written: &mut u64,
@@ -432,6 +474,7 @@ impl PageTableTree {
         let mut maker = TableMaker {
             gpu: &self.gpu,
             client: &self.client,
+            buffer,
             spares: &mut self.spares,
         };
         for leaf in range.leaves(address).ok_or(EINVAL)? {
@@ -440,9 +483,10 @@ impl PageTableTree {
         Ok(())
     }
 
-    /// Maps `range`, of which no part is mapped, to the contiguous memory at `address`: the address
-    /// of VRAM as entries have it, or with `flags.system` a DMA address. Adds the number of entries
-    /// that it writes to `written`.
+    /// Maps `range` to the contiguous memory at `address`: the address of VRAM as entries have it,
+    /// or with `flags.system` a DMA address. No part of the range is mapped; its mapping may have
+    /// been hidden, and then `buffer` is where its buffer is. Adds the number of entries that it
+    /// writes to `written`.
     ///
     /// # Errors
     ///
@@ -453,6 +497,7 @@ impl PageTableTree {
         range: VaRange,
         address: u64,
         flags: PteFlags,
+        buffer: Option<&Arc<VramPlacement>>,
         written: &mut u64,
     ) -> Result {
         let gpu = self.gpu.clone();
@@ -461,7 +506,7 @@ impl PageTableTree {
             entries += place.leaf.count as u64;
             place.write(&gpu, flags)
         };
-        self.put(range, address, false, &mut put, written)?;
+        self.put(range, (address, buffer), false, &mut put, written)?;
         *written += entries;
         Ok(())
     }
@@ -477,26 +522,56 @@ impl PageTableTree {
         written: &mut u64,
     ) -> Result {
         let mut put = |place| Ok(reserved.0.push((place, flags), GFP_KERNEL_ACCOUNT)?);
-        self.put(range, address, true, &mut put, written)
+        self.put(range, (address, None), true, &mut put, written)
+    }
+
+    /// Finds the places of entries for `range`, of which no part is mapped, as if it were mapped to
+    /// memory in one run. They stay invalid. The memory itself may need more tables.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `ENODEV`; then the tables for a part of the range are there.
+    pub(super) fn keep_places(&mut self, range: VaRange, written: &mut u64) -> Result {
+        let address = range.start() % TableLevel::Ptb.table_span();
+        self.put(range, (address, None), true, &mut |_| Ok(()), written)
+    }
+
+    /// Makes the entries of `range` invalid. The tables stay, and are the client's: the range can
+    /// be mapped again with as many of them. Those that it has only because large pages are in
+    /// pieces are added to `idle`. Adds the number of entries that it writes to `written`.
+    /// Allocates no memory.
+    pub(super) fn hide(&mut self, range: VaRange, idle: &mut IdleTables, written: &mut u64) {
+        self.root.hide(&self.gpu, range, idle, written);
     }
 
     /// Removes the entries of `range`. Adds the number of entries that it writes to `written`.
     pub(super) fn clear(&mut self, range: VaRange, written: &mut u64) -> IdleTables {
-        let mut idle = None;
+        let mut idle = IdleTables::default();
         self.root.clear(&self.gpu, range, &mut idle, written);
-        IdleTables { first: idle }
+        idle
     }
 
-    /// Takes back tables that have become empty. The TLBs have been flushed since, and no
-    /// [`ReservedLeaves`] refer to them. Some are kept as spares. The others are freed when the
-    /// returned value is dropped, which need not be under the VM's lock.
-    pub(super) fn recycle(&mut self, mut idle: IdleTables) -> IdleTables {
+    /// Takes back tables that have become empty, and keeps them for the next mappings. The TLBs
+    /// have been flushed since, and no [`ReservedLeaves`] refer to them. Returns those of large
+    /// pages in pieces, which are not for other mappings.
+    pub(super) fn keep(&mut self, mut idle: IdleTables) -> IdleTables {
         let mut rest = IdleTables::default();
         while let Some(table) = idle.pop() {
-            if let Some(table) = self.spares.keep(table) {
-                rest.push(table);
+            match table.memory.is_for_split_page() {
+                true => rest.push(table),
+                false => self.spares.keep(table),
             }
         }
         rest
+    }
+
+    /// Whether more tables are kept than usual.
+    pub(super) fn keeps_many(&self) -> bool {
+        self.spares.are_many()
+    }
+
+    /// Adds the tables beyond that to `rest`.
+    pub(super) fn trim(&mut self, rest: &mut IdleTables) {
+        self.spares.trim(rest);
     }
 }

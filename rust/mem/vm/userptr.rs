@@ -16,7 +16,7 @@ use super::{
     gone_pages::GonePages,
     mapping::BoMapping,
     pending_ranges::{PendingRanges, PendingRoom},
-    table::ReservedLeaves,
+    table::{IdleTables, ReservedLeaves},
     Vm,
 };
 use crate::{
@@ -151,6 +151,11 @@ pub(super) struct EvictedUserptrs {
 }
 
 impl EvictedUserptrs {
+    /// Whether a range waits for its pages.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.invalid != 0
+    }
+
     /// Records that the range that starts at `start` is not in state `was` any more, but in or out.
     /// Returns the request for its pages, which is cancelled when it is dropped, without the lock.
     fn done_with(&mut self, start: u64, was: GpuBinding) -> Option<FetchRequest> {
@@ -506,7 +511,7 @@ impl Vm {
         let mut reserved = ReservedLeaves::default();
         let mut written = 0;
         // These are dropped after the locks.
-        let (_idle, _fetch);
+        let (_rest, _more, _fetch);
         let mut state = self.state.lock();
         if !state.has(mapping) {
             return Ok(true);
@@ -518,7 +523,9 @@ impl Vm {
                 return Err(error);
             }
         }
-        _idle = idle;
+        // The new entries need many of them. If they need more than there are, these are for the
+        // next try.
+        _rest = state.tree.keep(idle);
         for found in pages.parts() {
             let access = PageAccess {
                 write: found.writable,
@@ -556,6 +563,7 @@ impl Vm {
             own.run = userptr.refaults().then(|| LeastRun::new(asked));
             _fetch = self.evicted.lock().done_with(range.start(), was);
         }
+        _more = self.recycle(&mut state, IdleTables::default());
         self.flush(TlbFlush::Legacy)?;
         trace::map(self.group.pid(), range.start(), range.size(), written);
         Ok(true)

@@ -71,6 +71,31 @@ proptest! {
     }
 
     #[test]
+    fn a_large_page_splits_into_the_pages_of_a_table((range, address) in mappings()) {
+        for leaf in range.leaves(address).unwrap() {
+            let entries: Vec<LeafRun> = leaf.each().collect();
+            prop_assert_eq!(entries.len(), leaf.count);
+            prop_assert!(leaf.count == 1 || leaf.split().is_none());
+            let mut va = leaf.va;
+            for one in entries {
+                prop_assert_eq!((one.va, one.count, one.level), (va, 1, leaf.level));
+                prop_assert_eq!(one.address - leaf.address, va - leaf.va);
+                prop_assert_eq!(one.fragment, leaf.fragment);
+                let Some(pages) = one.split() else {
+                    prop_assert_eq!(leaf.level, TableLevel::Ptb);
+                    va += PAGE_SIZE;
+                    continue;
+                };
+                prop_assert_eq!((pages.va, pages.address), (va, one.address));
+                prop_assert_eq!((pages.level, pages.count), (TableLevel::Ptb, TABLE_ENTRIES));
+                prop_assert_eq!(order(pages.fragment), order(leaf.fragment).min(9));
+                va += LARGE_PAGE_SIZE;
+            }
+            prop_assert_eq!(va, leaf.va + leaf_bytes(&leaf));
+        }
+    }
+
+    #[test]
     fn large_pages_are_used_exactly_where_they_fit((range, address) in mappings()) {
         let mut large = 0;
         for leaf in range.leaves(address).unwrap() {

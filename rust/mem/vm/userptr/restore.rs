@@ -2,7 +2,7 @@
 //! The work item that maps a process's current pages where its memory has changed, and resumes its
 //! queues.
 
-use super::{GpuBinding, LeastRun, LockWait, MissingPages, PageRequest};
+use super::{DevicePages, GpuBinding, LeastRun, LockWait, MissingPages, PageRequest};
 use crate::{
     kern::{errno, ratelimit::dev_warn_ratelimited, workqueue},
     mem::vm::{
@@ -61,26 +61,25 @@ impl Vm {
             let Some(mapping) = self.next_invalid() else {
                 break;
             };
-            let validated = self.validate(&mapping, false, LockWait::Short, &|| Ok(()));
-            if validated.is_err() {
-                let start = mapping.range().start();
-                self.evicted.lock().waiting.push(start);
-            }
-            match validated {
-                Ok(()) => {}
+            let error = match self.validate(&mapping, false, LockWait::Short, &|| Ok(())) {
+                Ok(()) => continue,
                 // The process is being ended, which destroys its queues: they stay off the hardware
                 // until then.
                 Err(error) if error == ESRCH => return,
-                Err(error) if error == errno::in_progress() && self.is_brought(&mapping) => {
-                    self.map_remaining(&mapping);
-                }
-                Err(error) if error != EAGAIN && self.evicted.lock().retry.is_enough() => {
-                    self.resume_without(&mapping, error);
-                }
-                Err(error) => {
-                    failed = error != EAGAIN;
-                    break;
-                }
+                Err(error) => error,
+            };
+            let mapped = if error == errno::in_progress() && self.is_brought(&mapping) {
+                self.map_remaining(&mapping)
+            } else if error != EAGAIN && self.evicted.lock().retry.is_enough() {
+                self.resume_without(&mapping, error)
+            } else {
+                Err(error)
+            };
+            if let Err(error) = mapped {
+                // The same range would be next.
+                self.evicted.lock().waiting.push(mapping.range().start());
+                failed = error != EAGAIN;
+                break;
             }
         }
         let mut evicted = self.evicted.lock();
@@ -100,10 +99,12 @@ impl Vm {
     }
 
     /// Resumes the queues without pages that are not available: they fault where they access them.
-    fn resume_without(&self, mapping: &Arc<BoMapping>, error: Error) {
-        let Some(userptr) = mapping.userptr() else {
-            return;
-        };
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Vm::map_remaining`].
+    fn resume_without(&self, mapping: &Arc<BoMapping>, error: Error) -> Result {
+        let userptr = mapping.userptr().ok_or(EINVAL)?;
         let start = userptr.range.start();
         dev_warn_ratelimited!(
             self.gpu.hw.dev,
@@ -114,7 +115,7 @@ impl Vm {
             // From now on the next range's programs are asked.
             self.evicted.lock().retry = RetryBackoff::default();
         }
-        self.map_remaining(mapping);
+        self.map_remaining(mapping)
     }
 
     /// Whether programs have provided their pages of a range. If not, a request to them is under
@@ -153,11 +154,15 @@ impl Vm {
         false
     }
 
-    /// Maps the available pages of a range, without the others.
-    fn map_remaining(&self, mapping: &Arc<BoMapping>) {
-        let Some(userptr) = mapping.userptr() else {
-            return;
-        };
+    /// Maps the available pages of a range, without the others. Where there are no page tables for
+    /// them, it maps none.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if the range has just changed; `ENODEV`, `ETIMEDOUT`. Then the queues still wait
+    /// for it.
+    fn map_remaining(&self, mapping: &Arc<BoMapping>) -> Result {
+        let userptr = mapping.userptr().ok_or(EINVAL)?;
         let (asked, stamp) = (Instant::now(), userptr.read_begin());
         let memory = userptr.memory();
         // This finds the other pages of the range, or none.
@@ -170,11 +175,15 @@ impl Vm {
             go_on: &|| Ok(()),
         };
         let pages = match userptr.pages(&request) {
-            Err(error) if error == EAGAIN => return,
+            Err(error) if error == EAGAIN => return Err(EAGAIN),
             pages => pages.unwrap_or_default(),
         };
-        // If it has just changed, or this fails, the next run tries again.
-        let _ = self.attach(mapping, userptr, (stamp, pages), asked);
+        let attach = |pages| self.attach(mapping, userptr, (stamp, pages), asked);
+        let attached = match attach(pages) {
+            Err(error) if error == ENOMEM => attach(DevicePages::default()),
+            attached => attached,
+        };
+        attached?.then_some(()).ok_or(EAGAIN)
     }
 
     /// Ends the restores after the process has lost the address space, with its ranges removed.
