@@ -24,8 +24,7 @@ use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
 
 use hw::doorbell::{Doorbell, DoorbellLayout, SliceIndex};
 use hw::faults::{
-    FaultArrival, FaultCursor, FaultMove, FaultPolicy, FaultReport, PendingFault, PendingFaults,
-    ServedFault,
+    FaultArrival, FaultCursor, FaultPolicy, FaultReport, PendingFault, PendingFaults, ServedFault,
 };
 use hw::ih::{CamEntry, FaultStatus, HubKind, VmFault};
 use hw::ip::{IpBlock, IpTable};
@@ -63,24 +62,23 @@ pub(crate) struct PageFault {
 
 impl PageFault {
     /// Has it wait on, for something that the driver cannot do by itself if it `awaits` that. If
-    /// another fault has come to its place meanwhile, that one stands for it.
-    pub(crate) fn put_back(mut self, awaits: bool) {
-        if let Some(place) = self.place.take() {
-            self.advance(place, FaultMove::PutBack { awaits });
-        }
-    }
-
-    fn advance(&self, place: CamEntry, event: FaultMove) {
+    /// another fault has come to its place meanwhile, that one stands for it. Returns `false` if
+    /// too many faults keep their places: it has its place until [`RetryFaults::release`].
+    pub(crate) fn put_back(mut self, awaits: bool) -> bool {
+        let Some(place) = self.place.take() else {
+            return true;
+        };
         let mut pending = self.of.pending.lock();
-        pending.advance(place, self.position, event);
+        pending.put_back(place, self.position, awaits)
     }
 }
 
 impl Drop for PageFault {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            let at_ms = host::boot_ms();
-            self.advance(place, FaultMove::End { at_ms });
+            let mut pending = self.of.pending.lock();
+            pending.end(place, self.position, host::boot_ms());
+            drop(pending);
             self.of.acknowledge(place);
         }
     }
@@ -312,6 +310,11 @@ impl RetryFaults {
         }
     }
 
+    /// A cursor for the faults of process `pasid` that there are now, for [`RetryFaults::serve`].
+    pub(crate) fn cursor(&self, pasid: u16) -> FaultCursor {
+        self.pending.lock().cursor(pasid)
+    }
+
     /// Begins to serve the next fault of process `pasid` that `seen` has not passed, see
     /// [`PendingFaults::serve`]. It looks at all places, of which there are a thousand.
     pub(crate) fn serve(self: &Arc<Self>, pasid: u16, seen: &mut FaultCursor) -> Option<PageFault> {
@@ -329,10 +332,23 @@ impl RetryFaults {
         })
     }
 
-    /// Ends the wait of all faults of process `pasid`: accesses that are still retried are raised
+    /// Ends the faults of process `pasid` that wait and may not keep their places: they are raised
     /// again.
+    pub(crate) fn release(&self, pasid: u16) {
+        let at_ms = host::boot_ms();
+        for place in CamEntry::all() {
+            let is_over = self.pending.lock().release(place, pasid, at_ms);
+            if is_over {
+                self.acknowledge(place);
+            }
+        }
+    }
+
+    /// Ends the wait of all faults of process `pasid` that there are now: accesses that are still
+    /// retried are raised again.
     pub(crate) fn cancel(self: &Arc<Self>, pasid: u16) {
-        while let Some(fault) = self.serve(pasid, &mut FaultCursor::default()) {
+        let mut seen = self.cursor(pasid);
+        while let Some(fault) = self.serve(pasid, &mut seen) {
             drop(fault);
         }
     }

@@ -110,7 +110,7 @@ impl FaultOwner for PasidMap {
 
     fn queue(&self, fault: &VmFault) {
         if let Some(known) = self.get(fault.pasid) {
-            known.svm.serve_in(0);
+            known.svm.serve_soon();
         }
     }
 }

@@ -67,6 +67,9 @@ pub(crate) struct Svm {
     /// The time when page faults began to wait for that lock, in milliseconds since boot; 0 while
     /// none wait.
     faults_wait_since: Atomic<u64>,
+    /// The time of the next look at page faults for whose wait there was no place, in milliseconds
+    /// since boot; in the past if there are none.
+    faults_put_off: Atomic<u64>,
     #[pin]
     unmapped: UnmappedRanges,
     /// Whether memory was unmapped since the last time that this was checked before a page fault
@@ -147,6 +150,7 @@ impl Svm {
                 used: AtomicFlag::new(false),
                 priority_waiters: Atomic::new(0),
                 faults_wait_since: Atomic::new(0),
+                faults_put_off: Atomic::new(0),
                 state <- KillableMutex::new(state, c"Svm::state", kernel::static_lock_class!()),
                 unmapped <- unmapped,
                 cleanup <- new_delayed_work!("Svm::cleanup"),
