@@ -57,8 +57,9 @@ pub(crate) struct Svm {
     /// Whether attributes were ever set on a range.
     used: AtomicFlag,
     /// Held while attributes are set or read, and so during waits for the process's memory, but not
-    /// during waits for a program: see [`user_range::with_lock_soon`]. Outside a context's memory
-    /// and the mmap lock.
+    /// during waits for a program: see [`user_range::with_lock_soon`]. Outside the mmap lock. A
+    /// context's memory is not locked inside: page faults would wait as long as an allocation of
+    /// VRAM.
     #[pin]
     state: KillableMutex<SvmState>,
     /// The number of waiters for that lock that must not wait until all of the process's memory is
