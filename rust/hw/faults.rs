@@ -228,6 +228,8 @@ pub struct PendingFaults<S> {
     places: S,
     /// By PASID.
     urgent: [Option<u16>; MOST_URGENT],
+    /// No fault is served.
+    suspended: bool,
 }
 
 impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
@@ -237,7 +239,36 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
         Self {
             places,
             urgent: [None; MOST_URGENT],
+            suspended: false,
         }
+    }
+
+    /// Sets whether no fault is served from now on. Those that come meanwhile wait, and those that
+    /// threads are serving end as they would.
+    #[inline]
+    pub fn set_suspended(&mut self, suspended: bool) {
+        self.suspended = suspended;
+    }
+
+    /// Whether no fault is served.
+    #[inline]
+    pub fn is_suspended(&self) -> bool {
+        self.suspended
+    }
+
+    /// Whether a thread is serving a fault.
+    #[inline]
+    pub fn is_any_served(&self) -> bool {
+        let mut all = self.places.iter().flatten();
+        all.any(|pending| pending.stage == FaultStage::Served)
+    }
+
+    /// The fault at `place`, if it is to be served.
+    #[inline]
+    pub fn waiting_at(&self, place: CamEntry) -> Option<VmFault> {
+        let pending = self.places.get(place.index())?.as_ref()?;
+        let waits = pending.stage.after(FaultMove::Serve).is_some();
+        waits.then_some(pending.fault)
     }
 
     /// `fault`, at `position` of the interrupt ring, waits from now on. A fault that was at its
@@ -270,7 +301,11 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
 
     /// Begins to serve the next fault of process `pasid` that `seen` has not passed: SDMA's if the
     /// process's are urgent, or else the one that has waited longest. Looks at all places.
+    /// None while they are suspended.
     pub fn serve(&mut self, pasid: u16, seen: &mut FaultCursor) -> Option<ServedFault> {
+        if self.suspended {
+            return None;
+        }
         let is_urgent = self.is_urgent(pasid);
         let all = CamEntry::all().zip(self.places.iter_mut());
         let its = all.filter_map(|(place, pending)| Some((place, pending.as_mut()?)));

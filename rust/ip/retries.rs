@@ -19,8 +19,10 @@
 //! The stages of a fault, and the decisions about it, are in [`hw::faults`]. This file keeps them,
 //! and has the hardware do what they say.
 
+use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
+use kernel::time::Delta;
 
 use hw::doorbell::{Doorbell, DoorbellLayout, SliceIndex};
 use hw::faults::{
@@ -38,6 +40,11 @@ use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::host;
 use crate::kern::mmio::Mmio;
 use crate::regs::RegisterWindow;
+
+/// How long a sleep waits for faults that are being served: memory may be on its way to VRAM. And
+/// the pause between two looks.
+const SERVED_MOST: Delta = Delta::from_millis(20_000);
+const SERVED_POLL: Delta = Delta::from_millis(1);
 
 /// The owner of the processes that faults name by PASID; an unknown one has ended. Called by the
 /// interrupt thread: allocates nothing and waits for nothing.
@@ -98,6 +105,16 @@ impl Drop for UrgentFaults {
         if let Some(key) = self.key {
             self.of.pending.lock().clear_urgent(key);
         }
+    }
+}
+
+/// No fault of the GPU is served until this is dropped; those that have come by then are served
+/// after that.
+pub(crate) struct SuspendedFaults(Arc<RetryFaults>);
+
+impl Drop for SuspendedFaults {
+    fn drop(&mut self) {
+        self.0.resume();
     }
 }
 
@@ -358,6 +375,41 @@ impl RetryFaults {
     /// taken by others.
     pub(crate) fn are_under_way(&self, pasid: u16, since_ms: u64) -> bool {
         self.pending.lock().are_under_way(pasid, since_ms)
+    }
+
+    /// Serves no fault from now on: the GPU is about to sleep, and its queues are off. Returns when
+    /// none is being served. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if a fault is still being served after [`SERVED_MOST`]; faults are served again.
+    pub(crate) fn suspend(self: &Arc<Self>) -> Result<SuspendedFaults> {
+        self.pending.lock().set_suspended(true);
+        let suspended = SuspendedFaults(self.clone());
+        read_poll_timeout(
+            || Ok(self.pending.lock().is_any_served()),
+            |&is_any| !is_any,
+            SERVED_POLL,
+            SERVED_MOST,
+        )?;
+        Ok(suspended)
+    }
+
+    /// Serves faults again, and those first that have come meanwhile.
+    fn resume(&self) {
+        let listeners = self.listeners.lock();
+        self.pending.lock().set_suspended(false);
+        for place in CamEntry::all() {
+            let fault = self.pending.lock().waiting_at(place);
+            if let (Some(fault), Some(owner)) = (fault, &listeners.owner) {
+                owner.queue(&fault);
+            }
+        }
+    }
+
+    /// Whether no fault is served, because the GPU is about to sleep or sleeps.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.pending.lock().is_suspended()
     }
 
     /// Makes the faults of process `pasid` urgent.

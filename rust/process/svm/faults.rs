@@ -152,14 +152,14 @@ impl Svm {
         let until = self.faults_put_off.load(Relaxed);
         let left = until.saturating_sub(host::boot_ms());
         let delay = msecs_to_jiffies(left.min(AGAIN_MOST_MS.into()) as u32);
-        workqueue::run_in::<_, FAULTS>(workqueue::allocating(), self.clone(), delay);
+        workqueue::run_in::<_, FAULTS>(workqueue::faults(), self.clone(), delay);
     }
 
     /// Schedules another look at the faults that have to wait, in `delay_ms` milliseconds. An
     /// earlier run that is already scheduled, because of another fault, stays.
     fn serve_again(self: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
-        let _ = workqueue::allocating().enqueue_delayed::<_, FAULTS>(self.clone(), delay);
+        let _ = workqueue::faults().enqueue_delayed::<_, FAULTS>(self.clone(), delay);
     }
 
     /// The same after `run`, which took `took`. If it has put off faults, these come again now, and
@@ -295,6 +295,24 @@ impl SvmState {
         known.history.check(hub, fault.position, queues)
     }
 
+    /// Removes the attributes of memory that was unmapped, if no GPU of the process is about to
+    /// sleep. That GPU has given up the memory that may change meanwhile, and must not get it again
+    /// for the sake of a fault of another GPU.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is such memory and such a GPU; those of [`SvmState::remove_unmapped`].
+    fn remove_unmapped_awake(&mut self, svm: &Svm) -> Result {
+        let mut vms = self.vms.iter();
+        if vms.any(|(_, vm)| vm.gpu().hw.faults.is_suspended()) {
+            svm.unmapped.drain(&svm.space, &mut self.pending)?;
+            if !self.pending.is_empty() {
+                return Err(EBUSY);
+            }
+        }
+        self.remove_unmapped(svm)
+    }
+
     /// Maps the memory of the process at the address where the GPU at `index`, with address space
     /// `vm`, has faulted.
     fn serve(
@@ -314,7 +332,7 @@ impl SvmState {
         if address < GPUVM_BASE || page.end() > USER_VA_END {
             return FaultVerdict::Bad { present: false };
         }
-        if self.remove_unmapped(svm).is_err() {
+        if self.remove_unmapped_awake(svm).is_err() {
             return FaultVerdict::Later { awaits: false };
         }
         match vm.mapped_at(page, write) {

@@ -210,6 +210,26 @@ fn kept_places() {
     assert_eq!(look(&mut faults, 100), 1);
 }
 
+#[test]
+fn suspended() {
+    let mut faults = empty(2);
+    faults.raise(place(0), fault(HubKind::Mm, 1, 0), 0);
+    let mut seen = faults.cursor(1);
+    let served = faults.serve(1, &mut seen).unwrap();
+    faults.set_suspended(true);
+    assert!(faults.is_suspended() && faults.is_any_served());
+    faults.raise(place(1), fault(HubKind::Mm, 1, 1), 32);
+    let mut seen = faults.cursor(1);
+    assert_eq!(faults.serve(1, &mut seen), None);
+    assert_eq!(faults.waiting_at(served.place), None);
+    assert!(faults.put_back(served.place, served.position, false));
+    assert!(!faults.is_any_served());
+    assert_eq!(faults.waiting_at(place(0)).map(|fault| fault.page), Some(0));
+    assert_eq!(faults.waiting_at(place(1)).map(|fault| fault.page), Some(1));
+    faults.set_suspended(false);
+    assert!(faults.serve(1, &mut seen).is_some());
+}
+
 /// Places of the CAM, and entries that come in all.
 const PLACES: usize = 2;
 const ENTRIES: u64 = 4;
