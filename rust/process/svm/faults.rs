@@ -280,10 +280,7 @@ impl SvmState {
         if svm.queues.load(Relaxed) != queues {
             return Some(StaleFault::QueuesChanged);
         }
-        if let Some(listener) = &self.listener {
-            // After this, every unmap that was in progress has notified the listener.
-            let _ = listener.read_begin();
-        }
+        // Every unmap that was in progress held the mmap lock until it had notified the listener.
         if svm.changed.xchg(false, Full) {
             for (index, vm) in &self.vms {
                 let its = self.faults.iter_mut().filter(|known| known.gpu == *index);
