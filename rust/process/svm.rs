@@ -281,14 +281,18 @@ impl Svm {
         workqueue::run_in::<_, CLEANUP>(workqueue::background(), self.clone(), delay);
     }
 
-    /// Ends the shared virtual memory with the process. May sleep.
+    /// Ends the shared virtual memory with the process: what is large is freed here, since the last
+    /// reference may be that of the interrupt thread. May sleep.
     pub(super) fn end(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.ended = true;
         let listener = state.listener.take();
         let page_request = state.page_request.take();
+        let none = AttributeMap::new(RangeTree::new(), SvmAttributes::initial(false));
+        let map = core::mem::replace(&mut state.map, none);
+        let pending = core::mem::take(&mut state.pending);
         drop(state);
-        drop((listener, page_request));
+        drop((listener, page_request, map, pending));
         // From now on, a work item that is scheduled finds nothing to do.
         workqueue::cancel::<_, CLEANUP>(self);
         workqueue::cancel::<_, FAULTS>(self);
