@@ -5,9 +5,10 @@
 //! 1. The sleep is announced while programs run. The driver gets firmware files, and system memory
 //!    for the contents of VRAM, as neither can be had later. Anything that cannot survive a sleep
 //!    keeps the machine awake, and the log names it.
-//! 2. Processes are frozen, and so is the background work that changes a GPU's memory. Before any
-//!    device sleeps, the driver evicts the queues of all processes from all GPUs, with their waves
-//!    saved, and each GPU loses the memory that can move.
+//! 2. Processes are frozen, and so is the background work that changes a GPU's memory, except for
+//!    the work items that serve page faults. Before any device sleeps, the driver evicts the queues
+//!    of all processes from all GPUs, with their waves saved. Then no page faults are served any
+//!    more, and each GPU loses the memory that can move.
 //! 3. VRAM is saved ([`crate::mem::vram_image`]), and the GPU is stopped as on unbind.
 //! 4. On resume the driver finds the GPU in some state, loads the firmware as in probe, and
 //!    restores everything in VRAM at its old place.
@@ -26,6 +27,7 @@ use kernel::time::{Instant, Monotonic};
 use crate::firmware::files::FirmwareFiles;
 use crate::firmware::{self, LoadedFirmware};
 use crate::gpu::Gpu;
+use crate::ip::retries::SuspendedFaults;
 use crate::kern::power::{PowerListener, PowerSubscription, SleepPhase};
 use crate::mem::queue_group::{EvictTrigger, QuiesceGuard};
 use crate::mem::vram_image::VramImage;
@@ -36,6 +38,8 @@ struct SleepState {
     image: VramImage,
     /// Keeps the queues evicted from before the first device sleeps until the last device is back.
     quiesced: KVVec<QuiesceGuard>,
+    /// Keeps page faults from being served for as long.
+    faults: Option<SuspendedFaults>,
     /// If an image of the machine was made, the queues stay evicted for longer.
     until: QuiesceUntil,
 }
@@ -133,6 +137,7 @@ impl PowerListener for PmNotifier {
             files,
             image,
             quiesced: KVVec::new(),
+            faults: None,
             until: QuiesceUntil::Complete,
         });
         Ok(())
@@ -171,7 +176,7 @@ impl PmRegistration {
     /// # Errors
     ///
     /// `EBUSY` if no sleep was announced, or if something has appeared since that keeps the machine
-    /// awake, which the log names; `ENOMEM`.
+    /// awake, which the log names; `ETIMEDOUT` if page faults are served for too long; `ENOMEM`.
     pub(super) fn prepare(&mut self) -> Result {
         let state = &self.state;
         let mut ready = state.ready.lock();
@@ -184,9 +189,12 @@ impl PmRegistration {
         };
         state.check(SleepPhase::Unannounced)?;
         let vms = &state.gpu.memory.vms;
+        // An SDMA queue may have to get its pages before it leaves the hardware.
         let quiesced = vms.quiesce(EvictTrigger::Suspend)?;
+        let faults = state.gpu.hw.faults.suspend()?;
         vms.release_movable()?;
         ready.quiesced = quiesced;
+        ready.faults = Some(faults);
         ready.until = QuiesceUntil::Complete;
         Ok(())
     }
@@ -253,6 +261,7 @@ impl PmRegistration {
         if let Some(ready) = &mut *ready {
             if ready.until == QuiesceUntil::Complete {
                 ready.quiesced.clear();
+                ready.faults = None;
             }
         }
     }

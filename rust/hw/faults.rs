@@ -15,12 +15,28 @@
 //! holds another fault by then, the event changes nothing: an overflow of the ring has every place
 //! acknowledged, whatever its stage.
 //!
+//! A fault that waits on keeps its place, so that its entry does not come again and again. A place
+//! that is kept is one less for all processes, and a page may never come. So only [`MOST_KEPT`] of
+//! the places are kept, divided by a [`FairShare`]: [`PendingFaults::put_back`]. A fault beyond
+//! that ends, and is raised again. All such faults of a process end together
+//! ([`PendingFaults::release`]): a single free place would be taken by the same fault before that
+//! of another process comes, while many are free for a moment.
+//!
 //! The decisions are functions of facts: [`FaultArrival`] of an entry, [`FaultReport`] of an access
 //! that has no page, and [`FaultHistory`] for whether a bad address is news.
 
 use core::ops::DerefMut;
 
 use crate::ih::{CamEntry, HubKind, VmFault};
+use crate::share::FairShare;
+
+/// Places of the CAM that faults may keep while they wait for their pages, of all processes
+/// together.
+pub const MOST_KEPT: u64 = CamEntry::COUNT as u64 / 4;
+/// The most of these of one process.
+pub const MOST_KEPT_OF_ONE: u64 = 64;
+/// Half of them are reserved for processes that keep few: two for each of 64.
+const KEPT_SHARE: FairShare = FairShare::new(MOST_KEPT, MOST_KEPT / 2, 64);
 
 /// What becomes of the retried page faults of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +165,25 @@ pub struct PendingFault {
     fault: VmFault,
     position: u64,
     stage: FaultStage,
+    wait: FaultWait,
+}
+
+/// What was decided about a fault's place when it was last put back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FaultWait {
+    /// It was not put back.
+    Not,
+    /// It keeps the place.
+    Kept,
+    /// It has the place until [`PendingFaults::release`].
+    PutOff,
+}
+
+impl PendingFault {
+    /// Whether it keeps its place, or kept it before a thread began to serve it.
+    const fn is_kept(&self) -> bool {
+        matches!(self.wait, FaultWait::Kept) && !matches!(self.stage, FaultStage::Over { .. })
+    }
 }
 
 /// A fault that a thread serves.
@@ -163,13 +198,14 @@ pub struct ServedFault {
 }
 
 /// How far a thread has come that serves each fault of a process once, by positions in the
-/// interrupt ring: those before were served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// interrupt ring: those before were served, those from the end on come later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultCursor {
     /// Of waves and the CP.
     gfx: u64,
     /// Of SDMA.
     mm: u64,
+    end: u64,
 }
 
 impl FaultCursor {
@@ -192,6 +228,8 @@ pub struct PendingFaults<S> {
     places: S,
     /// By PASID.
     urgent: [Option<u16>; MOST_URGENT],
+    /// No fault is served.
+    suspended: bool,
 }
 
 impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
@@ -201,7 +239,36 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
         Self {
             places,
             urgent: [None; MOST_URGENT],
+            suspended: false,
         }
+    }
+
+    /// Sets whether no fault is served from now on. Those that come meanwhile wait, and those that
+    /// threads are serving end as they would.
+    #[inline]
+    pub fn set_suspended(&mut self, suspended: bool) {
+        self.suspended = suspended;
+    }
+
+    /// Whether no fault is served.
+    #[inline]
+    pub fn is_suspended(&self) -> bool {
+        self.suspended
+    }
+
+    /// Whether a thread is serving a fault.
+    #[inline]
+    pub fn is_any_served(&self) -> bool {
+        let mut all = self.places.iter().flatten();
+        all.any(|pending| pending.stage == FaultStage::Served)
+    }
+
+    /// The fault at `place`, if it is to be served.
+    #[inline]
+    pub fn waiting_at(&self, place: CamEntry) -> Option<VmFault> {
+        let pending = self.places.get(place.index())?.as_ref()?;
+        let waits = pending.stage.after(FaultMove::Serve).is_some();
+        waits.then_some(pending.fault)
     }
 
     /// `fault`, at `position` of the interrupt ring, waits from now on. A fault that was at its
@@ -214,18 +281,36 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
                 fault,
                 position,
                 stage: FaultStage::Raised,
+                wait: FaultWait::Not,
             });
+        }
+    }
+
+    /// A cursor for the faults of process `pasid` that there are now. Faults that are raised
+    /// again by what the thread does are left for the next time, or it would never end.
+    #[inline]
+    pub fn cursor(&self, pasid: u16) -> FaultCursor {
+        let its = self.places.iter().flatten();
+        let its = its.filter(|pending| pending.fault.pasid == pasid);
+        FaultCursor {
+            gfx: 0,
+            mm: 0,
+            end: its.map(|pending| pending.position + 1).max().unwrap_or(0),
         }
     }
 
     /// Begins to serve the next fault of process `pasid` that `seen` has not passed: SDMA's if the
     /// process's are urgent, or else the one that has waited longest. Looks at all places.
+    /// None while they are suspended.
     pub fn serve(&mut self, pasid: u16, seen: &mut FaultCursor) -> Option<ServedFault> {
+        if self.suspended {
+            return None;
+        }
         let is_urgent = self.is_urgent(pasid);
         let all = CamEntry::all().zip(self.places.iter_mut());
         let its = all.filter_map(|(place, pending)| Some((place, pending.as_mut()?)));
         let its = its.filter_map(|(place, pending)| {
-            let is_new = pending.position >= *seen.of(pending.fault.hub);
+            let is_new = (*seen.of(pending.fault.hub)..seen.end).contains(&pending.position);
             let served = pending.stage.after(FaultMove::Serve);
             let served = served.filter(|_| pending.fault.pasid == pasid && is_new)?;
             Some((place, pending, served))
@@ -243,15 +328,71 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
         })
     }
 
-    /// Moves the fault at `place` that has this `position` on; nothing happens if another is there.
-    pub fn advance(&mut self, place: CamEntry, position: u64, event: FaultMove) {
-        let pending = self.places.get_mut(place.index()).and_then(Option::as_mut);
-        let Some(pending) = pending.filter(|pending| pending.position == position) else {
+    /// The fault at `place`, if it has this `position`.
+    fn at(&mut self, place: CamEntry, position: u64) -> Option<&mut PendingFault> {
+        let pending = self.places.get_mut(place.index())?.as_mut();
+        pending.filter(|pending| pending.position == position)
+    }
+
+    /// The fault at `place` that has this `position` is about to end, at time `at_ms` of boot;
+    /// nothing happens if another is there.
+    pub fn end(&mut self, place: CamEntry, position: u64, at_ms: u64) {
+        let Some(pending) = self.at(place, position) else {
             return;
         };
-        if let Some(stage) = pending.stage.after(event) {
+        if let Some(stage) = pending.stage.after(FaultMove::End { at_ms }) {
             pending.stage = stage;
         }
+    }
+
+    /// The fault at `place` that has this `position`, and that a thread serves, waits on; it
+    /// `awaits` something that the driver cannot do by itself, or not. Returns `false` if too many
+    /// places are kept: the fault has its place until [`PendingFaults::release`]. If another fault
+    /// is at the place, nothing happens: that one stands for it. Looks at all places.
+    pub fn put_back(&mut self, place: CamEntry, position: u64, awaits: bool) -> bool {
+        let Some(&mut PendingFault { fault, stage, .. }) = self.at(place, position) else {
+            return true;
+        };
+        let Some(after) = stage.after(FaultMove::PutBack { awaits }) else {
+            return true;
+        };
+        let (mut all, mut own) = (0, 0);
+        for (other, pending) in CamEntry::all().zip(self.places.iter()) {
+            let is_kept = |pending: &&PendingFault| other != place && pending.is_kept();
+            if let Some(pending) = pending.as_ref().filter(is_kept) {
+                all += 1;
+                own += u64::from(pending.fault.pasid == fault.pasid);
+            }
+        }
+        let is_kept = own < MOST_KEPT_OF_ONE && KEPT_SHARE.allows(all, own, 1);
+        if let Some(pending) = self.at(place, position) {
+            pending.stage = after;
+            pending.wait = if is_kept {
+                FaultWait::Kept
+            } else {
+                FaultWait::PutOff
+            };
+        }
+        is_kept
+    }
+
+    /// Ends the fault at `place` at time `at_ms` of boot, if it is one of process `pasid` that was
+    /// put off, and that no thread serves. Returns whether it was: then the caller acknowledges the
+    /// place.
+    pub fn release(&mut self, place: CamEntry, pasid: u16, at_ms: u64) -> bool {
+        let pending = self.places.get_mut(place.index()).and_then(Option::as_mut);
+        let is_put_off = |pending: &&mut PendingFault| {
+            pending.fault.pasid == pasid && pending.wait == FaultWait::PutOff
+        };
+        let Some(pending) = pending.filter(is_put_off) else {
+            return false;
+        };
+        let served = pending.stage.after(FaultMove::Serve);
+        let Some(over) = served.and_then(|stage| stage.after(FaultMove::End { at_ms })) else {
+            return false;
+        };
+        pending.stage = over;
+        true
     }
 
     /// Whether there is a fault of process `pasid` for which the driver itself has to do something;

@@ -19,13 +19,14 @@
 //! The stages of a fault, and the decisions about it, are in [`hw::faults`]. This file keeps them,
 //! and has the hardware do what they say.
 
+use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
+use kernel::time::Delta;
 
 use hw::doorbell::{Doorbell, DoorbellLayout, SliceIndex};
 use hw::faults::{
-    FaultArrival, FaultCursor, FaultMove, FaultPolicy, FaultReport, PendingFault, PendingFaults,
-    ServedFault,
+    FaultArrival, FaultCursor, FaultPolicy, FaultReport, PendingFault, PendingFaults, ServedFault,
 };
 use hw::ih::{CamEntry, FaultStatus, HubKind, VmFault};
 use hw::ip::{IpBlock, IpTable};
@@ -39,6 +40,11 @@ use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::host;
 use crate::kern::mmio::Mmio;
 use crate::regs::RegisterWindow;
+
+/// How long a sleep waits for faults that are being served: memory may be on its way to VRAM. And
+/// the pause between two looks.
+const SERVED_MOST: Delta = Delta::from_millis(20_000);
+const SERVED_POLL: Delta = Delta::from_millis(1);
 
 /// The owner of the processes that faults name by PASID; an unknown one has ended. Called by the
 /// interrupt thread: allocates nothing and waits for nothing.
@@ -63,24 +69,23 @@ pub(crate) struct PageFault {
 
 impl PageFault {
     /// Has it wait on, for something that the driver cannot do by itself if it `awaits` that. If
-    /// another fault has come to its place meanwhile, that one stands for it.
-    pub(crate) fn put_back(mut self, awaits: bool) {
-        if let Some(place) = self.place.take() {
-            self.advance(place, FaultMove::PutBack { awaits });
-        }
-    }
-
-    fn advance(&self, place: CamEntry, event: FaultMove) {
+    /// another fault has come to its place meanwhile, that one stands for it. Returns `false` if
+    /// too many faults keep their places: it has its place until [`RetryFaults::release`].
+    pub(crate) fn put_back(mut self, awaits: bool) -> bool {
+        let Some(place) = self.place.take() else {
+            return true;
+        };
         let mut pending = self.of.pending.lock();
-        pending.advance(place, self.position, event);
+        pending.put_back(place, self.position, awaits)
     }
 }
 
 impl Drop for PageFault {
     fn drop(&mut self) {
         if let Some(place) = self.place {
-            let at_ms = host::boot_ms();
-            self.advance(place, FaultMove::End { at_ms });
+            let mut pending = self.of.pending.lock();
+            pending.end(place, self.position, host::boot_ms());
+            drop(pending);
             self.of.acknowledge(place);
         }
     }
@@ -100,6 +105,16 @@ impl Drop for UrgentFaults {
         if let Some(key) = self.key {
             self.of.pending.lock().clear_urgent(key);
         }
+    }
+}
+
+/// No fault of the GPU is served until this is dropped; those that have come by then are served
+/// after that.
+pub(crate) struct SuspendedFaults(Arc<RetryFaults>);
+
+impl Drop for SuspendedFaults {
+    fn drop(&mut self) {
+        self.0.resume();
     }
 }
 
@@ -312,6 +327,11 @@ impl RetryFaults {
         }
     }
 
+    /// A cursor for the faults of process `pasid` that there are now, for [`RetryFaults::serve`].
+    pub(crate) fn cursor(&self, pasid: u16) -> FaultCursor {
+        self.pending.lock().cursor(pasid)
+    }
+
     /// Begins to serve the next fault of process `pasid` that `seen` has not passed, see
     /// [`PendingFaults::serve`]. It looks at all places, of which there are a thousand.
     pub(crate) fn serve(self: &Arc<Self>, pasid: u16, seen: &mut FaultCursor) -> Option<PageFault> {
@@ -329,10 +349,23 @@ impl RetryFaults {
         })
     }
 
-    /// Ends the wait of all faults of process `pasid`: accesses that are still retried are raised
+    /// Ends the faults of process `pasid` that wait and may not keep their places: they are raised
     /// again.
+    pub(crate) fn release(&self, pasid: u16) {
+        let at_ms = host::boot_ms();
+        for place in CamEntry::all() {
+            let is_over = self.pending.lock().release(place, pasid, at_ms);
+            if is_over {
+                self.acknowledge(place);
+            }
+        }
+    }
+
+    /// Ends the wait of all faults of process `pasid` that there are now: accesses that are still
+    /// retried are raised again.
     pub(crate) fn cancel(self: &Arc<Self>, pasid: u16) {
-        while let Some(fault) = self.serve(pasid, &mut FaultCursor::default()) {
+        let mut seen = self.cursor(pasid);
+        while let Some(fault) = self.serve(pasid, &mut seen) {
             drop(fault);
         }
     }
@@ -342,6 +375,41 @@ impl RetryFaults {
     /// taken by others.
     pub(crate) fn are_under_way(&self, pasid: u16, since_ms: u64) -> bool {
         self.pending.lock().are_under_way(pasid, since_ms)
+    }
+
+    /// Serves no fault from now on: the GPU is about to sleep, and its queues are off. Returns when
+    /// none is being served. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if a fault is still being served after [`SERVED_MOST`]; faults are served again.
+    pub(crate) fn suspend(self: &Arc<Self>) -> Result<SuspendedFaults> {
+        self.pending.lock().set_suspended(true);
+        let suspended = SuspendedFaults(self.clone());
+        read_poll_timeout(
+            || Ok(self.pending.lock().is_any_served()),
+            |&is_any| !is_any,
+            SERVED_POLL,
+            SERVED_MOST,
+        )?;
+        Ok(suspended)
+    }
+
+    /// Serves faults again, and those first that have come meanwhile.
+    fn resume(&self) {
+        let listeners = self.listeners.lock();
+        self.pending.lock().set_suspended(false);
+        for place in CamEntry::all() {
+            let fault = self.pending.lock().waiting_at(place);
+            if let (Some(fault), Some(owner)) = (fault, &listeners.owner) {
+                owner.queue(&fault);
+            }
+        }
+    }
+
+    /// Whether no fault is served, because the GPU is about to sleep or sleeps.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.pending.lock().is_suspended()
     }
 
     /// Makes the faults of process `pasid` urgent.

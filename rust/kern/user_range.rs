@@ -23,8 +23,9 @@ pub(crate) use slow::{is_changing, wait_for_pages, with_lock_soon, FetchRequest,
 /// A user of the pages of a range.
 pub(crate) trait RangeWatcher: Send + Sync + 'static {
     /// Pages of the range are about to be removed or to change. When this returns, they are no
-    /// longer used. Calls [`RangeChange::set_seq`] under a lock of the watcher, which also protects
-    /// [`RangeWatch::is_stale`].
+    /// longer used. A watcher with pages calls [`RangeChange::set_seq`] under a lock of its own,
+    /// which also protects [`RangeWatch::is_stale`]: without that call,
+    /// [`RangeWatch::read_begin`] waits for nothing, and no stamp becomes stale.
     ///
     /// Runs in the context that changes the memory, maybe under reclaim: sleeps for a bounded time
     /// only, allocates nothing, and takes no lock under which memory is allocated or the mmap lock

@@ -15,6 +15,7 @@ use kernel::workqueue::{self, HasDelayedWork, Queue, RawDelayedWorkItem, Work};
 type QueueSlot = AtomicPtr<ffi::workqueue_struct>;
 
 static HIGHPRI: QueueSlot = AtomicPtr::new(core::ptr::null_mut());
+static FAULTS: QueueSlot = AtomicPtr::new(core::ptr::null_mut());
 static ALLOCATING: QueueSlot = AtomicPtr::new(core::ptr::null_mut());
 static BACKGROUND: QueueSlot = AtomicPtr::new(core::ptr::null_mut());
 static PATIENT: QueueSlot = AtomicPtr::new(core::ptr::null_mut());
@@ -26,10 +27,13 @@ static RESET: QueueSlot = AtomicPtr::new(core::ptr::null_mut());
 ///
 /// Workqueues whose items change the contents of GPU memory, or detach GPUs from the driver, are
 /// *freezable*: while the machine sleeps, from before the first device is suspended until after the
-/// last one is resumed, none of their items runs. No task may wait for such an item then.
+/// last one is resumed, none of their items runs. No task may wait for such an item then. Nor may
+/// the hardware: a queue leaves it only when its page faults are served, so the items that do that
+/// run until all queues are off ([`faults`]).
 pub(crate) struct ModuleWorkQueues {
     // Its items bind and unbind devices, for which all other workqueues must exist.
     _reset: UnboundWorkQueue,
+    _faults: UnboundWorkQueue,
     // Items of this workqueue queue others on the next one.
     _allocating: UnboundWorkQueue,
     _highpri: UnboundWorkQueue,
@@ -38,8 +42,8 @@ pub(crate) struct ModuleWorkQueues {
 }
 
 impl ModuleWorkQueues {
-    /// Creates the workqueues that [`highpri`], [`allocating`], [`background`], [`patient`] and
-    /// [`reset`] return. Once per load of the module.
+    /// Creates the workqueues that [`highpri`], [`faults`], [`allocating`], [`background`],
+    /// [`patient`] and [`reset`] return. Once per load of the module.
     ///
     /// # Errors
     ///
@@ -47,9 +51,11 @@ impl ModuleWorkQueues {
     pub(crate) fn new() -> Result<Self> {
         let urgent = ffi::wq_flags_WQ_HIGHPRI | ffi::wq_flags_WQ_MEM_RECLAIM;
         let freezable = ffi::wq_flags_WQ_FREEZABLE;
-        let pump = ffi::wq_flags_WQ_HIGHPRI | freezable;
+        let faults = ffi::wq_flags_WQ_HIGHPRI;
+        let pump = faults | freezable;
         Ok(Self {
             _reset: UnboundWorkQueue::new(&RESET, c"rkfd_reset", freezable)?,
+            _faults: UnboundWorkQueue::new(&FAULTS, c"rkfd_faults", faults)?,
             _allocating: UnboundWorkQueue::new(&ALLOCATING, c"rkfd_pump", pump)?,
             _highpri: UnboundWorkQueue::new(&HIGHPRI, c"rkfd", urgent)?,
             _background: UnboundWorkQueue::new(&BACKGROUND, c"rkfd_background", freezable)?,
@@ -109,6 +115,13 @@ pub(crate) fn highpri() -> &'static Queue {
 /// The workqueue for items that are as urgent, but allocate memory. Freezable.
 pub(crate) fn allocating() -> &'static Queue {
     queue(&ALLOCATING, workqueue::system_highpri())
+}
+
+/// The workqueue for items that resolve page faults of queues, which are as urgent and allocate
+/// memory. Not freezable: before a sleep, queues leave the hardware only if it has their pages.
+/// [`crate::ip::retries::RetryFaults::suspend`] keeps its items off the GPU after that.
+pub(crate) fn faults() -> &'static Queue {
+    queue(&FAULTS, workqueue::system_highpri())
 }
 
 /// The kernel's own workqueue for items that are not urgent.

@@ -16,7 +16,8 @@ use crate::kern::task::TaskIdentity;
 use crate::queue::interrupts::ProcessSink;
 
 /// The processes that GPUs can name. The interrupt thread may hold an entry slightly longer than it
-/// is listed. The process has ended the events before that, so that there is nothing left to free.
+/// is listed. The process has ended the events and the shared virtual memory before that, so that
+/// there is nothing large left to free.
 #[pin_data]
 pub(super) struct PasidMap {
     #[pin]
@@ -110,7 +111,7 @@ impl FaultOwner for PasidMap {
 
     fn queue(&self, fault: &VmFault) {
         if let Some(known) = self.get(fault.pasid) {
-            known.svm.serve_in(0);
+            known.svm.serve_soon();
         }
     }
 }

@@ -35,9 +35,9 @@ pub(crate) struct GpuContext {
     /// Held while buffers are created and mapped; outside the mmap lock.
     #[pin]
     memory: KillableMutex<ProcessBuffers>,
-    /// The counters of the acquired address space, for readers that must not wait for a search for
-    /// buffer space.
-    client: SetOnce<Arc<MemoryClient>>,
+    /// The acquired address space, for code that must not wait for `memory`: a thread that
+    /// allocates VRAM holds that for as long as other processes have their time slices there.
+    vm: SetOnce<Arc<Vm>>,
     /// Inside the mmap lock, since mmap takes it.
     #[pin]
     resources: Mutex<LazyState<Arc<QueueResources>>>,
@@ -109,7 +109,7 @@ impl GpuContext {
                     c"GpuContext::memory",
                     kernel::static_lock_class!()
                 ),
-                client: SetOnce::new(),
+                vm: SetOnce::new(),
                 resources <- kernel::new_mutex!(LazyState::Not, "GpuContext::resources"),
                 trap <- kernel::new_mutex!(LazyState::Not, "GpuContext::trap"),
                 registers,
@@ -201,7 +201,7 @@ impl GpuContext {
             Ok(())
         })?;
         // Each call that gets here would set the same value.
-        let _ = self.client.populate(vm.client().clone());
+        let _ = self.vm.populate(vm.clone());
         vm.client().belongs_to(self.pasid);
         vm.group().belongs_to(self.pid, self.pasid, &self.space);
         Ok(())
@@ -209,16 +209,17 @@ impl GpuContext {
 
     /// The counters of the address space, if one was acquired.
     pub(crate) fn client(&self) -> Option<&MemoryClient> {
-        self.client.as_ref().map(|client| &**client)
+        self.vm.as_ref().map(|vm| &**vm.client())
     }
 
-    /// The address space.
+    /// The address space. Waits for nothing.
     ///
     /// # Errors
     ///
-    /// `ENODEV` before ACQUIRE_VM.
+    /// `ENODEV` before ACQUIRE_VM, and when the process or the GPU is at its end.
     pub(crate) fn vm(&self) -> Result<Arc<Vm>> {
-        self.with_memory(|memory| memory.vm().cloned())
+        self.check_alive()?;
+        self.vm.as_ref().cloned().ok_or(ENODEV)
     }
 
     /// The doorbells and other resources of the process's queues, created by the first call.

@@ -137,18 +137,6 @@ impl ProcessBuffers {
         self.counted = None;
     }
 
-    /// The address space.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` if none is acquired.
-    pub(super) fn vm(&self) -> Result<&Arc<Vm>> {
-        self.acquired
-            .as_ref()
-            .map(|acquired| &acquired.vm)
-            .ok_or(ENODEV)
-    }
-
     /// Acquires the address space of `file` for the process.
     ///
     /// # Errors

@@ -57,8 +57,9 @@ pub(crate) struct Svm {
     /// Whether attributes were ever set on a range.
     used: AtomicFlag,
     /// Held while attributes are set or read, and so during waits for the process's memory, but not
-    /// during waits for a program: see [`user_range::with_lock_soon`]. Outside a context's memory
-    /// and the mmap lock.
+    /// during waits for a program: see [`user_range::with_lock_soon`]. Outside the mmap lock. A
+    /// context's memory is not locked inside: page faults would wait as long as an allocation of
+    /// VRAM.
     #[pin]
     state: KillableMutex<SvmState>,
     /// The number of waiters for that lock that must not wait until all of the process's memory is
@@ -67,6 +68,9 @@ pub(crate) struct Svm {
     /// The time when page faults began to wait for that lock, in milliseconds since boot; 0 while
     /// none wait.
     faults_wait_since: Atomic<u64>,
+    /// The time of the next look at page faults for whose wait there was no place, in milliseconds
+    /// since boot; in the past if there are none.
+    faults_put_off: Atomic<u64>,
     #[pin]
     unmapped: UnmappedRanges,
     /// Whether memory was unmapped since the last time that this was checked before a page fault
@@ -147,6 +151,7 @@ impl Svm {
                 used: AtomicFlag::new(false),
                 priority_waiters: Atomic::new(0),
                 faults_wait_since: Atomic::new(0),
+                faults_put_off: Atomic::new(0),
                 state <- KillableMutex::new(state, c"Svm::state", kernel::static_lock_class!()),
                 unmapped <- unmapped,
                 cleanup <- new_delayed_work!("Svm::cleanup"),
@@ -276,14 +281,18 @@ impl Svm {
         workqueue::run_in::<_, CLEANUP>(workqueue::background(), self.clone(), delay);
     }
 
-    /// Ends the shared virtual memory with the process. May sleep.
+    /// Ends the shared virtual memory with the process: what is large is freed here, since the last
+    /// reference may be that of the interrupt thread. May sleep.
     pub(super) fn end(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.ended = true;
         let listener = state.listener.take();
         let page_request = state.page_request.take();
+        let none = AttributeMap::new(RangeTree::new(), SvmAttributes::initial(false));
+        let map = core::mem::replace(&mut state.map, none);
+        let pending = core::mem::take(&mut state.pending);
         drop(state);
-        drop((listener, page_request));
+        drop((listener, page_request, map, pending));
         // From now on, a work item that is scheduled finds nothing to do.
         workqueue::cancel::<_, CLEANUP>(self);
         workqueue::cancel::<_, FAULTS>(self);

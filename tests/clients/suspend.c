@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The machine sleeps with a GPU bound, and processes at work: copies whose data is checked,
- * compute queues that count and one that waits in the middle of a packet, waves, and memory of
- * all kinds, which must be unchanged, on each GPU. It sleeps down to the power management of
- * devices and back, which loses nothing; to RAM, where a model of a GPU loses power and VRAM;
- * and as far as hibernation gets without a disk. With a disk named swap there is hibernation,
- * too, which comes back at once.
+ * compute queues that count and one that waits in the middle of a packet, waves, SDMA queues in
+ * the middle of page faults, and memory of all kinds, which must be unchanged, on each GPU. It
+ * sleeps down to the power management of devices and back, which loses nothing; to RAM, where a
+ * model of a GPU loses power and VRAM; and as far as hibernation gets without a disk. With a
+ * disk named swap there is hibernation, too, which comes back at once.
  *
  * RKFD_TIMES is the number of sleeps to RAM; a sleeping guest has to be woken by its host. With
  * the argument lost, only a GPU that does not come back: the model makes its SMU fail. With the
@@ -24,6 +24,7 @@
 #include "common/check.h"
 #include "common/child.h"
 #include "common/copies.h"
+#include "common/faulters.h"
 #include "common/kernel_log.h"
 #include "common/model.h"
 #include "common/movers.h"
@@ -100,6 +101,7 @@ static pid_t all_start(void)
 	if (busy <= 0)
 		die("nobody is busy");
 	movers_start(gpus);
+	faulters_start(2);
 	for (i = 0; i < gpus; i++) {
 		last = dev;
 		if (i ? kfd_open_next(&last, &dev) : kfd_open(&dev))
@@ -114,6 +116,7 @@ static void all_end(pid_t busy)
 	tap_ok(child_kill(busy), "who has busy compute queues is still there");
 	tap_ok(copies_stop(), "all copies were right");
 	tap_ok(movers_stop(), "so were those of shared memory, on each GPU (%u)", gpus);
+	tap_ok(faulters_stop(), "and those that the GPU faulted in");
 }
 
 /* All objects are still there, and can be used. */
@@ -130,6 +133,10 @@ static bool all_is_there(void)
 	}
 	if (!movers_go_on()) {
 		tap_note("copies of shared memory do not go on");
+		ok = false;
+	}
+	if (!faulters_go_on()) {
+		tap_note("copies that the GPU faults in do not go on");
 		ok = false;
 	}
 	return ok;

@@ -8,7 +8,10 @@
 
 #include "kfd_event.h"
 #include "kfd_harness.h"
+#include "kfd_svm.h"
+#include "kfd_userptr.h"
 #include "packets.h"
+#include "processors.h"
 #include "smi_lines.h"
 
 #define SOON_MS		KFD_HANG_MS
@@ -17,6 +20,11 @@
 #define TEXT_SIZE	16384u
 #define NOBODY		65534
 #define SETTLED_MS	50u
+/*
+ * Processes that are made on each of two processors: one is likely to have the address space's
+ * structure of a process that ended.
+ */
+#define NEXT		32u
 /* More evictions than there is room for their lines. */
 #define MANY		1000u
 
@@ -446,6 +454,84 @@ TEST_F(smi, outlives_its_opener)
 	kfd_close(&self->dev);
 	EXPECT_FALSE(readable(self->fd, 0) && !read_all(self->fd, self->text));
 	EXPECT_ANSWER(vm_after_close, kfd_open(&self->dev));
+}
+
+/* In a child: moves memory to VRAM, and exits. Its own child touches the memory after *@go. */
+static int bequeath(volatile uint32_t *go, volatile uint32_t *touched)
+{
+	const size_t size = 16 * KFD_PAGE;
+	volatile uint8_t *mem = kfd_reserve(size, 2u << 20);
+	struct kfd_dev dev;
+	pid_t heir;
+
+	if (kfd_open(&dev) || anonymous((void *)mem, size, PROT_READ | PROT_WRITE) != mem)
+		return 1;
+	memset((void *)mem, 0x41, size);
+	if (svm_set(dev.fd, (void *)mem, size, SVM_ACCESS, dev.gpu_id) ||
+	    svm_set(dev.fd, (void *)mem, size, SVM_PREFETCH, dev.gpu_id))
+		return 2;
+	heir = fork();
+	if (heir == 0) {
+		/* The files have the address space as long as any process has them open. */
+		close(dev.fd);
+		close(dev.drm_fd);
+		kfd_becomes(go, 1, SOON_MS);
+		*touched = mem[0] == 0x41 ? 1 : 2;
+		_exit(0);
+	}
+	return heir < 0 ? 3 : 0;
+}
+
+/* In a child: watches its own memory's moves, of which there are none, until *@touched. */
+static int watch_moves(volatile uint32_t *ready, volatile uint32_t *touched)
+{
+	struct kfd_dev dev;
+	int file;
+
+	if (kfd_open(&dev) || setuid(NOBODY) || smi_open(&dev, &file) ||
+	    smi_want(file, SMI_MASK(MIGRATE_START) | SMI_MASK(MIGRATE_END)))
+		return 1;
+	__sync_fetch_and_add(ready, 1);
+	if (!kfd_becomes(touched, 1, SOON_MS))
+		return 2;
+	return readable(file, NOT_MS) ? 3 : 0;
+}
+
+/*
+ * A process has memory in VRAM of its parent, which has ended. Of its moves, no process is
+ * notified that happens to have the address space's structure that was the parent's.
+ */
+TEST_F(smi, moves_of_inherited_memory)
+{
+	/* Whether to go on, whether the memory is touched, how many watch. */
+	volatile uint32_t *shared = kfd_share();
+	pid_t pid, next[2 * NEXT];
+	unsigned int i;
+	int status;
+
+	ASSERT_NE(NULL, (void *)shared);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0)
+		_exit(bequeath(&shared[0], &shared[1]));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	/* The driver's part of the process ends soon after it. */
+	usleep(500000);
+	for (i = 0; i < 2 * NEXT; i++) {
+		ASSERT_TRUE(i % NEXT || stay_on(i / NEXT));
+		next[i] = fork();
+		ASSERT_LE(0, next[i]);
+		if (next[i] == 0)
+			_exit(watch_moves(&shared[2], &shared[1]));
+	}
+	EXPECT_TRUE(kfd_becomes(&shared[2], 2 * NEXT, SOON_MS));
+	shared[0] = 1;
+	EXPECT_TRUE(kfd_becomes(&shared[1], 1, SOON_MS));
+	for (i = 0; i < 2 * NEXT; i++) {
+		EXPECT_EQ(next[i], waitpid(next[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
 }
 
 KFD_HARNESS_MAIN

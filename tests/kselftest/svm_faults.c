@@ -22,6 +22,7 @@
 #include "pagemap.h"
 #include "processors.h"
 #include "smi_lines.h"
+#include "svm_touch.h"
 #include "svm_work.h"
 #include "tap.h"
 
@@ -29,7 +30,6 @@
 #define GPU		(self->dev.gpu_id)
 #define MIB		(1ull << 20)
 #define HUGE		(2 * MIB)
-#define LANES		64u
 /* Pages of a storm: a multiple of a wave's lanes, and so is a quarter of them. */
 #define STORM		work(1280, 512)
 
@@ -71,38 +71,6 @@ static void start_copy(struct kfd_queue *queue, const void *dst, const void *src
 
 	sdma_copy(&p, (uintptr_t)dst, (uintptr_t)src, bytes);
 	kfd_queue_submit(queue, p.dwords, p.count);
-}
-
-/* Makes waves touch @pages pages at @mem, a multiple of LANES; see touch_program in waves.s. */
-static bool start_touch(struct kfd_compute *queue, const struct waves *waves, void *mem,
-			unsigned int pages)
-{
-	struct waves touch = *waves;
-	struct packets p = { 0 };
-
-	touch.data.cpu = mem;
-	waves_dispatch(&p, &touch, WAVES_TOUCH, pages / LANES, true);
-	return kfd_compute_pm4(queue, &p);
-}
-
-/* True if each page was touched @times times. */
-static bool touched(const uint8_t *mem, unsigned int pages, uint32_t times)
-{
-	const uint64_t end = kfd_now_ms() + WAIT_MS;
-	unsigned int i;
-
-	for (i = 0; i < pages; i++) {
-		const volatile uint32_t *word =
-			(const volatile uint32_t *)(mem + (size_t)i * KFD_PAGE);
-
-		while (word[1] < times && kfd_now_ms() < end)
-			usleep(200);
-		if (word[0] != i * times || word[1] != times) {
-			printf("# page %u has %u and %u\n", i, word[0], word[1]);
-			return false;
-		}
-	}
-	return true;
 }
 
 /* Expects a report of the fault at @address, and no other. */

@@ -5,16 +5,15 @@
  */
 #include <drm/amdgpu_drm.h>
 #include <drm/drm.h>
-#include <linux/userfaultfd.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "kfd_dmabuf.h"
 #include "kfd_svm.h"
 #include "packets.h"
 #include "slow_file.h"
+#include "user_faults.h"
 #include "userptr_fixture.h"
 
 #define FD		(self->dev.fd)
@@ -505,24 +504,6 @@ TEST_F(userptr, unbound_while_mmap_waits_and_pages_go)
 	close(memfd);
 }
 
-/* Lets the process handle the faults of the memory at @mem: the file that reports them, or -1. */
-static int handle_faults(void *mem)
-{
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register registered = {
-		.range = { .start = (uintptr_t)mem, .len = SIZE },
-		.mode = UFFDIO_REGISTER_MODE_MISSING,
-	};
-	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-
-	if (uffd >= 0 && (ioctl(uffd, UFFDIO_API, &api) ||
-			  ioctl(uffd, UFFDIO_REGISTER, &registered))) {
-		close(uffd);
-		return -1;
-	}
-	return uffd;
-}
-
 /*
  * Pages of a buffer that is gone, which never come, do not keep those of another buffer from
  * coming.
@@ -535,7 +516,7 @@ TEST_F(userptr, others_wait_for_one_that_is_gone)
 
 	SKIP_ON_AMDKFD("what HMM cannot have is an error");
 	ASSERT_EQ(never, anonymous(never, SIZE, PROT_READ | PROT_WRITE));
-	ready.fd = handle_faults(never);
+	ready.fd = handle_faults(never, SIZE);
 	ASSERT_LE(0, ready.fd);
 	ASSERT_EQ(0, kfd_userptr_create(&self->dev, never, SIZE, KFD_ALLOC_USERPTR, &self->handle));
 	/* A thread waits for it. */
@@ -562,7 +543,7 @@ TEST_F(userptr, faults_in_user_space)
 
 	SKIP_ON_AMDKFD("what HMM cannot have is an error");
 	ASSERT_EQ(self->mem, anonymous(self->mem, SIZE, PROT_READ | PROT_WRITE));
-	uffd = handle_faults(self->mem);
+	uffd = handle_faults(self->mem, SIZE);
 	ASSERT_LE(0, uffd);
 	ASSERT_EQ(0, act_prepare(&set, share, &self->dev, self->mem));
 	memset(page, 0x6a, sizeof(page));

@@ -4,6 +4,7 @@
  * waits for it. Wants a device with little VRAM.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include "kfd_compute.h"
 #include "kfd_harness.h"
 #include "kfd_dmabuf.h"
+#include "kfd_svm.h"
+#include "kfd_userptr.h"
 #include "model.h"
 #include "objects.h"
 #include "trace.h"
@@ -368,6 +371,89 @@ TEST_F(strangers, beside_a_hang)
 	TH_LOG("in %u rounds %u got what there was, %u what others had", round, got, made_room);
 	EXPECT_LT(0, got);
 	EXPECT_LT(0, made_room);
+}
+
+/* In a child: has most of VRAM, and always work there. */
+static int has_work(FIXTURE_DATA(strangers) *self)
+{
+	const uint64_t size = self->all / 4 * 3 / PIECE * PIECE;
+	struct kfd_queue queue;
+	struct kfd_dev dev;
+	uint64_t handle;
+	int err;
+
+	if (kfd_open(&dev) || kfd_queue_create(&dev, &queue, RING) ||
+	    kfd_alloc_at(&dev, KFD_ALLOC_VRAM, GPU_VA, size, &handle) ||
+	    kfd_map(dev.fd, handle, dev.gpu_id))
+		return 1;
+	do {
+		err = kfd_queue_fill(&queue, GPU_VA, 1, PIECE, TIMEOUT_MS);
+		self->said[HAS] = 1;
+	} while (!err && !self->said[END]);
+	return err;
+}
+
+/* A thread that allocates VRAM for which another process has to make room. */
+struct allocator {
+	const struct kfd_dev *dev;
+	uint64_t size;
+	volatile unsigned int calls;	/* odd during a call */
+	volatile bool stop;
+	volatile int err;
+};
+
+static void *allocate_and_free(void *arg)
+{
+	struct allocator *a = arg;
+	uint64_t handle;
+
+	while (!a->stop && !a->err) {
+		a->calls++;
+		a->err = kfd_alloc_at(a->dev, KFD_ALLOC_VRAM, OTHER_VA, a->size, &handle);
+		a->calls++;
+		if (!a->err)
+			a->err = kfd_free(a->dev->fd, handle);
+	}
+	return NULL;
+}
+
+/* Queries of the process's memory do not wait while another of its threads waits for VRAM. */
+TEST_F(strangers, queries_beside_an_allocation)
+{
+	struct allocator a = { .dev = &self->dev, .size = self->all / 2 };
+	const uint64_t end = kfd_now_ms() + TIMEOUT_MS;
+	unsigned int call, during = 0, most = 0, last = 0;
+	void *mem = kfd_reserve(MIB, MIB);
+	uint32_t value = 0;
+	pthread_t thread;
+	pid_t pid;
+
+	ASSERT_EQ(mem, anonymous(mem, MIB, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, svm_set(self->dev.fd, mem, MIB, SVM_GRANULARITY, 9));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0)
+		_exit(has_work(self));
+	EXPECT_TRUE(kfd_becomes(&self->said[HAS], 1, TIMEOUT_MS));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, allocate_and_free, &a));
+	while (a.calls < 10 && !a.err && kfd_now_ms() < end) {
+		call = a.calls;
+		EXPECT_EQ(0, svm_get(self->dev.fd, mem, MIB, SVM_GRANULARITY, &value));
+		during = call == last ? during + 1 : 0;
+		last = call;
+		if (call % 2 && call == a.calls && during > most)
+			most = during;
+		/* The allocation takes the same lock for a look. */
+		usleep(1000);
+	}
+	a.stop = true;
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(0, a.err);
+	self->said[END] = 1;
+	EXPECT_EQ(0, exit_status(pid));
+	TH_LOG("%u queries beside one allocation, of %u", most, a.calls / 2);
+	/* One may come before the allocation waits. */
+	EXPECT_LT(10, most);
 }
 
 KFD_HARNESS_MAIN

@@ -6,6 +6,7 @@
 use super::chunks::usage;
 use super::{MoveProgress, Svm, SvmState, FAULTS};
 use crate::ip::retries::PageFault;
+use crate::kern::killable::KillableGuard;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::user_range::{self, LockWait, MemoryAround};
 use crate::kern::{errno, host, workqueue};
@@ -21,17 +22,21 @@ use hw::va::{
 use kernel::prelude::*;
 use kernel::sync::atomic::{Full, Relaxed};
 use kernel::sync::Arc;
-use kernel::time::msecs_to_jiffies;
+use kernel::time::{msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::WorkItem;
 
-/// The time until the next look at a page that is not there yet, in milliseconds.
+/// The least time until the next look at a page that is not there yet, in milliseconds.
 const AGAIN_MS: u32 = 2;
-/// The number of faults that one run of the work item handles before it lets other items run.
+/// That time, in units of how long the last look at all such pages took: the work item, which is in
+/// no cgroup, then needs a fifth of a processor for them.
+const AGAIN_FACTOR: u32 = 4;
+/// The most of that time, in milliseconds, for a look that took long because it waited for a lock.
+const AGAIN_MOST_MS: u32 = 100;
+/// The number of faults that one run of the work item ends before it lets other items run.
 const RUN: u32 = 64;
-
-/// The number of entries of the CAM that waiting faults of one process may keep. All processes
-/// share the CAM.
-const KEPT: u32 = 64;
+/// The time for which a run looks at faults that have to wait. It has looked at all of them long
+/// before that, unless the mmap lock is waited for, for up to a second each time.
+const RUN_MOST: Delta = Delta::from_millis(2000);
 
 /// The size of the memory that is mapped together while an engine waits. To find all pages of a
 /// large page takes long if the process changes them all the time.
@@ -55,6 +60,55 @@ enum FaultVerdict {
     },
     /// The process is at its end.
     Gone,
+}
+
+/// What became of a fault.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FaultOutcome {
+    /// It is over.
+    Over,
+    /// It waits on at its place in the CAM.
+    Waits,
+    /// It has to wait, and too many wait: it ends after the run, and is raised again.
+    PutOff,
+}
+
+impl FaultOutcome {
+    /// Of a fault that has to wait, and keeps its place or not.
+    const fn waiting(is_kept: bool) -> Self {
+        if is_kept {
+            Self::Waits
+        } else {
+            Self::PutOff
+        }
+    }
+}
+
+/// How far a run of the work item is with the faults that there were when it began. It looks at
+/// each of them once, GPU by GPU, because some may have to wait.
+#[derive(Default)]
+struct FaultRun {
+    /// The position in [`SvmState::vms`].
+    gpu: usize,
+    /// The position among the faults of that GPU.
+    seen: Option<FaultCursor>,
+    ended: u32,
+    /// Whether there are faults that wait, or that were put off.
+    waits: bool,
+    put_off: bool,
+    /// Whether an SDMA engine waits.
+    engine_waits: bool,
+}
+
+impl FaultRun {
+    fn count(&mut self, outcome: FaultOutcome, hub: HubKind) {
+        match outcome {
+            FaultOutcome::Over => self.ended += 1,
+            FaultOutcome::Waits => self.waits = true,
+            FaultOutcome::PutOff => (self.waits, self.put_off) = (true, true),
+        }
+        self.engine_waits |= outcome != FaultOutcome::Over && hub == HubKind::Mm;
+    }
 }
 
 /// The state of the page faults of a GPU.
@@ -84,17 +138,47 @@ impl Svm {
         }
     }
 
-    /// Runs the page fault work item in `delay_ms` milliseconds. Any context.
-    pub(in crate::process) fn serve_in(self: &Arc<Self>, delay_ms: u32) {
-        let delay = msecs_to_jiffies(delay_ms);
-        workqueue::run_in::<_, FAULTS>(workqueue::allocating(), self.clone(), delay);
+    /// Takes the lock for page faults, which have priority over operations on attributes.
+    fn lock_for_faults(&self) -> KillableGuard<'_, SvmState> {
+        self.faults_wait_since.store(host::boot_ms(), Relaxed);
+        let state = self.state.lock();
+        self.faults_wait_since.store(0, Relaxed);
+        state
     }
 
-    /// Schedules another look at the faults that have to wait; an earlier run that is already
-    /// scheduled, because of another fault, stays.
-    fn schedule_serve(self: &Arc<Self>) {
-        let delay = msecs_to_jiffies(AGAIN_MS);
-        let _ = workqueue::allocating().enqueue_delayed::<_, FAULTS>(self.clone(), delay);
+    /// Runs the page fault work item soon: a page fault waits. If faults were put off, this is no
+    /// sooner than the next look at them, since they are the first to come again. Any context.
+    pub(in crate::process) fn serve_soon(self: &Arc<Self>) {
+        let until = self.faults_put_off.load(Relaxed);
+        let left = until.saturating_sub(host::boot_ms());
+        let delay = msecs_to_jiffies(left.min(AGAIN_MOST_MS.into()) as u32);
+        workqueue::run_in::<_, FAULTS>(workqueue::faults(), self.clone(), delay);
+    }
+
+    /// Schedules another look at the faults that have to wait, in `delay_ms` milliseconds. An
+    /// earlier run that is already scheduled, because of another fault, stays.
+    fn serve_again(self: &Arc<Self>, delay_ms: u32) {
+        let delay = msecs_to_jiffies(delay_ms);
+        let _ = workqueue::faults().enqueue_delayed::<_, FAULTS>(self.clone(), delay);
+    }
+
+    /// The same after `run`, which took `took`. If it has put off faults, these come again now, and
+    /// no run is earlier because of that.
+    fn serve_waiting(self: &Arc<Self>, run: &FaultRun, took: Delta) {
+        let took_ms = u32::try_from(took.as_millis()).unwrap_or(AGAIN_MOST_MS);
+        let again_ms = took_ms.saturating_mul(AGAIN_FACTOR);
+        let again_ms = again_ms.clamp(AGAIN_MS, AGAIN_MOST_MS);
+        if !run.put_off {
+            self.serve_again(again_ms);
+            return;
+        }
+        let until = host::boot_ms() + u64::from(again_ms);
+        self.faults_put_off.store(until, Relaxed);
+        for (_, vm) in &self.lock_for_faults().vms {
+            vm.gpu().hw.faults.release(self.pasid);
+        }
+        // A new fault may have scheduled a run meanwhile, which is too early for the others.
+        self.serve_soon();
     }
 }
 
@@ -102,75 +186,70 @@ impl WorkItem<FAULTS> for Svm {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        let (mut later, mut engine_waits) = (0, false);
-        // Each fault is looked at once, GPU by GPU, because some may have to wait.
-        let mut seen = (0, FaultCursor::default());
-        for _ in 0..RUN {
+        let began = Instant::<Monotonic>::now();
+        let mut run = FaultRun::default();
+        while run.ended < RUN {
+            if run.waits && began.elapsed() >= RUN_MOST {
+                break;
+            }
             // Others may take the lock in between, but not for long.
-            this.faults_wait_since.store(host::boot_ms(), Relaxed);
-            let mut state = this.state.lock();
-            this.faults_wait_since.store(0, Relaxed);
+            let mut state = this.lock_for_faults();
             if state.ended {
                 return;
             }
-            let taken = loop {
-                let Some((index, vm)) = state.vms.get(seen.0) else {
-                    break None;
-                };
-                if let Some(fault) = vm.gpu().hw.faults.serve(this.pasid, &mut seen.1) {
-                    break Some((*index, vm.clone(), fault));
-                }
-                seen = (seen.0 + 1, FaultCursor::default());
+            let Some((index, vm, fault)) = state.next_fault(&this, &mut run) else {
+                break;
             };
-            let Some((index, vm, fault)) = taken else {
-                if later > 0 {
-                    this.schedule_serve();
-                }
-                return;
-            };
-            let is_of_engine = fault.fault.hub == HubKind::Mm;
-            let waits = state.deal(&this, (index, &vm), fault, later < KEPT);
-            later += u32::from(waits);
-            engine_waits |= waits && is_of_engine;
+            let hub = fault.fault.hub;
+            run.count(state.deal(&this, (index, &vm), fault), hub);
             // An engine's fault has priority, also if nothing was urgent yet at the time of the
             // look.
-            if engine_waits && this.is_urgent(&vm) {
-                this.schedule_serve();
+            if run.engine_waits && this.is_urgent(&vm) {
+                this.serve_again(AGAIN_MS);
                 return;
             }
         }
-        this.serve_in(0);
+        if run.ended == RUN {
+            this.serve_soon();
+        } else if run.waits {
+            this.serve_waiting(&run, began.elapsed());
+        }
     }
 }
 
 impl SvmState {
-    /// Handles `fault` of the GPU `on`, given with the process's address space there. Returns
-    /// whether the fault has to wait. If it has to, it keeps its CAM entry if `keep` is set;
-    /// otherwise it is raised again.
+    /// Begins to serve the next fault of `run`. Returns it with its GPU and the process's address
+    /// space there.
+    fn next_fault(&self, svm: &Svm, run: &mut FaultRun) -> Option<(GpuIndex, Arc<Vm>, PageFault)> {
+        loop {
+            let (index, vm) = self.vms.get(run.gpu)?;
+            let faults = &vm.gpu().hw.faults;
+            let seen = run.seen.get_or_insert_with(|| faults.cursor(svm.pasid));
+            if let Some(fault) = faults.serve(svm.pasid, seen) {
+                return Some((*index, vm.clone(), fault));
+            }
+            (run.gpu, run.seen) = (run.gpu + 1, None);
+        }
+    }
+
+    /// Handles `fault` of the GPU `on`, given with the process's address space there.
     fn deal(
         &mut self,
         svm: &Arc<Svm>,
         on: (GpuIndex, &Arc<Vm>),
         mut fault: PageFault,
-        keep: bool,
-    ) -> bool {
+    ) -> FaultOutcome {
         let faults = &on.1.gpu().hw.faults;
         let queues = svm.queues.load(Relaxed);
         match self.serve(svm, on, &fault) {
             FaultVerdict::Done => {}
             FaultVerdict::Later { awaits } => {
-                if keep {
-                    fault.put_back(awaits);
-                }
-                return true;
+                return FaultOutcome::waiting(fault.put_back(awaits));
             }
             FaultVerdict::Gone => faults.end(fault),
             FaultVerdict::Bad { present } => match self.staleness(svm, on.0, &fault, queues) {
                 Some(StaleFault::Changing) => {
-                    if keep {
-                        fault.put_back(false);
-                    }
-                    return true;
+                    return FaultOutcome::waiting(fault.put_back(false));
                 }
                 // If the access is not over, it is raised again.
                 Some(StaleFault::QueuesChanged | StaleFault::Unmapped | StaleFault::Reported) => {}
@@ -181,7 +260,7 @@ impl SvmState {
                 }
             },
         }
-        false
+        FaultOutcome::Over
     }
 
     /// Why `fault` of the GPU at `index`, at an address where the process has nothing for it, is no
@@ -201,10 +280,7 @@ impl SvmState {
         if svm.queues.load(Relaxed) != queues {
             return Some(StaleFault::QueuesChanged);
         }
-        if let Some(listener) = &self.listener {
-            // After this, every unmap that was in progress has notified the listener.
-            let _ = listener.read_begin();
-        }
+        // Every unmap that was in progress held the mmap lock until it had notified the listener.
         if svm.changed.xchg(false, Full) {
             for (index, vm) in &self.vms {
                 let its = self.faults.iter_mut().filter(|known| known.gpu == *index);
@@ -214,6 +290,24 @@ impl SvmState {
         let known = self.faults.iter_mut().find(|known| known.gpu == index)?;
         let hub = fault.fault.hub;
         known.history.check(hub, fault.position, queues)
+    }
+
+    /// Removes the attributes of memory that was unmapped, if no GPU of the process is about to
+    /// sleep. That GPU has given up the memory that may change meanwhile, and must not get it again
+    /// for the sake of a fault of another GPU.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is such memory and such a GPU; those of [`SvmState::remove_unmapped`].
+    fn remove_unmapped_awake(&mut self, svm: &Svm) -> Result {
+        let mut vms = self.vms.iter();
+        if vms.any(|(_, vm)| vm.gpu().hw.faults.is_suspended()) {
+            svm.unmapped.drain(&svm.space, &mut self.pending)?;
+            if !self.pending.is_empty() {
+                return Err(EBUSY);
+            }
+        }
+        self.remove_unmapped(svm)
     }
 
     /// Maps the memory of the process at the address where the GPU at `index`, with address space
@@ -235,7 +329,7 @@ impl SvmState {
         if address < GPUVM_BASE || page.end() > USER_VA_END {
             return FaultVerdict::Bad { present: false };
         }
-        if self.remove_unmapped(svm).is_err() {
+        if self.remove_unmapped_awake(svm).is_err() {
             return FaultVerdict::Later { awaits: false };
         }
         match vm.mapped_at(page, write) {

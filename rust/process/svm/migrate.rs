@@ -5,6 +5,7 @@
 
 use super::{Svm, SvmState};
 use crate::kern::device_memory::{DeviceMemory, MigrationCause, MigrationObserver};
+use crate::kern::mm_exit::AddressSpace;
 use crate::kern::{errno, task, user_range};
 use crate::mem::queue_group::QuiesceGuard;
 use crate::mem::vm::Vm;
@@ -181,6 +182,7 @@ impl RangeMove<'_> {
         let direction = MoveDirection::Out;
         let back = MoveBack {
             smi: self.vm.gpu().hw.smi.clone(),
+            _space: self.svm.space.clone(),
             migration: Self { direction, ..*self }.migration(),
         };
         Ok(Arc::new(back, GFP_KERNEL_ACCOUNT)?)
@@ -198,6 +200,10 @@ impl RangeMove<'_> {
 /// has to leave VRAM.
 struct MoveBack {
     smi: Arc<Smi>,
+    /// The address space of the description, which may end before the memory comes back: a child
+    /// has the memory too. No later address space has the same identity while this exists, so no
+    /// watcher of another process is notified.
+    _space: AddressSpace,
     /// The description of the whole move.
     migration: SmiMigration,
 }

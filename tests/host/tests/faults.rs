@@ -5,8 +5,8 @@
 use std::collections::HashSet;
 
 use hw::faults::{
-    FaultArrival, FaultCursor, FaultHistory, FaultMove, FaultPolicy, FaultReport, FaultStage,
-    PendingFault, PendingFaults, ServedFault, StaleFault,
+    FaultArrival, FaultHistory, FaultMove, FaultPolicy, FaultReport, FaultStage, PendingFault,
+    PendingFaults, ServedFault, StaleFault, MOST_KEPT, MOST_KEPT_OF_ONE,
 };
 use hw::ih::{CamEntry, HubKind, VmFault};
 
@@ -117,18 +117,25 @@ fn order_of_service() {
     faults.raise(place(1), fault(HubKind::Mm, 1, 1), 64);
     faults.raise(place(2), fault(HubKind::Gfx, 2, 2), 0);
     let mut oldest = faults.clone();
-    let mut seen = FaultCursor::default();
+    let mut seen = oldest.cursor(1);
     let mut order = || oldest.serve(1, &mut seen).map(|served| served.position);
     assert_eq!([order(), order(), order()], [Some(32), Some(64), None]);
     // A fault that is put back is not served again by the thread that has seen it.
-    oldest.advance(place(0), 32, FaultMove::PutBack { awaits: true });
+    assert!(oldest.put_back(place(0), 32, true));
     assert_eq!(oldest.serve(1, &mut seen), None);
-    assert!(oldest.serve(1, &mut FaultCursor::default()).is_some());
+    let mut seen = oldest.cursor(1);
+    // Nor is one that comes later.
+    oldest.raise(place(3), fault(HubKind::Gfx, 1, 3), 96);
+    assert_eq!(
+        oldest.serve(1, &mut seen).map(|served| served.position),
+        Some(32)
+    );
+    assert_eq!(oldest.serve(1, &mut seen), None);
 
     let key = faults.set_urgent(1).unwrap();
     assert!(faults.is_urgent(1) && !faults.is_urgent(2));
     let mut urgent = faults.clone();
-    let mut seen = FaultCursor::default();
+    let mut seen = urgent.cursor(1);
     let mut order = || urgent.serve(1, &mut seen).map(|served| served.position);
     assert_eq!([order(), order(), order()], [Some(64), Some(32), None]);
     faults.clear_urgent(key);
@@ -141,10 +148,86 @@ fn order_of_service() {
 fn over_counts_since() {
     let mut faults = empty(1);
     faults.raise(place(0), fault(HubKind::Mm, 1, 0), 0);
-    faults.serve(1, &mut FaultCursor::default()).unwrap();
-    faults.advance(place(0), 0, FaultMove::End { at_ms: 50 });
+    let mut seen = faults.cursor(1);
+    faults.serve(1, &mut seen).unwrap();
+    faults.end(place(0), 0, 50);
     assert!(faults.are_under_way(1, 50) && !faults.are_under_way(1, 51));
     assert!(!faults.are_under_way(2, 0));
+}
+
+/// Raises `count` faults of process `pasid` at places from `first` on, and has them served and put
+/// back; the number that keeps its place. The others end together.
+fn keep(faults: &mut Faults, pasid: u16, first: usize, count: usize) -> usize {
+    for number in first..first + count {
+        let position = number as u64;
+        faults.raise(place(number), fault(HubKind::Gfx, pasid, number), position);
+    }
+    look(faults, pasid)
+}
+
+/// Serves each fault of process `pasid` that there is, and puts it back; the number of those that
+/// may stay.
+fn look(faults: &mut Faults, pasid: u16) -> usize {
+    let mut seen = faults.cursor(pasid);
+    let (mut kept, mut put_off) = (0, 0);
+    while let Some(served) = faults.serve(pasid, &mut seen) {
+        if faults.put_back(served.place, served.position, true) {
+            kept += 1;
+        } else {
+            put_off += 1;
+        }
+    }
+    let mut all = CamEntry::all();
+    assert!(all.all(|place| !faults.release(place, pasid + 1, 0)));
+    let released = CamEntry::all().filter(|place| faults.release(*place, pasid, 0));
+    assert_eq!(released.count(), put_off);
+    kept
+}
+
+#[test]
+fn kept_places() {
+    let mut faults = empty(CamEntry::COUNT);
+    let (most, of_one) = (MOST_KEPT as usize, MOST_KEPT_OF_ONE as usize);
+    // One process keeps so many, and each look is at all of its faults.
+    assert_eq!(keep(&mut faults, 1, 0, 2 * of_one), of_one);
+    assert_eq!(look(&mut faults, 1), of_one);
+    // Half of what may be kept is for processes that keep few.
+    assert_eq!(keep(&mut faults, 2, 200, 2 * of_one), most / 2 - of_one);
+    assert_eq!(keep(&mut faults, 3, 400, 10), 2);
+    let few = (4..100).map(|pasid| keep(&mut faults, pasid, 400 + 4 * usize::from(pasid), 4));
+    assert_eq!(few.sum::<usize>(), most / 2 - 2);
+    assert_eq!(keep(&mut faults, 100, 1000, 4), 0);
+    // A place that is free again may be kept.
+    let mut seen = faults.cursor(3);
+    let served = faults.serve(3, &mut seen).unwrap();
+    faults.end(served.place, served.position, 0);
+    assert_eq!(keep(&mut faults, 100, 1010, 4), 1);
+    // Another fault at the place stands for the one that was served.
+    let mut seen = faults.cursor(100);
+    let served = faults.serve(100, &mut seen).unwrap();
+    faults.raise(served.place, fault(HubKind::Gfx, 100, 0), 5000);
+    assert!(faults.put_back(served.place, served.position, true));
+    assert_eq!(look(&mut faults, 100), 1);
+}
+
+#[test]
+fn suspended() {
+    let mut faults = empty(2);
+    faults.raise(place(0), fault(HubKind::Mm, 1, 0), 0);
+    let mut seen = faults.cursor(1);
+    let served = faults.serve(1, &mut seen).unwrap();
+    faults.set_suspended(true);
+    assert!(faults.is_suspended() && faults.is_any_served());
+    faults.raise(place(1), fault(HubKind::Mm, 1, 1), 32);
+    let mut seen = faults.cursor(1);
+    assert_eq!(faults.serve(1, &mut seen), None);
+    assert_eq!(faults.waiting_at(served.place), None);
+    assert!(faults.put_back(served.place, served.position, false));
+    assert!(!faults.is_any_served());
+    assert_eq!(faults.waiting_at(place(0)).map(|fault| fault.page), Some(0));
+    assert_eq!(faults.waiting_at(place(1)).map(|fault| fault.page), Some(1));
+    faults.set_suspended(false);
+    assert!(faults.serve(1, &mut seen).is_some());
 }
 
 /// Places of the CAM, and entries that come in all.
@@ -199,7 +282,8 @@ impl World {
             match *thread {
                 Thread::Idle => {
                     let mut world = self.clone();
-                    let served = world.faults.serve(PASID, &mut FaultCursor::default());
+                    let mut seen = world.faults.cursor(PASID);
+                    let served = world.faults.serve(PASID, &mut seen);
                     if let Some(served) = served {
                         world.threads[n] = Thread::Serves(served);
                         next.push(world);
@@ -208,14 +292,13 @@ impl World {
                 Thread::Serves(served) => {
                     for awaits in [false, true] {
                         let mut world = self.clone();
-                        let event = FaultMove::PutBack { awaits };
-                        world.faults.advance(served.place, served.position, event);
+                        let (place, position) = (served.place, served.position);
+                        assert!(world.faults.put_back(place, position, awaits));
                         world.threads[n] = Thread::Idle;
                         next.push(world);
                     }
                     let mut world = self.clone();
-                    let event = FaultMove::End { at_ms: 0 };
-                    world.faults.advance(served.place, served.position, event);
+                    world.faults.end(served.place, served.position, 0);
                     world.threads[n] = Thread::Acknowledges(served);
                     next.push(world);
                 }
@@ -233,7 +316,8 @@ impl World {
     /// The faults that a thread could serve: place and position.
     fn waiting(&self) -> Vec<(usize, u64)> {
         let mut faults = self.faults.clone();
-        core::iter::from_fn(|| faults.serve(PASID, &mut FaultCursor::default()))
+        let mut seen = faults.cursor(PASID);
+        core::iter::from_fn(|| faults.serve(PASID, &mut seen))
             .map(|served| (served.place.index(), served.position))
             .collect()
     }
