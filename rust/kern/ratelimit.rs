@@ -28,4 +28,13 @@ macro_rules! dev_err_ratelimited {
     };
 }
 
-pub(crate) use {dev_err_ratelimited, dev_warn_ratelimited};
+/// Like the kernel's `dev_notice_ratelimited`, but with one limit for all call sites.
+macro_rules! dev_notice_ratelimited {
+    ($($arguments:tt)*) => {
+        if $crate::kern::ratelimit::may_log() {
+            ::kernel::dev_notice!($($arguments)*);
+        }
+    };
+}
+
+pub(crate) use {dev_err_ratelimited, dev_notice_ratelimited, dev_warn_ratelimited};
