@@ -51,9 +51,13 @@ pub(crate) trait RingEngines: Send + Sync {
     /// so that a queue which does not leave shows. Waits for nothing, allocates nothing.
     fn clear(&self, engine: u8);
 
-    /// The kernel ring of `engine`, which has failed, does not stop: the engine is reset, and goes
-    /// on without it. Context: may sleep.
-    fn reset(&self, hw: &Hardware, engine: u8);
+    /// The kernel ring of `engine` has failed: the engine is reset, and goes on without it. Context:
+    /// may sleep, allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the engine does not come to rest, which is reported: nothing runs on it any more.
+    fn reset(&self, hw: &Hardware, engine: u8) -> Result;
 }
 
 /// The rings between start and stop.
@@ -186,9 +190,19 @@ impl KernelRings {
         }
     }
 
-    /// `engine` refused a packet of its ring, or is lost and will be reset with the whole GPU: jobs
-    /// there fail, now and later. Bounded. Context: may sleep.
+    /// `engine` reported an error of its kernel ring: jobs there fail. The ring is started again
+    /// once the engine was reset. Bounded. Context: may sleep, allocates nothing.
     pub(crate) fn fail(&self, engine: u8) {
+        if let Ok(set) = self.running.set() {
+            if let Some(ring) = set.rings.get(usize::from(engine)) {
+                ring.sdma().fail();
+            }
+        }
+    }
+
+    /// `engine` is lost and will be reset with the whole GPU: jobs there fail, now and later.
+    /// Bounded. Context: may sleep.
+    pub(crate) fn give_up(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
                 ring.sdma().stop(EIO);

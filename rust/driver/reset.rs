@@ -252,7 +252,7 @@ impl ReplugWork {
         kfd::notify_reset(&self.gpu);
         if let WedgedPart::Sdma(engine) = cause.part {
             // No job waits for the contents any more.
-            self.gpu.rings.fail(engine);
+            self.gpu.rings.give_up(engine);
         }
         let dev: &device::Device = self.pdev.as_ref();
         // The device may meanwhile have been given to another driver.

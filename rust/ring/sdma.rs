@@ -3,6 +3,7 @@
 
 use super::flight::{self, JobsInFlight};
 use super::{RingEngines, RingState};
+use crate::health::{WedgeReport, WedgedPart};
 use crate::ip::sdma::KernelRingConfig;
 use crate::kern::fence::{Fence, HwFence};
 use crate::kern::pages::SystemPages;
@@ -15,10 +16,10 @@ use hw::sdma::ring::{RingSize, RingSpace};
 use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::{Arc, SpinLock};
+use kernel::sync::{Arc, Mutex, SpinLock};
 use kernel::time::{msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
-use kernel::{dev_err, new_spinlock};
+use kernel::{dev_err, dev_warn, new_mutex, new_spinlock};
 
 /// Bytes of the ring.
 const RING_BYTES: u64 = 64 << 10;
@@ -37,6 +38,8 @@ const WATCHDOG_MS: u32 = 50;
 /// How long the ring may make no progress before the engine's other queues have to leave,
 /// milliseconds.
 pub(crate) const STARVED_MS: i64 = 1000;
+/// A ring that fails again sooner than this after its last start is given up, milliseconds.
+const RESTART_MS: i64 = 60_000;
 /// How long an engine may take to begin, and the interval between two polls of it.
 const FIRST_TIMEOUT: Delta = Delta::from_millis(2000);
 const FIRST_POLL: Delta = Delta::from_micros(100);
@@ -65,6 +68,10 @@ pub(crate) struct SdmaRing {
     doorbell: Doorbell,
     #[pin]
     state: SpinLock<SdmaRingState>,
+    /// Held by the thread that stops the ring, until its engine has left it. Nothing is allocated
+    /// under it.
+    #[pin]
+    halt: Mutex<RingHalt>,
     #[pin]
     watchdog: DelayedWork<Self>,
     memory: GartBuffer,
@@ -79,15 +86,46 @@ struct SdmaRingState {
     pulse: (u32, bool),
     /// When the engine last finished something here, or was last given work while idle.
     progress: Instant<Monotonic>,
-    dead: bool,
-    /// Whether the engine was told to leave the ring.
-    stopped: bool,
+    condition: RingCondition,
+}
+
+/// Whether the ring takes jobs.
+#[derive(Clone, Copy, PartialEq)]
+enum RingCondition {
+    /// It does.
+    Works,
+    /// It has failed, and is started again once its engine was reset.
+    Failed,
+    /// It never does again.
+    Dead,
+}
+
+/// The end of a ring that is stopped.
+#[derive(Clone, Copy, PartialEq)]
+enum RingEnd {
+    /// Its engine is reset, and the ring started again, unless it fails too often.
+    Restart,
+    /// It takes no more jobs.
+    Final,
+}
+
+/// What the threads that stop a ring know of its engine.
+struct RingHalt {
+    /// The engine has left the ring, or was given up: there is no more to wait for.
+    halted: bool,
+    /// When the ring was last started again.
+    restarted: Option<Instant<Monotonic>>,
 }
 
 impl SdmaRingState {
+    /// Whether the ring takes jobs.
+    fn works(&self) -> bool {
+        self.condition == RingCondition::Works
+    }
+
     /// Whether the engine has something to do here.
     fn is_busy(&self) -> bool {
-        !self.dead && (self.flight.count() != 0 || self.pulse.1)
+        self.works() && (self.flight.count() != 0 || self.pulse.1)
     }
 
     /// Restarts the progress clock if the ring is idle. Called before a write to it.
@@ -130,10 +168,16 @@ impl SdmaRing {
                         flight: JobsInFlight::new(),
                         pulse: (0, false),
                         progress: Instant::now(),
-                        dead: false,
-                        stopped: false,
+                        condition: RingCondition::Works,
                     },
                     "SdmaRing::state"
+                ),
+                halt <- new_mutex!(
+                    RingHalt {
+                        halted: false,
+                        restarted: None,
+                    },
+                    "SdmaRing::halt"
                 ),
                 watchdog <- new_delayed_work!("SdmaRing::watchdog"),
                 memory,
@@ -149,19 +193,24 @@ impl SdmaRing {
     /// Makes the engine, which has no such ring or has been reset, continue at `rptr`, bytes.
     fn run(&self, rptr: u64) {
         let state = self.state.lock();
+        if state.works() {
+            self.start_at(rptr, &state);
+        }
+    }
+
+    /// Gives the engine the ring from `rptr`, bytes, on.
+    fn start_at(&self, rptr: u64, state: &SdmaRingState) {
         let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) else {
             return;
         };
-        if !state.dead {
-            let base = self.memory.mc_addr();
-            sdma.start_kernel_ring(KernelRingConfig {
-                base,
-                size: self.size,
-                pointers: (rptr, state.written),
-                rptr_writeback: base + RPTR,
-                doorbell: self.doorbell,
-            });
-        }
+        let base = self.memory.mc_addr();
+        sdma.start_kernel_ring(KernelRingConfig {
+            base,
+            size: self.size,
+            pointers: (rptr, state.written),
+            rptr_writeback: base + RPTR,
+            doorbell: self.doorbell,
+        });
     }
 
     /// Makes the engine, which was reset, continue where the ring was.
@@ -173,12 +222,12 @@ impl SdmaRing {
 
     /// Makes the ring take no more jobs.
     pub(super) fn set_dead(&self) {
-        self.state.lock().dead = true;
+        self.state.lock().condition = RingCondition::Dead;
     }
 
     /// Whether the ring takes jobs.
     pub(super) fn is_alive(&self) -> bool {
-        !self.state.lock().dead
+        self.state.lock().works()
     }
 
     /// Writes `packets` and the end of a job to the ring and rings the doorbell. `fence` is
@@ -190,7 +239,7 @@ impl SdmaRing {
     pub(super) fn emit(this: &Arc<Self>, packets: &[u32], fence: HwFence) -> Result<ARef<Fence>> {
         let handle = fence.fence();
         let mut state = this.state.lock();
-        if state.dead {
+        if !state.works() {
             return Err(EIO);
         }
         let number = packet::fence(this.memory.mc_addr() + FENCE, state.flight.next());
@@ -212,7 +261,7 @@ impl SdmaRing {
     /// failed. Does not allocate and does not wait.
     pub(super) fn pulse(this: &Arc<Self>) {
         let mut state = this.state.lock();
-        if state.dead || state.is_busy() {
+        if !state.works() || state.is_busy() {
             return;
         }
         state.start_write();
@@ -313,7 +362,7 @@ impl SdmaRing {
             return;
         }
         if !self.gpu.hw.is_present() {
-            self.stop(ENODEV);
+            self.end(ENODEV, RingEnd::Final);
             return;
         }
         dev_err!(
@@ -321,35 +370,109 @@ impl SdmaRing {
             "sdma{}: the kernel's ring does not get on\n",
             self.engine
         );
-        self.stop(ETIMEDOUT);
+        self.end(ETIMEDOUT, RingEnd::Restart);
     }
 
-    /// Stops the engine's ring; jobs in it fail with `error`, and so do all later ones.
+    /// The engine reported an error of the ring. Jobs in it fail with `EIO`; the ring is started
+    /// again with the engine. Bounded. Context: may sleep, allocates nothing.
+    pub(super) fn fail(&self) {
+        self.end(EIO, RingEnd::Restart);
+    }
+
+    /// Stops the engine's ring; jobs in it fail with `error`, and so do all later ones. Bounded.
+    /// Context: may sleep.
     pub(super) fn stop(&self, error: Error) {
-        let stopped = {
+        self.end(error, RingEnd::Final);
+    }
+
+    /// Has the engine leave the ring, and ends the jobs in it with `error`. A thread that comes
+    /// while another one waits for the engine waits, too: the jobs' memory is freed after this.
+    fn end(&self, error: Error, end: RingEnd) {
+        {
             let mut state = self.state.lock();
-            state.dead = true;
-            core::mem::replace(&mut state.stopped, true)
-        };
-        let sdma = self.gpu.hw.sdma.get(usize::from(self.engine));
-        if let Some(sdma) = sdma.filter(|_| !stopped) {
-            if sdma.stop_kernel_ring().is_err() {
-                dev_err!(
-                    self.gpu.hw.dev,
-                    "sdma{}: the kernel's ring does not stop: the engine is reset\n",
-                    self.engine
-                );
-                self.engines.reset(&self.gpu.hw, self.engine);
-            }
+            state.condition = match (state.condition, end) {
+                (RingCondition::Works, RingEnd::Restart) => RingCondition::Failed,
+                // Another thread does it.
+                (RingCondition::Failed, RingEnd::Restart) => return,
+                _ => RingCondition::Dead,
+            };
+        }
+        let mut halt = self.halt.lock();
+        if !halt.halted {
+            self.halt_engine(end);
+            halt.halted = true;
         }
         self.check();
+        let mut failed = 0;
         loop {
             let taken = self.state.lock().flight.pop_oldest();
             match taken {
                 Some((_, fence)) => fence.signal(Err(error)),
                 None => break,
             }
+            failed += 1;
         }
+        if end == RingEnd::Restart && self.restart(&mut halt) {
+            dev_warn!(
+                self.gpu.hw.dev,
+                "sdma{}: the engine was reset and the kernel's ring started again; {failed} jobs \
+                 of the kernel have failed\n",
+                self.engine
+            );
+        }
+    }
+
+    /// Has the engine leave the ring, if need be by its reset. To go on with the ring, it is reset
+    /// in any case.
+    fn halt_engine(&self, end: RingEnd) {
+        let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) else {
+            return;
+        };
+        let stopped = sdma.stop_kernel_ring();
+        if stopped.is_err() {
+            dev_err!(
+                self.gpu.hw.dev,
+                "sdma{}: the kernel's ring does not stop: the engine is reset\n",
+                self.engine
+            );
+        }
+        if stopped.is_ok() && end == RingEnd::Final {
+            return;
+        }
+        if self.engines.reset(&self.gpu.hw, self.engine).is_err() {
+            self.set_dead();
+        }
+    }
+
+    /// Starts the ring again, whose engine was reset and whose jobs are gone, where the next job
+    /// will be. A ring that fails soon after that is not: its engine is given up, and the GPU is
+    /// wedged. Returns whether it was started.
+    fn restart(&self, halt: &mut RingHalt) -> bool {
+        let mut state = self.state.lock();
+        if state.condition != RingCondition::Failed {
+            return false;
+        }
+        let soon = |at: Instant<Monotonic>| at.elapsed().as_millis() < RESTART_MS;
+        if halt.restarted.is_some_and(soon) {
+            state.condition = RingCondition::Dead;
+            drop(state);
+            dev_err!(
+                self.gpu.hw.dev,
+                "sdma{}: the kernel's ring fails again and again: it is not used any more\n",
+                self.engine
+            );
+            self.gpu.hw.health.wedge(WedgeReport {
+                part: WedgedPart::KernelRing(self.engine),
+                suspect: None,
+            });
+            return false;
+        }
+        halt.restarted = Some(Instant::now());
+        halt.halted = false;
+        state.pulse.1 = false;
+        state.condition = RingCondition::Works;
+        self.start_at(state.written, &state);
+        true
     }
 
     /// For debugfs.
@@ -361,7 +484,7 @@ impl SdmaRing {
             rptr,
             wptr: state.written,
             sequence: state.flight.sequence(),
-            dead: state.dead,
+            dead: !state.works(),
         }
     }
 }

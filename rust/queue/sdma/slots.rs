@@ -207,11 +207,8 @@ impl RingEngines for SdmaSlots {
         }
     }
 
-    fn reset(&self, hw: &Hardware, engine: u8) {
-        if let Some(engine) = self.engine(engine) {
-            // A failure is logged there, and there is no more to do.
-            let _ = engine.reset(hw, None, None);
-        }
+    fn reset(&self, hw: &Hardware, engine: u8) -> Result {
+        self.engine(engine).ok_or(EINVAL)?.reset(hw, None, None)
     }
 }
 
