@@ -146,7 +146,8 @@ impl KernelRings {
     pub(crate) fn stop(&self) {
         let set = self.running.set.lock().take();
         if let Some(set) = set {
-            set.rings.iter().for_each(|ring| ring.sdma().stop(ENODEV));
+            let rings = set.rings.iter();
+            rings.for_each(|ring| SdmaRing::stop(ring.sdma(), ENODEV));
         }
     }
 
@@ -195,7 +196,7 @@ impl KernelRings {
     pub(crate) fn fail(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
-                ring.sdma().fail();
+                SdmaRing::fail(ring.sdma());
             }
         }
     }
@@ -205,7 +206,7 @@ impl KernelRings {
     pub(crate) fn give_up(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
-                ring.sdma().stop(EIO);
+                SdmaRing::stop(ring.sdma(), EIO);
             }
         }
     }

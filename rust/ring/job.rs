@@ -29,7 +29,8 @@ pub(super) struct JobRing {
 }
 
 /// Holds [`JobMemory`] for jobs. A job lives on for a while after it is done, so its submitter
-/// releases the memory as soon as the job is seen as done.
+/// releases the memory as soon as the job is seen as done. The ring of an engine that may still be
+/// at a job keeps it until the device can access no memory.
 #[pin_data]
 pub(super) struct KeptMemory {
     #[pin]
@@ -61,7 +62,7 @@ struct RingWork {
     fence: Option<BlankFence>,
     fences: Arc<FenceContext>,
     ring: Arc<SdmaRing>,
-    _keep: Arc<KeptMemory>,
+    keep: Arc<KeptMemory>,
     _hold: Option<LedgerHold>,
 }
 
@@ -71,15 +72,15 @@ impl SchedBackend for SdmaBackend {
     fn run(work: &mut RingWork) -> Result<Option<ARef<Fence>>> {
         // In this callback all jobs are in the order of the ring.
         let fence = work.fence.take().ok_or(EINVAL)?.init_in(&work.fences);
-        SdmaRing::emit(&work.ring, &work.packets, fence).map(Some)
+        SdmaRing::emit(&work.ring, &work.packets, &work.keep, fence).map(Some)
     }
 
     fn timed_out(work: &mut RingWork) {
-        work.ring.timed_out();
+        SdmaRing::timed_out(&work.ring);
     }
 
     fn cancelled(work: &mut RingWork) {
-        work.ring.stop(canceled());
+        SdmaRing::stop(&work.ring, canceled());
     }
 }
 
@@ -132,7 +133,7 @@ impl JobRing {
             fence: Some(BlankFence::new()?),
             fences: self.fences.clone(),
             ring: self.sdma.clone(),
-            _keep: keep.clone(),
+            keep: keep.clone(),
             _hold: counted.then(|| self.gpu.hw.ledger.hold(LedgerKind::Jobs, 1)),
         };
         Ok(SchedJob::new(&self.entity, credits, work)?.push())
@@ -141,7 +142,7 @@ impl JobRing {
 
 impl Drop for JobRing {
     fn drop(&mut self) {
-        self.sdma.stop(ENODEV);
+        SdmaRing::stop(&self.sdma, ENODEV);
         workqueue::cancel(&self.sdma);
     }
 }

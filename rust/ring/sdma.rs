@@ -2,6 +2,7 @@
 //! The GFX ring of an SDMA engine: VMID 0, privileged.
 
 use super::flight::{self, JobsInFlight};
+use super::job::KeptMemory;
 use super::{RingEngines, RingState};
 use crate::health::{WedgeReport, WedgedPart};
 use crate::ip::sdma::KernelRingConfig;
@@ -81,7 +82,9 @@ pub(crate) struct SdmaRing {
 
 struct SdmaRingState {
     written: u64,
-    flight: JobsInFlight,
+    /// Each with the memory that it uses. The job has it, too, until its fence is signalled: a
+    /// reference here is never the last one before that.
+    flight: JobsInFlight<Arc<KeptMemory>>,
     /// The number of the last pulse, and whether the engine has yet to reach it.
     pulse: (u32, bool),
     /// When the engine last finished something here, or was last given work while idle.
@@ -109,10 +112,20 @@ enum RingEnd {
     Final,
 }
 
+/// Whether an engine may access the memory of a ring and of the jobs in it.
+#[derive(Clone, Copy, PartialEq)]
+enum RingEngine {
+    /// It does.
+    AtWork,
+    /// It has left the ring.
+    Left,
+    /// It was to leave the ring, and did not come to rest.
+    Lost,
+}
+
 /// What the threads that stop a ring know of its engine.
 struct RingHalt {
-    /// The engine has left the ring, or was given up: there is no more to wait for.
-    halted: bool,
+    engine: RingEngine,
     /// When the ring was last started again.
     restarted: Option<Instant<Monotonic>>,
 }
@@ -174,7 +187,7 @@ impl SdmaRing {
                 ),
                 halt <- new_mutex!(
                     RingHalt {
-                        halted: false,
+                        engine: RingEngine::AtWork,
                         restarted: None,
                     },
                     "SdmaRing::halt"
@@ -230,13 +243,19 @@ impl SdmaRing {
         self.state.lock().works()
     }
 
-    /// Writes `packets` and the end of a job to the ring and rings the doorbell. `fence` is
-    /// signalled when the engine has finished. The scheduler's credits leave room for the job.
+    /// Writes `packets`, which use the memory of `keep`, and the end of a job to the ring and rings
+    /// the doorbell. `fence` is signalled when the engine has finished. The scheduler's credits
+    /// leave room for the job.
     ///
     /// # Errors
     ///
     /// `EIO` if the ring has failed.
-    pub(super) fn emit(this: &Arc<Self>, packets: &[u32], fence: HwFence) -> Result<ARef<Fence>> {
+    pub(super) fn emit(
+        this: &Arc<Self>,
+        packets: &[u32],
+        keep: &Arc<KeptMemory>,
+        fence: HwFence,
+    ) -> Result<ARef<Fence>> {
         let handle = fence.fence();
         let mut state = this.state.lock();
         if !state.works() {
@@ -249,7 +268,10 @@ impl SdmaRing {
         at = this.write(at, &packet::trap(0))?;
         // The job's credits say that there is room. A fence without room is dropped, and thereby
         // fails.
-        state.flight.push(at, fence).map_err(|_| EBUSY)?;
+        state
+            .flight
+            .push(keep.clone(), fence)
+            .map_err(|_| EBUSY)?;
         state.written = at;
         this.gpu.hw.doorbells.ring(this.doorbell.byte() as u32, at);
         this.watch();
@@ -308,7 +330,10 @@ impl SdmaRing {
                 popped
             };
             match popped {
-                Some((_, fence)) => fence.signal(Ok(())),
+                Some((keep, fence)) => {
+                    drop(keep);
+                    fence.signal(Ok(()));
+                }
                 None => break,
             }
         }
@@ -356,38 +381,40 @@ impl SdmaRing {
 
     /// Handles the timeout of the oldest job. If the job is not done after all, the ring has failed
     /// or the device is gone; other code reports the latter.
-    pub(super) fn timed_out(&self) {
-        self.check();
-        if self.state.lock().flight.count() == 0 {
+    pub(super) fn timed_out(this: &Arc<Self>) {
+        this.check();
+        if this.state.lock().flight.count() == 0 {
             return;
         }
-        if !self.gpu.hw.is_present() {
-            self.end(ENODEV, RingEnd::Final);
+        if !this.gpu.hw.is_present() {
+            this.end(ENODEV, RingEnd::Final);
             return;
         }
         dev_err!(
-            self.gpu.hw.dev,
+            this.gpu.hw.dev,
             "sdma{}: the kernel's ring does not get on\n",
-            self.engine
+            this.engine
         );
-        self.end(ETIMEDOUT, RingEnd::Restart);
+        this.end(ETIMEDOUT, RingEnd::Restart);
     }
 
     /// The engine reported an error of the ring. Jobs in it fail with `EIO`; the ring is started
     /// again with the engine. Bounded. Context: may sleep, allocates nothing.
-    pub(super) fn fail(&self) {
-        self.end(EIO, RingEnd::Restart);
+    pub(super) fn fail(this: &Arc<Self>) {
+        this.end(EIO, RingEnd::Restart);
     }
 
     /// Stops the engine's ring; jobs in it fail with `error`, and so do all later ones. Bounded.
     /// Context: may sleep.
-    pub(super) fn stop(&self, error: Error) {
-        self.end(error, RingEnd::Final);
+    pub(super) fn stop(this: &Arc<Self>, error: Error) {
+        this.end(error, RingEnd::Final);
     }
 
     /// Has the engine leave the ring, and ends the jobs in it with `error`. A thread that comes
-    /// while another one waits for the engine waits, too: the jobs' memory is freed after this.
-    fn end(&self, error: Error, end: RingEnd) {
+    /// while another one waits for the engine waits, too: the jobs' memory is freed after this. If
+    /// the engine does not leave it, the memory of the jobs, and the ring's own, is kept until the
+    /// device can access no memory any more.
+    fn end(self: &Arc<Self>, error: Error, end: RingEnd) {
         {
             let mut state = self.state.lock();
             state.condition = match (state.condition, end) {
@@ -398,16 +425,27 @@ impl SdmaRing {
             };
         }
         let mut halt = self.halt.lock();
-        if !halt.halted {
-            self.halt_engine(end);
-            halt.halted = true;
+        let engine = match halt.engine {
+            RingEngine::AtWork => self.halt_engine(end),
+            known => known,
+        };
+        if engine == RingEngine::Lost && halt.engine != RingEngine::Lost {
+            self.gpu.lost.keep(self.clone());
         }
+        halt.engine = engine;
         self.check();
         let mut failed = 0;
         loop {
             let taken = self.state.lock().flight.pop_oldest();
             match taken {
-                Some((_, fence)) => fence.signal(Err(error)),
+                Some((keep, fence)) => {
+                    if engine == RingEngine::Lost {
+                        self.gpu.lost.keep(keep);
+                    } else {
+                        drop(keep);
+                    }
+                    fence.signal(Err(error));
+                }
                 None => break,
             }
             failed += 1;
@@ -424,9 +462,9 @@ impl SdmaRing {
 
     /// Has the engine leave the ring, if need be by its reset. To go on with the ring, it is reset
     /// in any case.
-    fn halt_engine(&self, end: RingEnd) {
+    fn halt_engine(&self, end: RingEnd) -> RingEngine {
         let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) else {
-            return;
+            return RingEngine::Left;
         };
         let stopped = sdma.stop_kernel_ring();
         if stopped.is_err() {
@@ -437,10 +475,14 @@ impl SdmaRing {
             );
         }
         if stopped.is_ok() && end == RingEnd::Final {
-            return;
+            return RingEngine::Left;
         }
-        if self.engines.reset(&self.gpu.hw, self.engine).is_err() {
-            self.set_dead();
+        match self.engines.reset(&self.gpu.hw, self.engine) {
+            Ok(()) => RingEngine::Left,
+            Err(_) => {
+                self.set_dead();
+                RingEngine::Lost
+            }
         }
     }
 
@@ -468,7 +510,7 @@ impl SdmaRing {
             return false;
         }
         halt.restarted = Some(Instant::now());
-        halt.halted = false;
+        halt.engine = RingEngine::AtWork;
         state.pulse.1 = false;
         state.condition = RingCondition::Works;
         self.start_at(state.written, &state);
