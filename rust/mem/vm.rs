@@ -255,7 +255,8 @@ impl Vm {
     /// the VMID is seen here, or it is bound later, and the tables are read after that.
     fn flush(&self, kind: TlbFlush) -> Result {
         // The TLBs cache no entry without a VMID, or without queues on a runlist: they were flushed
-        // when the last queue was removed.
+        // when the last queue was removed. Stores to the tables reach VRAM when the next VMID is
+        // bound ([`Gmc::bind`]), or the next queue is listed ([`Vm::list`]).
         if let Some(bound) = &*self.bound.lock() {
             self.gpu.hw.gmc.flush(bound.vmid(), kind)?;
         }

@@ -72,7 +72,8 @@
 //! - *Firmware*: see [`psp`], and [`psp::start`] for its progress when the driver starts. Power and
 //!   resets: see [`smu`]; the BIOS ROM: see [`board`].
 //! - *HDP flushes* are done at once: a bit of GPU_HDP_FLUSH_DONE stays set from its first request
-//!   on, regardless of other requests.
+//!   on, regardless of other requests. A walk of page tables may miss stores of the host that no
+//!   flush has followed, see [`hdp`]; everything else sees them at once.
 //! - *Command processor*: see [`cp`].
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
@@ -92,6 +93,7 @@ pub mod dma;
 pub mod error;
 pub mod gpu;
 pub mod grbm;
+pub mod hdp;
 pub mod hub;
 pub mod ih;
 pub mod indirect;
