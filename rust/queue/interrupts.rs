@@ -199,6 +199,7 @@ impl InterruptSink for InterruptDispatch {
         }
         if let Some(error) = error {
             dev_warn_ratelimited!(
+                process pasid,
                 self.dev,
                 "shader: {error} of a wave of PASID {pasid}, place {place:#x}\n"
             );
@@ -219,12 +220,14 @@ impl InterruptSink for InterruptDispatch {
                 self.stopped(pasid);
                 let pid = pid(owner);
                 dev_warn_ratelimited!(
+                    process pid,
                     self.dev,
                     "sdma{engine}: fault of process {pid} (PASID {pasid}): {what}; \
                      its queues there stop\n"
                 );
             }
             SdmaErrorOrigin::Unknown => dev_warn_ratelimited!(
+                process pasid,
                 self.dev,
                 "sdma{engine}: {what} of no known queue (ring {}, PASID {pasid}): nothing is \
                  stopped\n",
@@ -265,6 +268,7 @@ impl InterruptSink for InterruptDispatch {
         }
         let (what, code) = (error.name(), error.code());
         dev_warn_ratelimited!(
+            process pid,
             self.dev,
             "cp: fault of queue {queue} of process {pid} (PASID {pasid}): {what}, \
              code {code}; it stops\n"
@@ -307,6 +311,7 @@ impl InterruptSink for InterruptDispatch {
             let (pasid, vmid, address) = (fault.pasid, fault.vmid, fault.address());
             let client = status.map_or(0, |status| status.client);
             dev_warn_ratelimited!(
+                process pid,
                 self.dev,
                 "fault: {access} {address:#x}, process {pid} (PASID {pasid}, VMID {vmid}, \
                  client {client:#x}): its queues stop\n"
