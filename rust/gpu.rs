@@ -85,7 +85,10 @@ impl Gpu {
         self.hw.ih.stop();
         for (number, engine) in self.hw.sdma.iter().enumerate() {
             if engine.stop().is_err() {
-                dev_err!(self.hw.dev, "sdma{number}: the engine does not stop\n");
+                dev_err!(
+                    self.hw.dev,
+                    "sdma{number}: the engine does not stop: bus mastering is taken from the GPU\n"
+                );
                 self.hw.health.wedge(WedgeReport {
                     part: WedgedPart::Sdma(number as u8),
                     suspect: None,

@@ -61,7 +61,7 @@ impl fmt::Display for WedgeReport {
             WedgedPart::Scheduler => write!(f, "the hardware scheduler does not answer")?,
             WedgedPart::Sdma(engine) => write!(f, "sdma{engine} does not come to rest")?,
             WedgedPart::KernelRing(engine) => {
-                write!(f, "the kernel's ring of sdma{engine} fails again and again")?
+                write!(f, "the driver's ring of sdma{engine} fails again and again")?
             }
             WedgedPart::Hub(HubKind::Gfx) => write!(f, "GFXHUB does not answer a flush")?,
             WedgedPart::Hub(HubKind::Mm) => write!(f, "MMHUB does not answer a flush")?,

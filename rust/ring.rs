@@ -5,6 +5,7 @@
 mod batch;
 pub(crate) mod flight;
 mod job;
+mod kept;
 mod pm4;
 mod sdma;
 
@@ -21,11 +22,11 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 
-pub(crate) use job::TIMEOUT_MS;
-use job::{JobRing, KeptMemory};
+use job::JobRing;
+use kept::KeptMemory;
 pub(crate) use pm4::Pm4Ring;
 use sdma::SdmaRing;
-pub(crate) use sdma::STARVED_MS;
+pub(crate) use sdma::{STARVED_MS, TIMEOUT_MS};
 
 /// Kernel rings of a GPU, one for each engine, and the memory that they are in and work on.
 pub(crate) struct KernelRings {
@@ -51,8 +52,8 @@ pub(crate) trait RingEngines: Send + Sync {
     /// so that a queue which does not leave shows. Waits for nothing, allocates nothing.
     fn clear(&self, engine: u8);
 
-    /// The kernel ring of `engine` has failed: the engine is reset, and goes on without it. Context:
-    /// may sleep, allocates nothing.
+    /// The kernel ring of `engine` has failed: the engine is reset, and goes on without it.
+    /// Context: may sleep, allocates nothing.
     ///
     /// # Errors
     ///

@@ -458,8 +458,11 @@ impl Vm {
     /// GPU is torn down.
     fn leak<T: Send + Sync + 'static>(&self, item: T) {
         dev_err_ratelimited!(
+            process self.group.pid(),
             self.gpu.hw.dev,
-            "memory is lost: the GPU does not answer a flush\n"
+            "the GPU does not answer a flush: memory of process {} is kept until the GPU is \
+             unbound\n",
+            self.group.pid()
         );
         self.gpu.lost.keep(item);
     }

@@ -212,7 +212,11 @@ impl InterruptSink for InterruptDispatch {
         let (engine, pasid, what) = (error.engine, error.pasid, error.kind.name());
         match error.origin() {
             SdmaErrorOrigin::KernelRing => {
-                dev_err!(self.dev, "sdma{engine}: {what} in the kernel's ring\n");
+                dev_err!(
+                    self.dev,
+                    "sdma{engine}: {what} in the driver's ring: its jobs there fail, and the \
+                     engine is reset\n"
+                );
                 self.rings.fail(engine);
             }
             SdmaErrorOrigin::Process => {

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A kernel ring with its scheduler, and the jobs that pass through it.
 
-use super::sdma::{credits, SdmaRing, ROOM};
+use super::kept::KeptMemory;
+use super::sdma::{credits, SdmaRing, ROOM, TIMEOUT_MS};
 use super::RingEngines;
 use crate::kern::fence::{canceled, BlankFence, Fence, FenceContext};
 use crate::kern::sched::{DrmScheduler, SchedBackend, SchedEntity, SchedJob, SchedRunner};
 use crate::kern::workqueue;
 use crate::ledger::{LedgerHold, LedgerKind};
-use crate::mem::gart::JobMemory;
 use crate::mem::GpuMemory;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::Arc;
 use kernel::time::msecs_to_jiffies;
-
-/// How long a job may take once it is the oldest, milliseconds. After that the ring counts as dead.
-pub(crate) const TIMEOUT_MS: u32 = 12_000;
 
 /// A ring and its scheduler.
 pub(super) struct JobRing {
@@ -26,32 +23,6 @@ pub(super) struct JobRing {
     fences: Arc<FenceContext>,
     sdma: Arc<SdmaRing>,
     gpu: Arc<GpuMemory>,
-}
-
-/// Holds [`JobMemory`] for jobs. A job lives on for a while after it is done, so its submitter
-/// releases the memory as soon as the job is seen as done. The ring of an engine that may still be
-/// at a job keeps it until the device can access no memory.
-#[pin_data]
-pub(super) struct KeptMemory {
-    #[pin]
-    memory: SpinLock<Option<JobMemory>>,
-}
-
-impl KeptMemory {
-    pub(super) fn new(memory: JobMemory) -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                memory <- new_spinlock!(Some(memory), "KeptMemory::memory"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Releases the memory, which no job uses any more.
-    pub(super) fn release(&self) {
-        let memory = self.memory.lock().take();
-        drop(memory);
-    }
 }
 
 /// Jobs of packets on an engine's kernel ring.

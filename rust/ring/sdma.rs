@@ -2,7 +2,7 @@
 //! The GFX ring of an SDMA engine: VMID 0, privileged.
 
 use super::flight::{self, JobsInFlight};
-use super::job::KeptMemory;
+use super::kept::KeptMemory;
 use super::{RingEngines, RingState};
 use crate::health::{WedgeReport, WedgedPart};
 use crate::ip::sdma::KernelRingConfig;
@@ -34,6 +34,8 @@ const PULSE: u64 = RING_BYTES + 128;
 const BYTES: u64 = RING_BYTES + 4096;
 /// Dwords that end a job: FENCE and TRAP.
 const END_DWORDS: usize = 6;
+/// How long a job may take once it is the oldest, milliseconds. After that the ring has failed.
+pub(crate) const TIMEOUT_MS: u32 = 12_000;
 /// How long an interrupt may be lost before the watchdog checks, milliseconds.
 const WATCHDOG_MS: u32 = 50;
 /// How long the ring may make no progress before the engine's other queues have to leave,
@@ -268,10 +270,7 @@ impl SdmaRing {
         at = this.write(at, &packet::trap(0))?;
         // The job's credits say that there is room. A fence without room is dropped, and thereby
         // fails.
-        state
-            .flight
-            .push(keep.clone(), fence)
-            .map_err(|_| EBUSY)?;
+        state.flight.push(keep.clone(), fence).map_err(|_| EBUSY)?;
         state.written = at;
         this.gpu.hw.doorbells.ring(this.doorbell.byte() as u32, at);
         this.watch();
@@ -392,8 +391,10 @@ impl SdmaRing {
         }
         dev_err!(
             this.gpu.hw.dev,
-            "sdma{}: the kernel's ring does not get on\n",
-            this.engine
+            "sdma{}: a job of the driver has not ended within {} s: its jobs there fail, and the \
+             engine is reset\n",
+            this.engine,
+            TIMEOUT_MS / 1000
         );
         this.end(ETIMEDOUT, RingEnd::Restart);
     }
@@ -453,8 +454,8 @@ impl SdmaRing {
         if end == RingEnd::Restart && self.restart(&mut halt) {
             dev_warn!(
                 self.gpu.hw.dev,
-                "sdma{}: the engine was reset and the kernel's ring started again; {failed} jobs \
-                 of the kernel have failed\n",
+                "sdma{}: the engine was reset, and the driver's ring started again; {failed} of \
+                 the driver's jobs have failed\n",
                 self.engine
             );
         }
@@ -470,7 +471,7 @@ impl SdmaRing {
         if stopped.is_err() {
             dev_err!(
                 self.gpu.hw.dev,
-                "sdma{}: the kernel's ring does not stop: the engine is reset\n",
+                "sdma{}: the driver's ring does not stop: the engine is reset\n",
                 self.engine
             );
         }
@@ -500,7 +501,8 @@ impl SdmaRing {
             drop(state);
             dev_err!(
                 self.gpu.hw.dev,
-                "sdma{}: the kernel's ring fails again and again: it is not used any more\n",
+                "sdma{}: the driver's ring fails again and again: the driver uses the other \
+                 engines\n",
                 self.engine
             );
             self.gpu.hw.health.wedge(WedgeReport {

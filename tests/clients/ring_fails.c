@@ -127,7 +127,7 @@ static void errors(void)
 	struct uevent_task task;
 	int events = uevents();
 
-	tap_ok(model_engines("ecc") && log_says("kernel's ring started again", ENGINES),
+	tap_ok(model_engines("ecc") && log_says("driver's ring started again", ENGINES),
 	       "each engine is reset, and the driver goes on with it");
 	tap_ok(vram_is_cleared() && check_process_copies(), "VRAM is allocated, and copies are made");
 	tap_ok(model_command("ecc 0") && log_says("fails again and again", 1) &&

@@ -472,7 +472,7 @@ impl ComputeScheduler for DirectScheduler {
         if let Some(entry) = left.first() {
             dev_warn!(
                 &*entry.queue.gpu.hw.dev,
-                "{} compute queues are left\n",
+                "{} compute queues have never left the hardware: they are given up\n",
                 left.len()
             );
         }

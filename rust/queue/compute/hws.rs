@@ -148,7 +148,8 @@ impl HwsShared {
             if self.gfx.is_present() {
                 dev_err!(
                     &*self.dev,
-                    "the hardware scheduler does not answer: no more compute queues\n"
+                    "the hardware scheduler does not answer: all compute queues have failed, \
+                     and no more can be made\n"
                 );
                 self.health.wedge(WedgeReport {
                     part: WedgedPart::Scheduler,
@@ -378,7 +379,11 @@ impl ComputeScheduler for HwsScheduler {
         let left = self.0.table.lock().remove_all();
         workqueue::cancel(&self.0);
         if !left.is_empty() {
-            dev_warn!(&*self.0.dev, "{} compute queues are left\n", left.len());
+            dev_warn!(
+                &*self.0.dev,
+                "{} compute queues have never left the hardware: they are given up\n",
+                left.len()
+            );
         }
     }
 }

@@ -181,7 +181,11 @@ impl SdmaSlots {
         for engine in &self.engines {
             if let Some((rlc, count)) = engine.close() {
                 let number = engine.number;
-                dev_warn!(&*rlc.gpu.hw.dev, "sdma{number}: {count} queues are left\n");
+                dev_warn!(
+                    &*rlc.gpu.hw.dev,
+                    "sdma{number}: {count} queues have never left the hardware: they are \
+                     given up\n"
+                );
             }
         }
     }
