@@ -44,6 +44,8 @@ struct RunningSet {
     #[pin]
     set: SpinLock<Option<Arc<RingSet>>>,
     next: Atomic<u32>,
+    /// See [`CopyLane::Pages`].
+    pages: u8,
 }
 
 /// The owner of the other queues on the engines of the kernel rings.
@@ -73,8 +75,8 @@ struct RingSet {
 enum EngineTurn<'a> {
     /// Each engine in turn; this is the number of the next one.
     All(&'a Atomic<u32>),
-    /// Always the first engine.
-    First,
+    /// Always this engine.
+    One(u8),
 }
 
 /// A ring as debugfs shows it; the pointers are byte counts that never wrap.
@@ -102,6 +104,7 @@ impl KernelRings {
             pin_init!(RunningSet {
                 set <- new_spinlock!(None, "KernelRings::set"),
                 next: Atomic::new(0),
+                pages: memory.hw.asic.sdma.pages_engine(),
             }),
             GFP_KERNEL,
         )?;
@@ -230,7 +233,7 @@ impl RunningSet {
             CopyLane::All => EngineTurn::All(&self.next),
             // No queue of a process that waits for pages is put on that engine, see
             // `queue::request::engines`.
-            CopyLane::Pages => EngineTurn::First,
+            CopyLane::Pages => EngineTurn::One(self.pages),
         }
     }
 
@@ -279,7 +282,7 @@ impl RingSet {
     ) -> Result<ARef<Fence>> {
         let first = match turns {
             EngineTurn::All(next) => next.fetch_add(1, Relaxed) as usize,
-            EngineTurn::First => 0,
+            EngineTurn::One(engine) => engine.into(),
         };
         let count = self.rings.len();
         let mut rings = (0..count).filter_map(|n| self.rings.get((first.wrapping_add(n)) % count));
