@@ -49,6 +49,7 @@ impl Gpu {
     fn on(memory: Arc<GpuMemory>) -> Result<(Arc<Self>, LoadedFirmware)> {
         let hw = memory.hw.clone();
         let firmware = firmware::load(&memory)?;
+        hw.gfx.set_firmware_version(firmware.versions()?.0);
         hw.bring_up_engines();
         firmware.check_clock()?;
         let rings = KernelRings::new(&memory)?;
