@@ -169,7 +169,6 @@ void rkfd_allow_kill(void);
 void rkfd_disallow_kill(void);
 struct task_struct *rkfd_current(void);
 void rkfd_kill(struct task_struct *task);
-bool rkfd_ratelimit(void);
 void rkfd_get_process_name(char *name, size_t size);
 unsigned int rkfd_cpufreq_quick_get_max(unsigned int cpu);
 unsigned int rkfd_first_apic_id(int node);

@@ -236,7 +236,7 @@ impl BoundDevice {
                 dev_err!(
                     pdev,
                     "the GPU does not come back from sleep: {error:?}: \
-                     it is taken from all who use it\n"
+                     it is taken from its processes\n"
                 );
                 parts.mastering = None;
                 parts.running.0.cut_off();
@@ -316,7 +316,7 @@ impl pci_driver::PciDriver for RkfdDriver {
         };
         dev_warn!(
             pdev,
-            "somebody resets the GPU: it is taken from all who use it\n"
+            "the GPU is being reset by an administrator: it is taken from its processes\n"
         );
         kfd::notify_reset(&parts.running.0);
         parts.teardown();

@@ -49,6 +49,7 @@ impl Gpu {
     fn on(memory: Arc<GpuMemory>) -> Result<(Arc<Self>, LoadedFirmware)> {
         let hw = memory.hw.clone();
         let firmware = firmware::load(&memory)?;
+        hw.gfx.set_firmware_version(firmware.versions()?.0);
         hw.bring_up_engines();
         firmware.check_clock()?;
         let rings = KernelRings::new(&memory)?;
@@ -85,7 +86,10 @@ impl Gpu {
         self.hw.ih.stop();
         for (number, engine) in self.hw.sdma.iter().enumerate() {
             if engine.stop().is_err() {
-                dev_err!(self.hw.dev, "sdma{number}: the engine does not stop\n");
+                dev_err!(
+                    self.hw.dev,
+                    "sdma{number}: the engine does not stop: bus mastering is taken from the GPU\n"
+                );
                 self.hw.health.wedge(WedgeReport {
                     part: WedgedPart::Sdma(number as u8),
                     suspect: None,

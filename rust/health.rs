@@ -19,6 +19,8 @@ pub(crate) enum WedgedPart {
     Scheduler,
     /// An SDMA engine.
     Sdma(u8),
+    /// The kernel's ring of an SDMA engine, which fails again and again.
+    KernelRing(u8),
     /// A hub: the page table entries that it has cached cannot be invalidated any more.
     Hub(HubKind),
 }
@@ -47,6 +49,7 @@ impl WedgeReport {
         match self.part {
             WedgedPart::Scheduler => c"compute scheduler hang",
             WedgedPart::Sdma(_) => c"SDMA engine hang",
+            WedgedPart::KernelRing(_) => c"SDMA engine errors",
             WedgedPart::Hub(_) => c"VM hub hang",
         }
     }
@@ -57,6 +60,9 @@ impl fmt::Display for WedgeReport {
         match self.part {
             WedgedPart::Scheduler => write!(f, "the hardware scheduler does not answer")?,
             WedgedPart::Sdma(engine) => write!(f, "sdma{engine} does not come to rest")?,
+            WedgedPart::KernelRing(engine) => {
+                write!(f, "the driver's ring of sdma{engine} fails again and again")?
+            }
             WedgedPart::Hub(HubKind::Gfx) => write!(f, "GFXHUB does not answer a flush")?,
             WedgedPart::Hub(HubKind::Mm) => write!(f, "MMHUB does not answer a flush")?,
         }

@@ -24,6 +24,7 @@ pub(crate) mod host;
 pub(crate) mod hwmon;
 pub(crate) mod killable;
 pub(crate) mod kobject;
+mod log_limit;
 pub(crate) mod memory;
 pub(crate) mod mm_exit;
 pub(crate) mod mmio;

@@ -5,6 +5,7 @@
 mod batch;
 pub(crate) mod flight;
 mod job;
+mod kept;
 mod pm4;
 mod sdma;
 
@@ -21,11 +22,11 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{Arc, SpinLock};
 
-pub(crate) use job::TIMEOUT_MS;
-use job::{JobRing, KeptMemory};
+use job::JobRing;
+use kept::KeptMemory;
 pub(crate) use pm4::Pm4Ring;
 use sdma::SdmaRing;
-pub(crate) use sdma::STARVED_MS;
+pub(crate) use sdma::{STARVED_MS, TIMEOUT_MS};
 
 /// Kernel rings of a GPU, one for each engine, and the memory that they are in and work on.
 pub(crate) struct KernelRings {
@@ -43,6 +44,8 @@ struct RunningSet {
     #[pin]
     set: SpinLock<Option<Arc<RingSet>>>,
     next: Atomic<u32>,
+    /// See [`CopyLane::Pages`].
+    pages: u8,
 }
 
 /// The owner of the other queues on the engines of the kernel rings.
@@ -51,9 +54,13 @@ pub(crate) trait RingEngines: Send + Sync {
     /// so that a queue which does not leave shows. Waits for nothing, allocates nothing.
     fn clear(&self, engine: u8);
 
-    /// The kernel ring of `engine`, which has failed, does not stop: the engine is reset, and goes
-    /// on without it. Context: may sleep.
-    fn reset(&self, hw: &Hardware, engine: u8);
+    /// The kernel ring of `engine` has failed: the engine is reset, and goes on without it.
+    /// Context: may sleep, allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the engine does not come to rest, which is reported: nothing runs on it any more.
+    fn reset(&self, hw: &Hardware, engine: u8) -> Result;
 }
 
 /// The rings between start and stop.
@@ -68,8 +75,8 @@ struct RingSet {
 enum EngineTurn<'a> {
     /// Each engine in turn; this is the number of the next one.
     All(&'a Atomic<u32>),
-    /// Always the first engine.
-    First,
+    /// Always this engine.
+    One(u8),
 }
 
 /// A ring as debugfs shows it; the pointers are byte counts that never wrap.
@@ -97,6 +104,7 @@ impl KernelRings {
             pin_init!(RunningSet {
                 set <- new_spinlock!(None, "KernelRings::set"),
                 next: Atomic::new(0),
+                pages: memory.hw.asic.sdma.pages_engine(),
             }),
             GFP_KERNEL,
         )?;
@@ -142,7 +150,8 @@ impl KernelRings {
     pub(crate) fn stop(&self) {
         let set = self.running.set.lock().take();
         if let Some(set) = set {
-            set.rings.iter().for_each(|ring| ring.sdma().stop(ENODEV));
+            let rings = set.rings.iter();
+            rings.for_each(|ring| SdmaRing::stop(ring.sdma(), ENODEV));
         }
     }
 
@@ -186,12 +195,22 @@ impl KernelRings {
         }
     }
 
-    /// `engine` refused a packet of its ring, or is lost and will be reset with the whole GPU: jobs
-    /// there fail, now and later. Bounded. Context: may sleep.
+    /// `engine` reported an error of its kernel ring: jobs there fail. The ring is started again
+    /// once the engine was reset. Bounded. Context: may sleep, allocates nothing.
     pub(crate) fn fail(&self, engine: u8) {
         if let Ok(set) = self.running.set() {
             if let Some(ring) = set.rings.get(usize::from(engine)) {
-                ring.sdma().stop(EIO);
+                SdmaRing::fail(ring.sdma());
+            }
+        }
+    }
+
+    /// `engine` is lost and will be reset with the whole GPU: jobs there fail, now and later.
+    /// Bounded. Context: may sleep.
+    pub(crate) fn give_up(&self, engine: u8) {
+        if let Ok(set) = self.running.set() {
+            if let Some(ring) = set.rings.get(usize::from(engine)) {
+                SdmaRing::stop(ring.sdma(), EIO);
             }
         }
     }
@@ -214,7 +233,7 @@ impl RunningSet {
             CopyLane::All => EngineTurn::All(&self.next),
             // No queue of a process that waits for pages is put on that engine, see
             // `queue::request::engines`.
-            CopyLane::Pages => EngineTurn::First,
+            CopyLane::Pages => EngineTurn::One(self.pages),
         }
     }
 
@@ -263,7 +282,7 @@ impl RingSet {
     ) -> Result<ARef<Fence>> {
         let first = match turns {
             EngineTurn::All(next) => next.fetch_add(1, Relaxed) as usize,
-            EngineTurn::First => 0,
+            EngineTurn::One(engine) => engine.into(),
         };
         let count = self.rings.len();
         let mut rings = (0..count).filter_map(|n| self.rings.get((first.wrapping_add(n)) % count));

@@ -231,7 +231,7 @@ impl ReplugWork {
         let why = if params::resets() == 0 {
             "the parameter reset is 0"
         } else if !self.is_own {
-            "it would lose firmware that somebody else has loaded"
+            "another driver has loaded its firmware, which would be lost"
         } else if !RECORD.get().is_some_and(|record| record.count(dev, cause)) {
             "it was reset too often in the last ten minutes"
         } else {
@@ -252,7 +252,7 @@ impl ReplugWork {
         kfd::notify_reset(&self.gpu);
         if let WedgedPart::Sdma(engine) = cause.part {
             // No job waits for the contents any more.
-            self.gpu.rings.fail(engine);
+            self.gpu.rings.give_up(engine);
         }
         let dev: &device::Device = self.pdev.as_ref();
         // The device may meanwhile have been given to another driver.

@@ -79,7 +79,7 @@ impl SuspendState {
     fn obstacle(&self) -> Option<&'static str> {
         let gpu = &self.gpu;
         if !self.is_own {
-            return Some("it would lose firmware that somebody else has loaded");
+            return Some("another driver has loaded its firmware, which would be lost");
         }
         if gpu.hw.health.cause().is_some() || !gpu.hw.is_present() {
             return Some("it does not answer");

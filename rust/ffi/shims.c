@@ -512,14 +512,6 @@ void rkfd_kill(struct task_struct *task)
 	send_sig(SIGKILL, task, 1);
 }
 
-bool rkfd_ratelimit(void)
-{
-	static struct ratelimit_state lines =
-		RATELIMIT_STATE_INIT_FLAGS(lines, HZ, 10, RATELIMIT_MSG_ON_RELEASE);
-
-	return __ratelimit(&lines);
-}
-
 void rkfd_get_process_name(char *name, size_t size)
 {
 	strscpy_pad(name, current->group_leader->comm, size);

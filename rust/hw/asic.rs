@@ -130,6 +130,18 @@ impl SdmaInfo {
     pub const fn engines(&self) -> u8 {
         self.host_engines + self.xgmi_engines
     }
+
+    /// The engine on which no queue waits for a page: one that is not the first, as runtimes name
+    /// that for copies from the host. ROCr does so for gfx90a, "due to a RAS issue"
+    /// (`GpuAgent::DmaCopyOnEngine`).
+    #[inline]
+    pub const fn pages_engine(&self) -> u8 {
+        if self.host_engines > 1 {
+            self.host_engines - 1
+        } else {
+            self.engines().saturating_sub(1)
+        }
+    }
 }
 
 /// Register contents of an SDMA engine that no driver chooses.

@@ -10,7 +10,7 @@ mod shader;
 pub use cp::{CpEop, CpError};
 pub use fault::{CamEntry, FaultStatus, VmFault};
 pub use ring::{IhRing, IhWritePointer};
-pub use sdma::{SdmaError, SdmaErrorKind, SdmaTrap};
+pub use sdma::{SdmaError, SdmaErrorKind, SdmaErrorOrigin, SdmaTrap};
 pub use shader::{ShaderCause, ShaderMessage};
 
 use crate::bits::{join, Field};
@@ -134,8 +134,9 @@ pub mod source {
     pub const SDMA_SRAM_ECC: u8 = 228;
     /// SDMA: address in the hole of the address space.
     pub const SDMA_VM_HOLE: u8 = 242;
-    /// SDMA: doorbell value that cannot be a write pointer.
-    pub const SDMA_DOORBELL_INVALID: u8 = 244;
+    /// SDMA: a store to a doorbell without all of its eight bytes ("BE invalid" in amdgpu's
+    /// irqsrcs_sdma0_4_0.h: byte enables).
+    pub(super) const SDMA_DOORBELL_INVALID: u8 = 244;
     /// SDMA: POLL_REGMEM gave up.
     pub const SDMA_POLL_TIMEOUT: u8 = 246;
     /// SDMA: SRBM_WRITE to a register that the queue may not write.
@@ -207,6 +208,9 @@ impl IvEntry {
             (IhClient::Sdma(engine), source::SDMA_TRAP) => {
                 IvEvent::SdmaTrap(SdmaTrap::decode(engine, self))
             }
+            (IhClient::Sdma(engine), source::SDMA_DOORBELL_INVALID) => {
+                IvEvent::SdmaPartialDoorbell(engine)
+            }
             (IhClient::Sdma(engine), source) => match SdmaErrorKind::new(source) {
                 Some(kind) => IvEvent::SdmaError(SdmaError::decode(engine, kind, self)),
                 None => IvEvent::Unknown,
@@ -238,6 +242,10 @@ impl IvEntry {
 pub enum IvEvent {
     /// A TRAP packet was reached.
     SdmaTrap(SdmaTrap),
+    /// A store to the doorbells of this SDMA engine was not of one whole doorbell. It is no error
+    /// of a queue: a process stores to its pages of doorbells as it likes, the store need not be
+    /// meant for a queue, and it has no VMID.
+    SdmaPartialDoorbell(u8),
     /// An SDMA engine reported an error.
     SdmaError(SdmaError),
     /// An address could not be translated.

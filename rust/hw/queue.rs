@@ -126,6 +126,9 @@ pub struct MecInfo {
     pub kiq: HqdLocation,
     /// HIQ's HQD.
     pub hiq: HqdLocation,
+    /// The version of the firmware from which on one runlist may have processes with XNACK on and
+    /// such with it off; `None` if no version takes that.
+    pub xnack_chain: Option<u32>,
 }
 
 impl MecInfo {

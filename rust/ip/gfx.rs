@@ -8,6 +8,7 @@ mod hal;
 
 use kernel::device::Device;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex, MutexGuard};
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
@@ -20,6 +21,7 @@ use hw::queue::{Hqd, HqdLocation, MecInfo};
 use hw::topology::cus::ComputeUnits;
 use hw::trap::TrapHandler;
 use hw::va::SH_MEM_BASES;
+use hw::xnack_mix::XnackMix;
 
 use hal::GcHal;
 
@@ -30,6 +32,7 @@ use crate::regs::gc::{
     self as regs, cc_gc_shader_array_config, cp_hqd_active, cp_hqd_dequeue_request, cp_mec_cntl,
     cp_mec_doorbell_range, cp_pq_status, cp_pq_wptr_poll_cntl, cpc_int_cntl, grbm_cntl,
     grbm_gfx_cntl, grbm_status, sh_mem_config, spi_compute_queue_reset, spi_gdbg_per_vmid_cntl,
+    sq_config1,
 };
 use crate::regs::hub::VMIDS;
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
@@ -91,6 +94,8 @@ pub(crate) struct Gfx {
     df: RegisterWindow,
     /// Which die of its package it is on.
     die: u32,
+    /// The version of the MEC's firmware; 0 if it is not known.
+    firmware: Atomic<u32>,
     /// Held while a bank is selected. Nothing else is taken, waited for or allocated under it.
     #[pin]
     banks: Mutex<HqdBanks>,
@@ -178,6 +183,7 @@ impl Gfx {
                 asic,
                 df,
                 die,
+                firmware: Atomic::new(0),
                 banks <- new_mutex!(banks, "Gfx::banks"),
                 control <- new_mutex!((), "Gfx::control"),
             }),
@@ -188,6 +194,16 @@ impl Gfx {
     /// The micro engines and their HQDs.
     pub(crate) fn mec(&self) -> &'static MecInfo {
         &self.asic.mec
+    }
+
+    /// Sets the version of the MEC's firmware, before [`Gfx::set_up`]; 0 if it is not known.
+    pub(crate) fn set_firmware_version(&self, version: u32) {
+        self.firmware.store(version, Relaxed);
+    }
+
+    /// How that firmware takes processes with XNACK on beside such with it off.
+    pub(crate) fn xnack_mix(&self) -> XnackMix {
+        XnackMix::of(&self.asic.mec, self.firmware.load(Relaxed))
     }
 
     /// The compute units of this block that work, by its fuses; `None` where none does. Called
@@ -229,6 +245,13 @@ impl Gfx {
             .apply_golden(r, &self.df, &self.asic.golden, self.die);
         r.update(regs::GRBM_CNTL, &[(grbm_cntl::READ_TIMEOUT, READ_TIMEOUT)]);
         self.hal.clear_trap_data(r);
+        if self.xnack_mix() == XnackMix::Chained {
+            // amdgpu: gfx_v9_4_2_init_sq.
+            r.update(
+                regs::SQ_CONFIG1,
+                &[(sq_config1::DISABLE_XNACK_CHECK_IN_RETRY_DISABLE, 1)],
+            );
+        }
         for vmid in 0..VMIDS {
             let bank = self.select(GrbmSelect::of_vmid(vmid));
             r.write(regs::SH_MEM_CONFIG, sh_mem_config(false));

@@ -156,7 +156,10 @@ impl Gmc {
     pub(super) fn bring_up(&self, _: &HaltedGpu<'_>, vram_map: &VramMap) -> Result {
         let hubs = self.hubs.lock();
         if hubs.mm.fb_location() != self.fb {
-            dev_err!(self.dev, "VRAM is not where it was\n");
+            dev_err!(
+                self.dev,
+                "VRAM is not at the address that it had before the sleep\n"
+            );
             return Err(EIO);
         }
         set_up(&hubs, &self.hdp, vram_map, self.fb, self.dummy.address()).map(drop)
@@ -385,7 +388,11 @@ impl Gmc {
                     part: WedgedPart::Hub(hub.which()),
                     suspect: None,
                 };
-                dev_err!(self.dev, "{}\n", format_args!("{wedged}"));
+                dev_err!(
+                    self.dev,
+                    "{}: the GPU is wedged\n",
+                    format_args!("{wedged}")
+                );
                 self.health.wedge(wedged);
             }
         })

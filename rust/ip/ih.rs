@@ -415,9 +415,8 @@ fn dispatch(entry: &IvEntry, position: u64, faults: &RetryFaults, sink: &dyn Int
     );
     match entry.event() {
         IvEvent::SdmaTrap(trap) => sink.sdma_trap(trap.engine, trap.vmid, trap.pasid, trap.context),
-        IvEvent::SdmaError(error) => {
-            sink.sdma_error(error.engine, entry.source, error.vmid, error.pasid)
-        }
+        IvEvent::SdmaError(error) => sink.sdma_error(&error),
+        IvEvent::SdmaPartialDoorbell(engine) => sink.sdma_partial_doorbell(engine),
         IvEvent::VmFault(fault) => faults.raise(&fault, position),
         IvEvent::CpEop(eop) => sink.cp_eop(&eop),
         IvEvent::CpError(error) => sink.cp_error(&error),

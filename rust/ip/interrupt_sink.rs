@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The receiver of the interrupt ring's entries.
 
-use hw::ih::{CpEop, CpError, FaultStatus, ShaderMessage, VmFault};
+use hw::ih::{CpEop, CpError, FaultStatus, SdmaError, ShaderMessage, VmFault};
 
 /// Receives the events that entries announce. Called by a thread that may sleep, one entry at a
 /// time in the ring's order; fences depend on it, so nothing in it waits for memory. The cost of an
@@ -9,9 +9,10 @@ use hw::ih::{CpEop, CpError, FaultStatus, ShaderMessage, VmFault};
 pub(crate) trait InterruptSink: Send + Sync {
     /// A TRAP packet with `context` was reached. `vmid` 0 is the engine's kernel ring.
     fn sdma_trap(&self, engine: u8, vmid: u8, pasid: u16, context: u32);
-    /// SDMA refused a packet or an access, see `hw::ih::source`; the queue that caused it has
-    /// stopped.
-    fn sdma_error(&self, engine: u8, source: u8, vmid: u8, pasid: u16);
+    /// SDMA refused a packet or an access; the queue that caused it has stopped.
+    fn sdma_error(&self, error: &SdmaError);
+    /// A process stored part of a doorbell of SDMA `engine`.
+    fn sdma_partial_doorbell(&self, engine: u8);
     /// A compute queue reached an end-of-pipe event that interrupts.
     fn cp_eop(&self, eop: &CpEop);
     /// The CP refused a packet of a compute queue.

@@ -356,7 +356,8 @@ impl GartNode {
         } else {
             dev_err_ratelimited!(
                 self.table.gmc.dev(),
-                "GART address {:#x} is lost: no answer to a flush\n",
+                "the GPU does not answer a flush: GART address {:#x}, and the driver's memory \
+                 there, is not used again\n",
                 self.mc
             );
             false

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory that the GPU may still access because it has not answered a flush. It is kept until the
-//! device can access no memory any more.
+//! Memory that the GPU may still access because it has not answered a flush, or because an engine
+//! that was at work there does not come to rest. It is kept until the device can access no memory
+//! any more.
 
 use core::mem;
 
@@ -31,7 +32,7 @@ impl LostMemory {
 
     /// Keeps `item`; for ever, if there is no memory for a list entry. Does not wait for memory:
     /// another thread that allocates may wait for the caller, which waits for the GPU.
-    pub(super) fn keep<T: Send + Sync + 'static>(&self, item: T) {
+    pub(crate) fn keep<T: Send + Sync + 'static>(&self, item: T) {
         let mut kept = self.kept.lock();
         let Some(all) = &mut *kept else {
             drop(kept);

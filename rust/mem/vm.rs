@@ -255,7 +255,8 @@ impl Vm {
     /// the VMID is seen here, or it is bound later, and the tables are read after that.
     fn flush(&self, kind: TlbFlush) -> Result {
         // The TLBs cache no entry without a VMID, or without queues on a runlist: they were flushed
-        // when the last queue was removed.
+        // when the last queue was removed. Stores to the tables reach VRAM when the next VMID is
+        // bound ([`Gmc::bind`]), or the next queue is listed ([`Vm::list`]).
         if let Some(bound) = &*self.bound.lock() {
             self.gpu.hw.gmc.flush(bound.vmid(), kind)?;
         }
@@ -469,8 +470,11 @@ impl Vm {
     /// GPU is torn down.
     fn leak<T: Send + Sync + 'static>(&self, item: T) {
         dev_err_ratelimited!(
+            process self.group.pid(),
             self.gpu.hw.dev,
-            "memory is lost: the GPU does not answer a flush\n"
+            "the GPU does not answer a flush: memory of process {} is kept until the GPU is \
+             unbound\n",
+            self.group.pid()
         );
         self.gpu.lost.keep(item);
     }

@@ -397,8 +397,11 @@ impl ProcessBuffer {
         if let Err(error) = vm.abandon(range) {
             let start = range.start();
             dev_warn_ratelimited!(
+                process vm.group().pid(),
                 vm.gpu().hw.dev,
-                "the buffer at {start:#x} of a process that ended stays mapped: {error:?}\n"
+                "the buffer at {start:#x} of process {}, which ended, stays mapped until the GPU \
+                 is unbound: {error:?}\n",
+                vm.group().pid()
             );
         }
     }

@@ -262,8 +262,11 @@ impl Svm {
                 vm.set_retries(false);
                 if let Err(error) = vm.unshare_all() {
                     dev_warn_ratelimited!(
+                        process self.pid,
                         gpu.hw.dev,
-                        "shared memory of a process that ended stays mapped: {error:?}\n"
+                        "shared memory of process {}, which ended, stays mapped until the GPU is \
+                         unbound: {error:?}\n",
+                        self.pid
                     );
                 }
             }

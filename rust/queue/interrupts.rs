@@ -7,14 +7,16 @@ use super::request::QueueOwner;
 use super::sdma::feed::END_OF_JOB;
 use super::sdma::slots::SdmaSlots;
 use crate::ip::interrupt_sink::InterruptSink;
-use crate::kern::ratelimit::dev_warn_ratelimited;
+use crate::kern::ratelimit::{dev_notice_ratelimited, dev_warn_ratelimited};
 use crate::kern::task::TaskIdentity;
 use crate::kern::trace;
 use crate::queue::GpuQueues;
 use crate::ring::KernelRings;
 use crate::smi::{Smi, SmiEvent};
 use core::cell::Cell;
-use hw::ih::{CpEop, CpError, FaultStatus, SdmaErrorKind, ShaderCause, ShaderMessage, VmFault};
+use hw::ih::{
+    CpEop, CpError, FaultStatus, SdmaError, SdmaErrorOrigin, ShaderCause, ShaderMessage, VmFault,
+};
 use hw::sdma::engines::SdmaTrapSet;
 use hw::topology::gpu_id::GpuId;
 use kernel::device::Device;
@@ -197,6 +199,7 @@ impl InterruptSink for InterruptDispatch {
         }
         if let Some(error) = error {
             dev_warn_ratelimited!(
+                process pasid,
                 self.dev,
                 "shader: {error} of a wave of PASID {pasid}, place {place:#x}\n"
             );
@@ -205,19 +208,43 @@ impl InterruptSink for InterruptDispatch {
         self.signal(pasid, data, SHADER_CONTEXT_BITS);
     }
 
-    fn sdma_error(&self, engine: u8, source: u8, vmid: u8, pasid: u16) {
-        let what = SdmaErrorKind::new(source).map_or("unknown error", SdmaErrorKind::name);
-        if vmid == KERNEL_VMID {
-            dev_err!(self.dev, "sdma{engine}: {what} in the kernel's ring\n");
-            self.rings.fail(engine);
-            return;
+    fn sdma_error(&self, error: &SdmaError) {
+        let (engine, pasid, what) = (error.engine, error.pasid, error.kind.name());
+        match error.origin() {
+            SdmaErrorOrigin::KernelRing => {
+                dev_err!(
+                    self.dev,
+                    "sdma{engine}: {what} in the driver's ring: its jobs there fail, and the \
+                     engine is reset\n"
+                );
+                self.rings.fail(engine);
+            }
+            SdmaErrorOrigin::Process => {
+                let owner = self.slots.fail(Some(engine), pasid, EIO);
+                self.stopped(pasid);
+                let pid = pid(owner);
+                dev_warn_ratelimited!(
+                    process pid,
+                    self.dev,
+                    "sdma{engine}: fault of process {pid} (PASID {pasid}): {what}; \
+                     its queues there stop\n"
+                );
+            }
+            SdmaErrorOrigin::Unknown => dev_warn_ratelimited!(
+                process pasid,
+                self.dev,
+                "sdma{engine}: {what} of no known queue (ring {}, PASID {pasid}): nothing is \
+                 stopped\n",
+                error.ring
+            ),
         }
-        let owner = self.slots.fail(Some(engine), pasid, EIO);
-        self.stopped(pasid);
-        let pid = pid(owner);
-        dev_warn_ratelimited!(
+    }
+
+    fn sdma_partial_doorbell(&self, engine: u8) {
+        dev_notice_ratelimited!(
             self.dev,
-            "sdma{engine}: fault of process {pid} (PASID {pasid}): {what}; its queues there stop\n"
+            "sdma{engine}: a process stored part of a doorbell, which takes eight bytes at once: \
+             the store is ignored\n"
         );
     }
 
@@ -245,6 +272,7 @@ impl InterruptSink for InterruptDispatch {
         }
         let (what, code) = (error.name(), error.code());
         dev_warn_ratelimited!(
+            process pid,
             self.dev,
             "cp: fault of queue {queue} of process {pid} (PASID {pasid}): {what}, \
              code {code}; it stops\n"
@@ -287,6 +315,7 @@ impl InterruptSink for InterruptDispatch {
             let (pasid, vmid, address) = (fault.pasid, fault.vmid, fault.address());
             let client = status.map_or(0, |status| status.client);
             dev_warn_ratelimited!(
+                process pid,
                 self.dev,
                 "fault: {access} {address:#x}, process {pid} (PASID {pasid}, VMID {vmid}, \
                  client {client:#x}): its queues stop\n"

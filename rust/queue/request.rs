@@ -211,8 +211,8 @@ impl QueueOwner {
 /// faults.
 ///
 /// An engine stands still while it waits for a page. Copies that are needed to resolve the fault
-/// must not wait behind it, so the first engine has no queues of such processes. A process that
-/// asks for it gets the other engine for traffic with the host.
+/// must not wait behind it, so [`SdmaInfo::pages_engine`] has no queues of such processes. A
+/// process that asks for it gets engine 0.
 ///
 /// # Errors
 ///
@@ -224,13 +224,18 @@ pub(super) fn engines(
     retries: bool,
 ) -> Result<core::ops::Range<u8>> {
     let (host, all) = (sdma.host_engines, sdma.engines());
-    let first = u8::from(retries);
+    let pages = sdma.pages_engine();
     match kind {
-        QueueType::Sdma => Ok(first..host),
+        QueueType::Sdma if retries => Ok(0..host.min(pages)),
+        QueueType::Sdma => Ok(0..host),
         QueueType::SdmaXgmi => Ok(host..all),
         QueueType::SdmaByEngine => match u8::try_from(wanted) {
             Ok(engine) if engine < all => {
-                let engine = engine.max(first);
+                let engine = if retries && engine == pages {
+                    0
+                } else {
+                    engine
+                };
                 Ok(engine..engine + 1)
             }
             _ => Err(EINVAL),

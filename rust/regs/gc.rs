@@ -60,6 +60,11 @@ registers! {
         /// Faults are not retried.
         RETRY_DISABLE[12:12]
     };
+    /// How the sequencers treat XNACK.
+    SQ_CONFIG1 @ 0, 0x37a as sq_config1 {
+        /// The scheduler's firmware checks SH_MEM_CONFIG.RETRY_DISABLE instead.
+        DISABLE_XNACK_CHECK_IN_RETRY_DISABLE[12:12]
+    };
     /// The trap handler's code, bits 39:8; the next register has bits 47:40, and the two after that
     /// its memory. Banked by VMID.
     SQ_SHADER_TBA_LO @ 0, 0x31c;

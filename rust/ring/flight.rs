@@ -8,15 +8,15 @@ use kernel::prelude::*;
 /// The most jobs that a ring holds at once.
 pub(crate) const MAX: usize = 32;
 
-struct JobInFlight {
+struct JobInFlight<T> {
     sequence: u32,
-    mark: u64,
+    mark: T,
     fence: HwFence,
 }
 
-/// The jobs in a ring: at most [`MAX`]. Nothing here allocates.
-pub(crate) struct JobsInFlight {
-    jobs: [Option<JobInFlight>; MAX],
+/// The jobs in a ring: at most [`MAX`]. Each has a `T` of the ring's owner. Nothing here allocates.
+pub(crate) struct JobsInFlight<T> {
+    jobs: [Option<JobInFlight<T>>; MAX],
     first: usize,
     count: usize,
     /// The last number given to a job.
@@ -25,7 +25,7 @@ pub(crate) struct JobsInFlight {
     done: u32,
 }
 
-impl JobsInFlight {
+impl<T> JobsInFlight<T> {
     /// No jobs.
     pub(crate) const fn new() -> Self {
         Self {
@@ -57,7 +57,7 @@ impl JobsInFlight {
     /// # Errors
     ///
     /// Returns the fence if there is no room.
-    pub(crate) fn push(&mut self, mark: u64, fence: HwFence) -> Result<(), HwFence> {
+    pub(crate) fn push(&mut self, mark: T, fence: HwFence) -> Result<(), HwFence> {
         let place = (self.first + self.count) % MAX;
         match self.jobs.get_mut(place) {
             Some(free) if self.count < MAX => {
@@ -77,7 +77,7 @@ impl JobsInFlight {
     /// Takes the oldest job out if its number is at or before `value`, which was read from memory.
     /// Returns its mark and fence. A value beyond the numbers given so far, which only a packet of
     /// a user can have written, belongs to no job.
-    pub(crate) fn pop(&mut self, value: u32) -> Option<(u64, HwFence)> {
+    pub(crate) fn pop(&mut self, value: u32) -> Option<(T, HwFence)> {
         let oldest = self.jobs.get(self.first)?.as_ref()?;
         let given = self.issued.wrapping_sub(value) as i32 >= 0;
         let reached = value.wrapping_sub(oldest.sequence) as i32 >= 0;
@@ -89,7 +89,7 @@ impl JobsInFlight {
     }
 
     /// Takes the oldest job out, whether it is done or not.
-    pub(crate) fn pop_oldest(&mut self) -> Option<(u64, HwFence)> {
+    pub(crate) fn pop_oldest(&mut self) -> Option<(T, HwFence)> {
         let job = self.jobs.get_mut(self.first)?.take()?;
         self.first = (self.first + 1) % MAX;
         self.count -= 1;

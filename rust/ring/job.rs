@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A kernel ring with its scheduler, and the jobs that pass through it.
 
-use super::sdma::{credits, SdmaRing, ROOM};
+use super::kept::KeptMemory;
+use super::sdma::{credits, SdmaRing, ROOM, TIMEOUT_MS};
 use super::RingEngines;
 use crate::kern::fence::{canceled, BlankFence, Fence, FenceContext};
 use crate::kern::sched::{DrmScheduler, SchedBackend, SchedEntity, SchedJob, SchedRunner};
 use crate::kern::workqueue;
 use crate::ledger::{LedgerHold, LedgerKind};
-use crate::mem::gart::JobMemory;
 use crate::mem::GpuMemory;
 use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::aref::ARef;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::Arc;
 use kernel::time::msecs_to_jiffies;
-
-/// How long a job may take once it is the oldest, milliseconds. After that the ring counts as dead.
-pub(crate) const TIMEOUT_MS: u32 = 12_000;
 
 /// A ring and its scheduler.
 pub(super) struct JobRing {
@@ -28,31 +25,6 @@ pub(super) struct JobRing {
     gpu: Arc<GpuMemory>,
 }
 
-/// Holds [`JobMemory`] for jobs. A job lives on for a while after it is done, so its submitter
-/// releases the memory as soon as the job is seen as done.
-#[pin_data]
-pub(super) struct KeptMemory {
-    #[pin]
-    memory: SpinLock<Option<JobMemory>>,
-}
-
-impl KeptMemory {
-    pub(super) fn new(memory: JobMemory) -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                memory <- new_spinlock!(Some(memory), "KeptMemory::memory"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Releases the memory, which no job uses any more.
-    pub(super) fn release(&self) {
-        let memory = self.memory.lock().take();
-        drop(memory);
-    }
-}
-
 /// Jobs of packets on an engine's kernel ring.
 struct SdmaBackend;
 
@@ -61,7 +33,7 @@ struct RingWork {
     fence: Option<BlankFence>,
     fences: Arc<FenceContext>,
     ring: Arc<SdmaRing>,
-    _keep: Arc<KeptMemory>,
+    keep: Arc<KeptMemory>,
     _hold: Option<LedgerHold>,
 }
 
@@ -71,15 +43,15 @@ impl SchedBackend for SdmaBackend {
     fn run(work: &mut RingWork) -> Result<Option<ARef<Fence>>> {
         // In this callback all jobs are in the order of the ring.
         let fence = work.fence.take().ok_or(EINVAL)?.init_in(&work.fences);
-        SdmaRing::emit(&work.ring, &work.packets, fence).map(Some)
+        SdmaRing::emit(&work.ring, &work.packets, &work.keep, fence).map(Some)
     }
 
     fn timed_out(work: &mut RingWork) {
-        work.ring.timed_out();
+        SdmaRing::timed_out(&work.ring);
     }
 
     fn cancelled(work: &mut RingWork) {
-        work.ring.stop(canceled());
+        SdmaRing::stop(&work.ring, canceled());
     }
 }
 
@@ -132,7 +104,7 @@ impl JobRing {
             fence: Some(BlankFence::new()?),
             fences: self.fences.clone(),
             ring: self.sdma.clone(),
-            _keep: keep.clone(),
+            keep: keep.clone(),
             _hold: counted.then(|| self.gpu.hw.ledger.hold(LedgerKind::Jobs, 1)),
         };
         Ok(SchedJob::new(&self.entity, credits, work)?.push())
@@ -141,7 +113,7 @@ impl JobRing {
 
 impl Drop for JobRing {
     fn drop(&mut self) {
-        self.sdma.stop(ENODEV);
+        SdmaRing::stop(&self.sdma, ENODEV);
         workqueue::cancel(&self.sdma);
     }
 }

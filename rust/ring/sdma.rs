@@ -2,7 +2,9 @@
 //! The GFX ring of an SDMA engine: VMID 0, privileged.
 
 use super::flight::{self, JobsInFlight};
+use super::kept::KeptMemory;
 use super::{RingEngines, RingState};
+use crate::health::{WedgeReport, WedgedPart};
 use crate::ip::sdma::KernelRingConfig;
 use crate::kern::fence::{Fence, HwFence};
 use crate::kern::pages::SystemPages;
@@ -15,10 +17,10 @@ use hw::sdma::ring::{RingSize, RingSpace};
 use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::{Arc, SpinLock};
+use kernel::sync::{Arc, Mutex, SpinLock};
 use kernel::time::{msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
-use kernel::{dev_err, new_spinlock};
+use kernel::{dev_err, dev_warn, new_mutex, new_spinlock};
 
 /// Bytes of the ring.
 const RING_BYTES: u64 = 64 << 10;
@@ -32,11 +34,15 @@ const PULSE: u64 = RING_BYTES + 128;
 const BYTES: u64 = RING_BYTES + 4096;
 /// Dwords that end a job: FENCE and TRAP.
 const END_DWORDS: usize = 6;
+/// How long a job may take once it is the oldest, milliseconds. After that the ring has failed.
+pub(crate) const TIMEOUT_MS: u32 = 12_000;
 /// How long an interrupt may be lost before the watchdog checks, milliseconds.
 const WATCHDOG_MS: u32 = 50;
 /// How long the ring may make no progress before the engine's other queues have to leave,
 /// milliseconds.
 pub(crate) const STARVED_MS: i64 = 1000;
+/// A ring that fails again sooner than this after its last start is given up, milliseconds.
+const RESTART_MS: i64 = 60_000;
 /// How long an engine may take to begin, and the interval between two polls of it.
 const FIRST_TIMEOUT: Delta = Delta::from_millis(2000);
 const FIRST_POLL: Delta = Delta::from_micros(100);
@@ -65,6 +71,10 @@ pub(crate) struct SdmaRing {
     doorbell: Doorbell,
     #[pin]
     state: SpinLock<SdmaRingState>,
+    /// Held by the thread that stops the ring, until its engine has left it. Nothing is allocated
+    /// under it.
+    #[pin]
+    halt: Mutex<RingHalt>,
     #[pin]
     watchdog: DelayedWork<Self>,
     memory: GartBuffer,
@@ -74,20 +84,63 @@ pub(crate) struct SdmaRing {
 
 struct SdmaRingState {
     written: u64,
-    flight: JobsInFlight,
+    /// Each with the memory that it uses. The job has it, too, until its fence is signalled: a
+    /// reference here is never the last one before that.
+    flight: JobsInFlight<Arc<KeptMemory>>,
     /// The number of the last pulse, and whether the engine has yet to reach it.
     pulse: (u32, bool),
     /// When the engine last finished something here, or was last given work while idle.
     progress: Instant<Monotonic>,
-    dead: bool,
-    /// Whether the engine was told to leave the ring.
-    stopped: bool,
+    condition: RingCondition,
+}
+
+/// Whether the ring takes jobs.
+#[derive(Clone, Copy, PartialEq)]
+enum RingCondition {
+    /// It does.
+    Works,
+    /// It has failed, and is started again once its engine was reset.
+    Failed,
+    /// It never does again.
+    Dead,
+}
+
+/// The end of a ring that is stopped.
+#[derive(Clone, Copy, PartialEq)]
+enum RingEnd {
+    /// Its engine is reset, and the ring started again, unless it fails too often.
+    Restart,
+    /// It takes no more jobs.
+    Final,
+}
+
+/// Whether an engine may access the memory of a ring and of the jobs in it.
+#[derive(Clone, Copy, PartialEq)]
+enum RingEngine {
+    /// It does.
+    AtWork,
+    /// It has left the ring.
+    Left,
+    /// It was to leave the ring, and did not come to rest.
+    Lost,
+}
+
+/// What the threads that stop a ring know of its engine.
+struct RingHalt {
+    engine: RingEngine,
+    /// When the ring was last started again.
+    restarted: Option<Instant<Monotonic>>,
 }
 
 impl SdmaRingState {
+    /// Whether the ring takes jobs.
+    fn works(&self) -> bool {
+        self.condition == RingCondition::Works
+    }
+
     /// Whether the engine has something to do here.
     fn is_busy(&self) -> bool {
-        !self.dead && (self.flight.count() != 0 || self.pulse.1)
+        self.works() && (self.flight.count() != 0 || self.pulse.1)
     }
 
     /// Restarts the progress clock if the ring is idle. Called before a write to it.
@@ -130,10 +183,16 @@ impl SdmaRing {
                         flight: JobsInFlight::new(),
                         pulse: (0, false),
                         progress: Instant::now(),
-                        dead: false,
-                        stopped: false,
+                        condition: RingCondition::Works,
                     },
                     "SdmaRing::state"
+                ),
+                halt <- new_mutex!(
+                    RingHalt {
+                        engine: RingEngine::AtWork,
+                        restarted: None,
+                    },
+                    "SdmaRing::halt"
                 ),
                 watchdog <- new_delayed_work!("SdmaRing::watchdog"),
                 memory,
@@ -149,19 +208,24 @@ impl SdmaRing {
     /// Makes the engine, which has no such ring or has been reset, continue at `rptr`, bytes.
     fn run(&self, rptr: u64) {
         let state = self.state.lock();
+        if state.works() {
+            self.start_at(rptr, &state);
+        }
+    }
+
+    /// Gives the engine the ring from `rptr`, bytes, on.
+    fn start_at(&self, rptr: u64, state: &SdmaRingState) {
         let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) else {
             return;
         };
-        if !state.dead {
-            let base = self.memory.mc_addr();
-            sdma.start_kernel_ring(KernelRingConfig {
-                base,
-                size: self.size,
-                pointers: (rptr, state.written),
-                rptr_writeback: base + RPTR,
-                doorbell: self.doorbell,
-            });
-        }
+        let base = self.memory.mc_addr();
+        sdma.start_kernel_ring(KernelRingConfig {
+            base,
+            size: self.size,
+            pointers: (rptr, state.written),
+            rptr_writeback: base + RPTR,
+            doorbell: self.doorbell,
+        });
     }
 
     /// Makes the engine, which was reset, continue where the ring was.
@@ -173,24 +237,30 @@ impl SdmaRing {
 
     /// Makes the ring take no more jobs.
     pub(super) fn set_dead(&self) {
-        self.state.lock().dead = true;
+        self.state.lock().condition = RingCondition::Dead;
     }
 
     /// Whether the ring takes jobs.
     pub(super) fn is_alive(&self) -> bool {
-        !self.state.lock().dead
+        self.state.lock().works()
     }
 
-    /// Writes `packets` and the end of a job to the ring and rings the doorbell. `fence` is
-    /// signalled when the engine has finished. The scheduler's credits leave room for the job.
+    /// Writes `packets`, which use the memory of `keep`, and the end of a job to the ring and rings
+    /// the doorbell. `fence` is signalled when the engine has finished. The scheduler's credits
+    /// leave room for the job.
     ///
     /// # Errors
     ///
     /// `EIO` if the ring has failed.
-    pub(super) fn emit(this: &Arc<Self>, packets: &[u32], fence: HwFence) -> Result<ARef<Fence>> {
+    pub(super) fn emit(
+        this: &Arc<Self>,
+        packets: &[u32],
+        keep: &Arc<KeptMemory>,
+        fence: HwFence,
+    ) -> Result<ARef<Fence>> {
         let handle = fence.fence();
         let mut state = this.state.lock();
-        if state.dead {
+        if !state.works() {
             return Err(EIO);
         }
         let number = packet::fence(this.memory.mc_addr() + FENCE, state.flight.next());
@@ -200,7 +270,7 @@ impl SdmaRing {
         at = this.write(at, &packet::trap(0))?;
         // The job's credits say that there is room. A fence without room is dropped, and thereby
         // fails.
-        state.flight.push(at, fence).map_err(|_| EBUSY)?;
+        state.flight.push(keep.clone(), fence).map_err(|_| EBUSY)?;
         state.written = at;
         this.gpu.hw.doorbells.ring(this.doorbell.byte() as u32, at);
         this.watch();
@@ -212,7 +282,7 @@ impl SdmaRing {
     /// failed. Does not allocate and does not wait.
     pub(super) fn pulse(this: &Arc<Self>) {
         let mut state = this.state.lock();
-        if state.dead || state.is_busy() {
+        if !state.works() || state.is_busy() {
             return;
         }
         state.start_write();
@@ -259,7 +329,10 @@ impl SdmaRing {
                 popped
             };
             match popped {
-                Some((_, fence)) => fence.signal(Ok(())),
+                Some((keep, fence)) => {
+                    drop(keep);
+                    fence.signal(Ok(()));
+                }
                 None => break,
             }
         }
@@ -307,49 +380,143 @@ impl SdmaRing {
 
     /// Handles the timeout of the oldest job. If the job is not done after all, the ring has failed
     /// or the device is gone; other code reports the latter.
-    pub(super) fn timed_out(&self) {
-        self.check();
-        if self.state.lock().flight.count() == 0 {
+    pub(super) fn timed_out(this: &Arc<Self>) {
+        this.check();
+        if this.state.lock().flight.count() == 0 {
             return;
         }
-        if !self.gpu.hw.is_present() {
-            self.stop(ENODEV);
+        if !this.gpu.hw.is_present() {
+            this.end(ENODEV, RingEnd::Final);
             return;
         }
         dev_err!(
-            self.gpu.hw.dev,
-            "sdma{}: the kernel's ring does not get on\n",
-            self.engine
+            this.gpu.hw.dev,
+            "sdma{}: a job of the driver has not ended within {} s: its jobs there fail, and the \
+             engine is reset\n",
+            this.engine,
+            TIMEOUT_MS / 1000
         );
-        self.stop(ETIMEDOUT);
+        this.end(ETIMEDOUT, RingEnd::Restart);
     }
 
-    /// Stops the engine's ring; jobs in it fail with `error`, and so do all later ones.
-    pub(super) fn stop(&self, error: Error) {
-        let stopped = {
+    /// The engine reported an error of the ring. Jobs in it fail with `EIO`; the ring is started
+    /// again with the engine. Bounded. Context: may sleep, allocates nothing.
+    pub(super) fn fail(this: &Arc<Self>) {
+        this.end(EIO, RingEnd::Restart);
+    }
+
+    /// Stops the engine's ring; jobs in it fail with `error`, and so do all later ones. Bounded.
+    /// Context: may sleep.
+    pub(super) fn stop(this: &Arc<Self>, error: Error) {
+        this.end(error, RingEnd::Final);
+    }
+
+    /// Has the engine leave the ring, and ends the jobs in it with `error`. A thread that comes
+    /// while another one waits for the engine waits, too: the jobs' memory is freed after this. If
+    /// the engine does not leave it, the memory of the jobs, and the ring's own, is kept until the
+    /// device can access no memory any more.
+    fn end(self: &Arc<Self>, error: Error, end: RingEnd) {
+        {
             let mut state = self.state.lock();
-            state.dead = true;
-            core::mem::replace(&mut state.stopped, true)
-        };
-        let sdma = self.gpu.hw.sdma.get(usize::from(self.engine));
-        if let Some(sdma) = sdma.filter(|_| !stopped) {
-            if sdma.stop_kernel_ring().is_err() {
-                dev_err!(
-                    self.gpu.hw.dev,
-                    "sdma{}: the kernel's ring does not stop: the engine is reset\n",
-                    self.engine
-                );
-                self.engines.reset(&self.gpu.hw, self.engine);
-            }
+            state.condition = match (state.condition, end) {
+                (RingCondition::Works, RingEnd::Restart) => RingCondition::Failed,
+                // Another thread does it.
+                (RingCondition::Failed, RingEnd::Restart) => return,
+                _ => RingCondition::Dead,
+            };
         }
+        let mut halt = self.halt.lock();
+        let engine = match halt.engine {
+            RingEngine::AtWork => self.halt_engine(end),
+            known => known,
+        };
+        if engine == RingEngine::Lost && halt.engine != RingEngine::Lost {
+            self.gpu.lost.keep(self.clone());
+        }
+        halt.engine = engine;
         self.check();
+        let mut failed = 0;
         loop {
             let taken = self.state.lock().flight.pop_oldest();
             match taken {
-                Some((_, fence)) => fence.signal(Err(error)),
+                Some((keep, fence)) => {
+                    if engine == RingEngine::Lost {
+                        self.gpu.lost.keep(keep);
+                    } else {
+                        drop(keep);
+                    }
+                    fence.signal(Err(error));
+                }
                 None => break,
             }
+            failed += 1;
         }
+        if end == RingEnd::Restart && self.restart(&mut halt) {
+            dev_warn!(
+                self.gpu.hw.dev,
+                "sdma{}: the engine was reset, and the driver's ring started again; {failed} of \
+                 the driver's jobs have failed\n",
+                self.engine
+            );
+        }
+    }
+
+    /// Has the engine leave the ring, if need be by its reset. To go on with the ring, it is reset
+    /// in any case.
+    fn halt_engine(&self, end: RingEnd) -> RingEngine {
+        let Some(sdma) = self.gpu.hw.sdma.get(usize::from(self.engine)) else {
+            return RingEngine::Left;
+        };
+        let stopped = sdma.stop_kernel_ring();
+        if stopped.is_err() {
+            dev_err!(
+                self.gpu.hw.dev,
+                "sdma{}: the driver's ring does not stop: the engine is reset\n",
+                self.engine
+            );
+        }
+        if stopped.is_ok() && end == RingEnd::Final {
+            return RingEngine::Left;
+        }
+        match self.engines.reset(&self.gpu.hw, self.engine) {
+            Ok(()) => RingEngine::Left,
+            Err(_) => {
+                self.set_dead();
+                RingEngine::Lost
+            }
+        }
+    }
+
+    /// Starts the ring again, whose engine was reset and whose jobs are gone, where the next job
+    /// will be. A ring that fails soon after that is not: its engine is given up, and the GPU is
+    /// wedged. Returns whether it was started.
+    fn restart(&self, halt: &mut RingHalt) -> bool {
+        let mut state = self.state.lock();
+        if state.condition != RingCondition::Failed {
+            return false;
+        }
+        let soon = |at: Instant<Monotonic>| at.elapsed().as_millis() < RESTART_MS;
+        if halt.restarted.is_some_and(soon) {
+            state.condition = RingCondition::Dead;
+            drop(state);
+            dev_err!(
+                self.gpu.hw.dev,
+                "sdma{}: the driver's ring fails again and again: the driver uses the other \
+                 engines\n",
+                self.engine
+            );
+            self.gpu.hw.health.wedge(WedgeReport {
+                part: WedgedPart::KernelRing(self.engine),
+                suspect: None,
+            });
+            return false;
+        }
+        halt.restarted = Some(Instant::now());
+        halt.engine = RingEngine::AtWork;
+        state.pulse.1 = false;
+        state.condition = RingCondition::Works;
+        self.start_at(state.written, &state);
+        true
     }
 
     /// For debugfs.
@@ -361,7 +528,7 @@ impl SdmaRing {
             rptr,
             wptr: state.written,
             sequence: state.flight.sequence(),
-            dead: state.dead,
+            dead: !state.works(),
         }
     }
 }

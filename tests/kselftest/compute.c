@@ -417,6 +417,23 @@ TEST_F(compute, wave_state)
 	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
 }
 
+/*
+ * What is mapped while the process has no queue is there for the next one: the memory of the queue
+ * itself, whose page tables the GPU has walked before. SDMA has nothing to do meanwhile.
+ */
+TEST_F(compute, mapped_between_queues)
+{
+	struct kfd_compute queue;
+	unsigned int i;
+
+	for (i = 0; i < 8; i++) {
+		ASSERT_EQ(0, kfd_compute_create(&self->dev, &queue, &self->save, variant->aql,
+						RING));
+		EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+		ASSERT_EQ(0, kfd_compute_destroy(&self->dev, &queue));
+	}
+}
+
 /* The GPU itself rings the doorbell of a queue, and flushes the CPU's writes. */
 TEST_F(compute, gpu_writes_registers)
 {

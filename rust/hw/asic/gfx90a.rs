@@ -89,6 +89,8 @@ pub const MI210: Asic = Asic {
             pipe: 0,
             queue: 0,
         },
+        // AMD's commit says 97, amdgpu asks for 98 (gfx_v9_4_2_init_sq).
+        xnack_chain: Some(98),
     },
     mqd: MqdInfo {
         cu_masks: &[23, 24, 26, 27, 39, 40, 41, 42],

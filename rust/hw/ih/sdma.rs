@@ -5,6 +5,9 @@ use super::{source, IvEntry};
 use crate::bits::Field;
 
 const TRAP_CONTEXT: Field = Field::new(27, 0);
+/// The ring id of the kernel's ring, and its address space.
+const KERNEL_RING: u8 = 0;
+const KERNEL_VMID: u8 = 0;
 
 /// A TRAP packet was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +51,6 @@ pub enum SdmaErrorKind {
     SramEcc,
     /// Address in the hole of the address space.
     VmHole,
-    /// A doorbell value that cannot be a write pointer.
-    DoorbellInvalid,
     /// POLL_REGMEM gave up.
     PollTimeout,
     /// SRBM_WRITE to a register that the queue may not write.
@@ -67,11 +68,19 @@ impl SdmaErrorKind {
             source::SDMA_PAGE_NULL => Self::PageNull,
             source::SDMA_SRAM_ECC => Self::SramEcc,
             source::SDMA_VM_HOLE => Self::VmHole,
-            source::SDMA_DOORBELL_INVALID => Self::DoorbellInvalid,
             source::SDMA_POLL_TIMEOUT => Self::PollTimeout,
             source::SDMA_SRBM_WRITE => Self::SrbmWrite,
             _ => return None,
         })
+    }
+
+    /// Whether a packet of the kernel's ring can cause it. That ring has copies, fills, FENCE, TRAP
+    /// and NOP only: nothing in it polls, repeats an atomic operation or writes a register.
+    const fn may_be_kernels(self) -> bool {
+        match self {
+            Self::Ecc | Self::SramEcc | Self::PageFault | Self::PageNull | Self::VmHole => true,
+            Self::AtomicTimeout | Self::PollTimeout | Self::SrbmWrite => false,
+        }
     }
 
     /// A short text for the log.
@@ -84,11 +93,22 @@ impl SdmaErrorKind {
             Self::PageNull => "null page",
             Self::SramEcc => "engine memory error",
             Self::VmHole => "address in the hole",
-            Self::DoorbellInvalid => "invalid doorbell",
             Self::PollTimeout => "poll timeout",
             Self::SrbmWrite => "register write refused",
         }
     }
+}
+
+/// The origin of an engine's error, as far as its interrupt tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SdmaErrorOrigin {
+    /// The kernel's ring.
+    KernelRing,
+    /// A queue of the process.
+    Process,
+    /// Neither: the interrupt names no process, and the kernel's ring has no such packet. A process
+    /// may have caused it, so no queue can be held responsible.
+    Unknown,
 }
 
 /// An SDMA engine's interrupt for an error.
@@ -114,6 +134,19 @@ impl SdmaError {
             ring: entry.ring,
             vmid: entry.vmid,
             pasid: entry.pasid,
+        }
+    }
+    /// Where it comes from. An interrupt of VMID 0 is the kernel's only if it names the kernel's
+    /// ring, and an error that a packet of that ring can cause: what a process does may raise
+    /// interrupts without a VMID, such as a store to its doorbells.
+    #[inline]
+    pub const fn origin(&self) -> SdmaErrorOrigin {
+        if self.vmid != KERNEL_VMID {
+            SdmaErrorOrigin::Process
+        } else if self.ring == KERNEL_RING && self.kind.may_be_kernels() {
+            SdmaErrorOrigin::KernelRing
+        } else {
+            SdmaErrorOrigin::Unknown
         }
     }
 }

@@ -7,11 +7,14 @@ use crate::bits::{hi, lo, Field};
 use crate::doorbell::Doorbell;
 use crate::pte::ContextBase;
 use crate::trap::TrapHandler;
+use crate::xnack_mix::XnackMix;
 
 const VMID_MASK: Field = Field::new(15, 0);
 const UNMAP_LATENCY: Field = Field::new(23, 16);
 /// Milliseconds of one step of UNMAP_LATENCY.
 const UNMAP_LATENCY_STEP: u32 = 100;
+/// enb_xnack_retry_disable_check.
+const CHECK_XNACK: Field = Field::bit(28);
 const RESOURCES_QUEUE_TYPE: Field = Field::new(31, 29);
 const RESOURCES_OF_HIQ: u32 = 1;
 
@@ -67,6 +70,8 @@ pub struct SetResources {
     pub queues: u64,
     /// How long it waits for a queue to leave before it gives up, milliseconds.
     pub unmap_latency: u32,
+    /// How its firmware takes processes with XNACK on beside such with it off.
+    pub xnack: XnackMix,
 }
 
 /// SET_RESOURCES for HIQ. No process has any of the global data share.
@@ -76,6 +81,7 @@ pub const fn set_resources(resources: SetResources) -> [u32; 8] {
         header::<8>(op::SET_RESOURCES),
         VMID_MASK.put(resources.vmids as u32)
             | UNMAP_LATENCY.put(resources.unmap_latency / UNMAP_LATENCY_STEP)
+            | CHECK_XNACK.flag(matches!(resources.xnack, XnackMix::Chained))
             | RESOURCES_QUEUE_TYPE.put(RESOURCES_OF_HIQ),
         lo(resources.queues),
         hi(resources.queues),

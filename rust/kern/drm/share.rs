@@ -445,7 +445,7 @@ impl<T: GemDriverObject> GemObject<T> {
         // SAFETY: It was just locked.
         unsafe { ffi::rkfd_dma_resv_unlock(resv) };
         if given_back.is_err() || T::is_shared_in_place(self) {
-            pr_err!("a device does not give VRAM back that goes\n");
+            pr_err!("a device that imports VRAM of a GPU which goes does not give it back\n");
         }
     }
 }

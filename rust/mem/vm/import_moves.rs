@@ -127,6 +127,7 @@ impl Vm {
             // The removal of a device is not worth a message.
             if error != ENODEV {
                 dev_warn_ratelimited!(
+                    process pid,
                     self.gpu.hw.dev,
                     "memory that process {pid} imports cannot be had: {error:?}\n"
                 );

@@ -258,8 +258,11 @@ impl Userptr {
         let written = state.reserved.clear(&self.vm.gpu);
         if self.vm.flush(TlbFlush::Heavyweight).is_err() {
             dev_err_ratelimited!(
+                process self.vm.group.pid(),
                 self.vm.gpu.hw.dev,
-                "the GPU does not answer a flush: memory that a process gives back is lost\n"
+                "the GPU does not answer a flush: memory that process {} gives back is lost to the \
+                 machine\n",
+                self.vm.group.pid()
             );
             state.pages.leak();
         }

@@ -149,7 +149,7 @@ pub(crate) struct ListedUse {
 
 impl Vm {
     /// Lets the firmware assign a VMID to the VM for process `pasid` from now on: changes of page
-    /// tables are flushed there. Allocates no memory.
+    /// tables are flushed there. Those of before are visible to it. Allocates no memory.
     ///
     /// # Errors
     ///
@@ -159,6 +159,11 @@ impl Vm {
         let listed = listed.get_or_insert(ListedProcess { pasid, users: 0 });
         if listed.pasid != pasid {
             return Err(EBUSY);
+        }
+        if listed.users == 0 {
+            // Nothing else makes the CPU's stores to the tables visible: the list itself is in
+            // system memory, and the firmware's VMID is flushed by the firmware.
+            self.gpu.hw.hdp.flush();
         }
         listed.users = listed.users.checked_add(1).ok_or(EOVERFLOW)?;
         Ok(ListedUse { vm: self.clone() })

@@ -349,6 +349,7 @@ impl SvmState {
             },
             Err(error) => {
                 dev_warn_ratelimited!(
+                    process svm.pid,
                     vm.gpu().hw.dev,
                     "memory at {address:#x} of process {} cannot be mapped: {error:?}\n",
                     svm.pid

@@ -199,6 +199,7 @@ impl DirectShared {
             Err(error) => {
                 let owner = queue.owner;
                 dev_err_ratelimited!(
+                    process owner.pid,
                     &*queue.gpu.hw.dev,
                     "queue {} of process {} cannot be loaded: {error:?}\n",
                     owner.queue,
@@ -316,6 +317,7 @@ fn follow(entry: &mut HqdEntry, hqds: &mut HqdSlots) {
         PreemptStep::Save if held >= SAVE_MS => {
             let owner = entry.queue.owner;
             dev_warn_ratelimited!(
+                process owner.pid,
                 &*entry.queue.gpu.hw.dev,
                 "compute queue {} of process {} does not leave the hardware: it is reset\n",
                 owner.queue,
@@ -333,6 +335,7 @@ fn follow(entry: &mut HqdEntry, hqds: &mut HqdSlots) {
         PreemptStep::PipeReset if held >= RESET_MS => {
             let owner = entry.queue.owner;
             dev_err_ratelimited!(
+                process owner.pid,
                 &*entry.queue.gpu.hw.dev,
                 "compute queue {} of process {} survives a reset of its pipe: its HQD is lost\n",
                 owner.queue,
@@ -469,7 +472,7 @@ impl ComputeScheduler for DirectScheduler {
         if let Some(entry) = left.first() {
             dev_warn!(
                 &*entry.queue.gpu.hw.dev,
-                "{} compute queues are left\n",
+                "{} compute queues have never left the hardware: they are given up\n",
                 left.len()
             );
         }

@@ -32,7 +32,7 @@ use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex};
-use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
+use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
 use pace::ListCosts;
@@ -41,6 +41,8 @@ use runlist::{RunlistDue, RunlistEntry, RunlistTable};
 /// Interval of two checks whether a queue is off the hardware, for waits with a limit, and whether
 /// a list is due at once.
 const OFF_POLL: Delta = Delta::from_micros(200);
+/// For a longer wait than this the work item is queued again.
+const LONG_WAIT: Delta = Delta::from_millis(20);
 
 /// The scheduler.
 pub(super) struct HwsScheduler(Arc<HwsShared>);
@@ -75,6 +77,11 @@ impl WorkItem for HwsShared {
 
     fn run(this: Arc<Self>) {
         while let Some(wait) = this.turn() {
+            if wait > LONG_WAIT {
+                let delay = msecs_to_jiffies(wait.as_millis_ceil() as u32);
+                workqueue::run_in(workqueue::highpri(), this, delay);
+                return;
+            }
             // A list may become due at once during the wait.
             fsleep(wait.min(OFF_POLL));
         }
@@ -148,7 +155,8 @@ impl HwsShared {
             if self.gfx.is_present() {
                 dev_err!(
                     &*self.dev,
-                    "the hardware scheduler does not answer: no more compute queues\n"
+                    "the hardware scheduler does not answer: all compute queues have failed, \
+                     and no more can be made\n"
                 );
                 self.health.wedge(WedgeReport {
                     part: WedgedPart::Scheduler,
@@ -177,6 +185,7 @@ impl HwsShared {
         if !queue.has_failed() {
             let owner = queue.owner;
             dev_warn_ratelimited!(
+                process owner.pid,
                 &*self.dev,
                 "compute queue {} of process {} does not leave the hardware: it is reset\n",
                 owner.queue,
@@ -254,7 +263,7 @@ impl ComputeScheduler for HwsScheduler {
     fn start(&self, gpu: &GpuMemory) -> Result {
         let firmware = HwsFirmware::start(gpu)?;
         *self.0.firmware.lock() = Some(firmware);
-        self.0.table.lock().open();
+        self.0.table.lock().open(gpu.hw.gfx.xnack_mix());
         Ok(())
     }
 
@@ -377,7 +386,11 @@ impl ComputeScheduler for HwsScheduler {
         let left = self.0.table.lock().remove_all();
         workqueue::cancel(&self.0);
         if !left.is_empty() {
-            dev_warn!(&*self.0.dev, "{} compute queues are left\n", left.len());
+            dev_warn!(
+                &*self.0.dev,
+                "{} compute queues have never left the hardware: they are given up\n",
+                left.len()
+            );
         }
     }
 }

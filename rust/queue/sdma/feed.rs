@@ -65,7 +65,8 @@ struct FeedState {
     written: u64,
     /// Read pointer of the hardware when it last gave the queue up.
     rptr: u64,
-    flight: JobsInFlight,
+    /// Each with its end in the process's ring.
+    flight: JobsInFlight<u64>,
     /// Whether the queue is in a slot.
     seated: bool,
     /// Whether its time is being counted: see [`FeedState::count`].

@@ -181,7 +181,11 @@ impl SdmaSlots {
         for engine in &self.engines {
             if let Some((rlc, count)) = engine.close() {
                 let number = engine.number;
-                dev_warn!(&*rlc.gpu.hw.dev, "sdma{number}: {count} queues are left\n");
+                dev_warn!(
+                    &*rlc.gpu.hw.dev,
+                    "sdma{number}: {count} queues have never left the hardware: they are \
+                     given up\n"
+                );
             }
         }
     }
@@ -207,11 +211,8 @@ impl RingEngines for SdmaSlots {
         }
     }
 
-    fn reset(&self, hw: &Hardware, engine: u8) {
-        if let Some(engine) = self.engine(engine) {
-            // A failure is logged there, and there is no more to do.
-            let _ = engine.reset(hw, None, None);
-        }
+    fn reset(&self, hw: &Hardware, engine: u8) -> Result {
+        self.engine(engine).ok_or(EINVAL)?.reset(hw, None, None)
     }
 }
 

@@ -3,7 +3,8 @@
 
 use hw::asic::gfx90a::MI210;
 use hw::ih::{
-    CamEntry, FaultStatus, HubKind, IhClient, IvEntry, IvEvent, SdmaErrorKind, ShaderCause,
+    CamEntry, FaultStatus, HubKind, IhClient, IvEntry, IvEvent, SdmaErrorKind, SdmaErrorOrigin,
+    ShaderCause,
 };
 use proptest::prelude::*;
 
@@ -144,13 +145,50 @@ fn sdma_errors_are_told_from_traps_and_notices() {
     };
     assert_eq!(kind(220), Some(SdmaErrorKind::Ecc));
     assert_eq!(kind(242), Some(SdmaErrorKind::VmHole));
-    assert_eq!(kind(244), Some(SdmaErrorKind::DoorbellInvalid));
     assert_eq!(kind(246), Some(SdmaErrorKind::PollTimeout));
     assert_eq!(kind(247), Some(SdmaErrorKind::SrbmWrite));
     // Preemption and an empty context are no errors.
     assert_eq!(kind(240), None);
     assert_eq!(kind(243), None);
     assert_eq!(kind(224), None);
+}
+
+#[test]
+fn a_part_of_a_doorbell_is_no_error() {
+    for vmid in [0, 3] {
+        let fields = Fields {
+            client: 9,
+            source: 244,
+            vmid,
+            ..BASE
+        };
+        assert_eq!(fields.event(), IvEvent::SdmaPartialDoorbell(1));
+    }
+}
+
+#[test]
+fn only_the_kernels_own_packets_fail_its_ring() {
+    let origin = |source, ring, vmid| match (Fields {
+        client: 8,
+        source,
+        ring,
+        vmid,
+        ..BASE
+    })
+    .event()
+    {
+        IvEvent::SdmaError(error) => error.origin(),
+        other => panic!("{other:?}"),
+    };
+    for source in [220, 221, 222, 228, 242] {
+        assert_eq!(origin(source, 0, 0), SdmaErrorOrigin::KernelRing);
+        assert_eq!(origin(source, 2, 0), SdmaErrorOrigin::Unknown);
+        assert_eq!(origin(source, 0, 3), SdmaErrorOrigin::Process);
+    }
+    for source in [218, 246, 247] {
+        assert_eq!(origin(source, 0, 0), SdmaErrorOrigin::Unknown);
+        assert_eq!(origin(source, 2, 3), SdmaErrorOrigin::Process);
+    }
 }
 
 #[test]

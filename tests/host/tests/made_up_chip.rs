@@ -6,7 +6,7 @@
 mod made_up;
 
 use hw::asic::gfx90a::MI210;
-use hw::asic::Asic;
+use hw::asic::{Asic, SdmaInfo};
 use hw::doorbell::{DoorbellSlot, SliceIndex};
 use hw::firmware::state::RunningEngines;
 use hw::ih::{IhClient, IvEntry, IvEvent};
@@ -457,4 +457,17 @@ fn golden_settings_of_a_die_follow_those_of_all() {
         .map(|die| MI210.golden.of_die(die).last().unwrap().value)
         .collect();
     assert_eq!(two, [0x351, 0x49]);
+}
+
+/// Not the engine that runtimes name for copies from the host.
+#[test]
+fn the_engine_without_queues_that_wait_for_pages() {
+    assert_eq!(MI210.sdma.pages_engine(), 1);
+    let one = |xgmi_engines| SdmaInfo {
+        host_engines: 1,
+        xgmi_engines,
+        ..MI210.sdma
+    };
+    assert_eq!(one(3).pages_engine(), 3);
+    assert_eq!(one(0).pages_engine(), 0);
 }

@@ -8,6 +8,7 @@ use hw::pm4::schedule::{
 };
 use hw::pte::ContextBase;
 use hw::trap::TrapHandler;
+use hw::xnack_mix::XnackMix;
 use proptest::prelude::*;
 
 const ADDRESS: u64 = 0x1234_5678_9abc_def8;
@@ -51,11 +52,17 @@ fn what_the_scheduler_may_use() {
         vmids: 0xff00,
         queues: 0x0000_0001_ffff_ffff,
         unmap_latency: 4000,
+        xnack: XnackMix::Apart,
     };
-    assert_eq!(
-        s::set_resources(resources),
-        [0xc006_a000, 0x2028_ff00, 0xffff_ffff, 1, 0, 0, 0, 0]
-    );
+    let mut packet = [0xc006_a000, 0x2028_ff00, 0xffff_ffff, 1, 0, 0, 0, 0];
+    assert_eq!(s::set_resources(resources), packet);
+    // pm_set_resources_v9: enb_xnack_retry_disable_check.
+    packet[1] |= 1 << 28;
+    let resources = SetResources {
+        xnack: XnackMix::Chained,
+        ..resources
+    };
+    assert_eq!(s::set_resources(resources), packet);
 }
 
 #[test]

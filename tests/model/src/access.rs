@@ -98,9 +98,13 @@ impl Gpu {
         if self.is_gone() || self.smu.is_away(self) {
             return Ok(());
         }
-        if bif::flush(&self.regs, reg) != bif::Flush::Neither {
-            // There is no buffer between the CPU and VRAM.
-            return Ok(());
+        match bif::flush(&self.regs, reg) {
+            bif::Flush::Register => {
+                self.bus.flush_hdp();
+                return Ok(());
+            }
+            bif::Flush::Hole => return Ok(()),
+            bif::Flush::Neither => {}
         }
         self.regs.check("write", reg)?;
         match bif::window(&self.regs, reg)? {
@@ -141,6 +145,7 @@ impl Gpu {
         let regs = &self.regs;
         let stored = match reg {
             nbio::GPU_HDP_FLUSH_REQ => {
+                self.bus.flush_hdp();
                 // Each client has a bit; one client's request does not clear the bit that another
                 // waits for.
                 regs.or(nbio::GPU_HDP_FLUSH_DONE, value);

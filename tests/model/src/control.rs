@@ -24,7 +24,9 @@
 //!   should keep out, or not.
 //! - `hubs silent`, `hubs answer`: neither hub acknowledges invalidations, or both do again, as
 //!   after a reset. `hubs silent gfx`, `hubs silent mm`: only that hub is silent.
-//! - `fail-copy [N]`: the next copy, of engine N, is refused.
+//! - `fail-copy [N]`: the next copy, of engine N, is refused; one of the kernel's ring has an
+//!   uncorrectable error of memory.
+//! - `ecc N`: SDMA engine N reports such an error of the kernel's ring, and goes on.
 //! - `hang-queue [COUNT]`: the next user compute queues with a packet to execute hang in it.
 //!   `hang-queue waves`: one, of which only the waves hang.
 
@@ -134,6 +136,10 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         ["hubs", "silent"] => gpu.silence_hubs(&[HubId::Gfx, HubId::Mm]),
         ["hubs", "silent", "gfx"] => gpu.silence_hubs(&[HubId::Gfx]),
         ["hubs", "silent", "mm"] => gpu.silence_hubs(&[HubId::Mm]),
+        ["ecc", n] => {
+            let reported = engine(n)?.report_ecc(gpu);
+            reported.map_err(|error| error.to_string())?;
+        }
         ["fail-copy"] => gpu.fail_next_copy(),
         ["fail-copy", n] => engine(n)?.fail_next_copy(),
         _ => return Err(format!("unknown command {line:?}")),

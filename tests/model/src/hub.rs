@@ -361,7 +361,7 @@ impl Hub {
             ),
         };
         context
-            .walk(va, space, |phys| view.load64(phys))
+            .walk(va, space, |phys| view.load_entry(phys))
             .map_err(|error| match error {
                 WalkError::Nonsense(reason) => nonsense(reason),
                 WalkError::Read(error) => nonsense(format!("page table entry: {error}")),

@@ -12,10 +12,11 @@
 //!   the queue halts with its read pointer at the packet, CONTEXT_STATUS.EXCEPTION = 1, IDLE = 1,
 //!   and an interrupt of source 247. Its context words are: first dword of the packet, read pointer
 //!   low and high, EXCEPTION. The queue goes on when RB_ENABLE goes from 0 to 1, which clears
-//!   EXCEPTION. The same for: a POLL_REGMEM that runs out of retries (source 246, EXCEPTION 2); a
-//!   write pointer more than the ring's size ahead (source 244, EXCEPTION 4, no context). A ring or
-//!   indirect buffer that faults halts the queue with EXCEPTION 3 and only the hub's fault
-//!   interrupt. The control socket's fail-copy is a refusal too, also in VMID 0.
+//!   EXCEPTION. The same for a POLL_REGMEM that runs out of retries (source 246, EXCEPTION 2). A write
+//!   pointer more than the ring's size ahead halts the queue with EXCEPTION 4 and no interrupt. A
+//!   ring or indirect buffer that faults halts it with EXCEPTION 3 and only the hub's fault
+//!   interrupt. The control socket's fail-copy is a refusal, too; in VMID 0 an error of memory
+//!   (source 220).
 //! - *Opcodes not known*, so refused: SEMAPHORE, COND_EXE, PRE_EXE, DUMMY_TRAP, tiled copies,
 //!   FILL_MULTI, the variants of POLL_REGMEM. POLL_REGMEM with function 0 (always) touches nothing
 //!   and so is allowed for all, as is the HDP form with the HDP registers; other registers are the
@@ -31,7 +32,10 @@
 //! - *Write pointers* never go down without MINOR_PTR_UPDATE: a doorbell below is ignored (in VMID
 //!   0: an error), a register write below the read pointer is an error. A doorbell during
 //!   MINOR_PTR_UPDATE counts when that ends. A packet whose end is past the write pointer waits. A
-//!   64-bit doorbell stored as two halves acts on the high one.
+//!   64-bit doorbell stored as two halves acts on the high one. Each store to an engine's doorbells,
+//!   of any page, that is not of one whole doorbell raises source 244 (in amdgpu's header: doorbell
+//!   byte enables invalid). No source says which ring and VMID such an entry names: 0 was chosen for
+//!   both, as a store of the bus has no VMID.
 //! - *Time slices*: a queue runs for up to 200 us or until it polls or is empty; RLC queues only
 //!   run with AUTO_CTXSW, and with their doorbell enabled: RB_ENABLE alone does not make the rest
 //!   run. F32_CNTL.HALT is set out of reset.
@@ -68,7 +72,8 @@
 //! - *Firmware*: see [`psp`], and [`psp::start`] for its progress when the driver starts. Power and
 //!   resets: see [`smu`]; the BIOS ROM: see [`board`].
 //! - *HDP flushes* are done at once: a bit of GPU_HDP_FLUSH_DONE stays set from its first request
-//!   on, regardless of other requests.
+//!   on, regardless of other requests. A walk of page tables may miss stores of the host that no
+//!   flush has followed, see [`hdp`]; everything else sees them at once.
 //! - *Command processor*: see [`cp`].
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
@@ -88,6 +93,7 @@ pub mod dma;
 pub mod error;
 pub mod gpu;
 pub mod grbm;
+pub mod hdp;
 pub mod hub;
 pub mod ih;
 pub mod indirect;

@@ -12,6 +12,7 @@ use rustix::fs::{MemfdFlags, SeekFrom};
 use crate::config::{DOORBELL_SIZE, REGISTER_SIZE};
 use crate::dma::{DmaMap, DmaRegion};
 use crate::error::{ModelError, Result};
+use crate::hdp::Hdp;
 use crate::mapping::{Mapping, Span};
 use crate::peers::Switch;
 
@@ -116,11 +117,14 @@ pub struct Bus {
     trusted: [AtomicU64; 2],
     /// The switch above it, if there is one.
     switch: Option<Switch>,
+    /// The path of the host's stores to VRAM.
+    pub hdp: Hdp,
 }
 
 impl Bus {
     /// A bus with `vram` bytes of empty VRAM and no DMA mapping.
     pub fn new(vram: u64) -> std::io::Result<Bus> {
+        let hdp = Hdp::new(vram);
         let vram_file = rustix::fs::memfd_create("vram", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&vram_file, vram)?;
         let vram = Mapping::new(vram_file.as_fd(), vram as usize)?;
@@ -133,6 +137,7 @@ impl Bus {
             master: AtomicBool::new(false),
             trusted: Default::default(),
             switch: None,
+            hdp,
         })
     }
 
@@ -234,6 +239,12 @@ impl Bus {
             .or_else(|| inside(&self.registers, REGISTER_SIZE, Own::Register))
     }
 
+    /// The host's stores to VRAM so far are seen by everything from now on.
+    pub fn flush_hdp(&self) {
+        self.hdp
+            .flush(|addr, bytes| self.vram.span(addr as usize, bytes.len()).read(bytes));
+    }
+
     /// Where BAR2 is.
     pub fn doorbells(&self) -> u64 {
         self.doorbells.load(Ordering::Acquire)
@@ -326,6 +337,9 @@ impl View<'_> {
                         address,
                     });
                 }
+                if access.writes() {
+                    self.bus.hdp.device_writes(phys.addr, len);
+                }
                 Ok(self.bus.vram.span(phys.addr as usize, len as usize))
             }
             Space::System => {
@@ -388,6 +402,18 @@ impl View<'_> {
                 phys.space, phys.addr
             ))),
         }
+    }
+
+    /// Reads an entry of a page table, as a walk sees it: see [`crate::hdp`].
+    pub fn load_entry(&self, phys: Phys) -> Result<u64> {
+        if phys.space != Space::Vram || phys.addr % 8 != 0 {
+            return self.load64(phys);
+        }
+        let space = phys.space;
+        let hdp = &self.bus.hdp;
+        hdp.load64(phys.addr, |addr, bytes| {
+            self.read(Phys { space, addr }, bytes)
+        })
     }
 
     /// Writes one aligned 32-bit word whole.

@@ -69,12 +69,18 @@ impl Nbio {
             .clear();
     }
 
-    /// A store of 4 or 8 bytes to BAR2.
+    /// A store to BAR2. An SDMA engine reports each store that is not of the eight bytes of one
+    /// doorbell, and joins two halves all the same.
     pub fn doorbell(&self, gpu: &Gpu, byte: u64, data: &[u8]) -> Result<()> {
         if !aper::BIF_DOORBELL_APER_EN.is_set(gpu.regs.get(nbio::RCC_DOORBELL_APER_EN)) {
             return Err(ModelError::Other(format!(
                 "doorbell at {byte:#x} while RCC_DOORBELL_APER_EN is off"
             )));
+        }
+        if let Route::Sdma(engine) = route(&gpu.regs, byte) {
+            if byte % 8 != 0 || data.len() != 8 {
+                gpu.sdma[engine].partial_doorbell(gpu)?;
+            }
         }
         // A process may store any number of bytes in its page; only whole doorbells ring.
         let odd = || {

@@ -107,6 +107,7 @@ impl Vm {
         let userptr = mapping.userptr().ok_or(EINVAL)?;
         let start = userptr.range.start();
         dev_warn_ratelimited!(
+            process self.group.pid(),
             self.gpu.hw.dev,
             "memory at {start:#x} of process {} cannot be had: {error:?}\n",
             self.group.pid()

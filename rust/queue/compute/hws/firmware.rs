@@ -78,6 +78,7 @@ impl HwsFirmware {
             vmids: Vmid::of_firmware(&self.asic.vmids).fold(0, |mask, vmid| mask | 1 << vmid.get()),
             queues: self.asic.mec.user_mask(),
             unmap_latency: SAVE_MS as u32,
+            xnack: self.gfx.xnack_mix(),
         });
         let (register, value) = self.gfx.wait_time()?;
         let wait = write_register(register, value);

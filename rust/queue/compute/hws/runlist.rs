@@ -19,10 +19,11 @@ use hw::pm4::schedule::{
 };
 use hw::seat::Seat;
 use hw::va::SH_MEM_BASES;
+use hw::xnack_mix::{XnackKinds, XnackMix, XnackTurn, TURN_MS};
 use kernel::alloc::kvec::InsertError;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::time::Delta;
+use kernel::time::{Delta, Instant, Monotonic};
 
 /// The most processes: a process has a slice of the doorbell BAR, and there are no more.
 const MOST_PROCESSES: usize = 256;
@@ -89,9 +90,9 @@ impl RunlistEntry {
         self.off == 0 && self.queue.is_runnable()
     }
 
-    /// Whether another list has to run because of this queue.
-    fn is_due(&self) -> bool {
-        self.change.is_some() || self.listed != self.is_wanted()
+    /// Whether its process retries page faults.
+    fn retries(&self) -> bool {
+        self.queue.vm().retries()
     }
 
     /// Whether it must leave the hardware whatever that costs others: it has failed, or memory that
@@ -146,6 +147,11 @@ pub(super) struct RunlistTable {
     open: bool,
     /// Whether the hardware takes no lists any more.
     dead: bool,
+    /// How the firmware takes processes with XNACK on beside such with it off.
+    mix: XnackMix,
+    /// Which of them have their turn, where it does not take both, and since when.
+    turn: XnackTurn,
+    turn_began: Instant<Monotonic>,
     /// Cost and pace of lists.
     pub(super) pace: RunlistPace,
 }
@@ -162,13 +168,41 @@ impl RunlistTable {
             running: false,
             open: false,
             dead: false,
+            mix: XnackMix::Apart,
+            turn: XnackTurn::default(),
+            turn_began: Instant::now(),
             pace: RunlistPace::new(),
         })
     }
 
-    /// Allows queues to be added.
-    pub(super) fn open(&mut self) {
+    /// Allows queues to be added, for firmware of the kind `mix`.
+    pub(super) fn open(&mut self, mix: XnackMix) {
+        self.mix = mix;
         self.open = true;
+    }
+
+    /// The kinds of processes that have queues which may run.
+    fn wanted_kinds(&self) -> XnackKinds {
+        let wanted = self.entries.iter().filter(|entry| entry.is_wanted());
+        wanted.fold(XnackKinds::default(), |kinds, entry| {
+            kinds.with(entry.retries())
+        })
+    }
+
+    /// Whether another list has to run because of the queue of `entry`, while processes of `wanted`
+    /// have queues that may run.
+    fn is_due(&self, entry: &RunlistEntry, wanted: XnackKinds) -> bool {
+        let has_turn = self.turn.allows(self.mix, wanted, entry.retries());
+        entry.change.is_some() || entry.listed != (entry.is_wanted() && has_turn)
+    }
+
+    /// How long the kind on the list keeps it while the other kind waits; `None` if none waits.
+    fn turn_left(&self, wanted: XnackKinds) -> Option<Delta> {
+        if self.mix == XnackMix::Chained || !wanted.are_both() {
+            return None;
+        }
+        let left = Delta::from_millis(TURN_MS) - self.turn_began.elapsed();
+        Some(left.max(Delta::ZERO))
     }
 
     /// Refuses new queues and all changes from now on.
@@ -200,11 +234,19 @@ impl RunlistTable {
 
     /// When another list has to run.
     pub(super) fn due(&self) -> RunlistDue {
-        if !self.open || self.dead || !self.entries.iter().any(RunlistEntry::is_due) {
+        if !self.open || self.dead {
             return RunlistDue::Never;
         }
+        let wanted = self.wanted_kinds();
+        if !self.entries.iter().any(|entry| self.is_due(entry, wanted)) {
+            return match self.turn_left(wanted) {
+                None => RunlistDue::Never,
+                Some(left) if left > Delta::ZERO => RunlistDue::In(left),
+                Some(_) => RunlistDue::Now,
+            };
+        }
         let at_once =
-            self.entries.iter().any(RunlistEntry::must_be_evicted) || !self.affects_others();
+            self.entries.iter().any(RunlistEntry::must_be_evicted) || !self.affects_others(wanted);
         match self.pace.left() {
             Some(left) if !at_once => RunlistDue::In(left),
             _ => RunlistDue::Now,
@@ -212,11 +254,11 @@ impl RunlistTable {
     }
 
     /// Whether the running list has processes other than the one that needs another list.
-    fn affects_others(&self) -> bool {
+    fn affects_others(&self, wanted: XnackKinds) -> bool {
         let mut concerned = self
             .entries
             .iter()
-            .filter(|entry| entry.listed || entry.is_due())
+            .filter(|entry| entry.listed || self.is_due(entry, wanted))
             .map(RunlistEntry::pasid);
         let first = concerned.next();
         self.running && concerned.any(|pasid| Some(pasid) != first)
@@ -312,35 +354,51 @@ impl RunlistTable {
             Ok::<_, Error>(())
         };
         self.running = false;
-        for mine in self
-            .entries
-            .chunk_by_mut(|one, other| one.pasid() == other.pasid())
-        {
-            // Asked only once: the queues announced in MAP_PROCESS must be exactly those that
-            // follow.
-            for entry in mine.iter_mut() {
-                entry.make_change();
-                entry.listed = entry.is_wanted();
+        let wanted = self.wanted_kinds();
+        let over = self.turn_left(wanted) == Some(Delta::ZERO);
+        let turn = self.turn.next(wanted, over);
+        if turn != self.turn || !wanted.are_both() {
+            self.turn_began = Instant::now();
+        }
+        self.turn = turn;
+        let first = turn.kind(wanted);
+        let mut kinds = XnackKinds::default();
+        // One kind after the other.
+        for kind in [first, !first] {
+            for mine in self
+                .entries
+                .chunk_by_mut(|one, other| one.pasid() == other.pasid())
+            {
+                if mine.first().is_none_or(|entry| entry.retries() != kind) {
+                    continue;
+                }
+                // Asked only once: the queues announced in MAP_PROCESS must be exactly those that
+                // follow.
+                for entry in mine.iter_mut() {
+                    entry.make_change();
+                    entry.listed = entry.is_wanted() && turn.allows(self.mix, wanted, kind);
+                }
+                let listed = || mine.iter().filter(|entry| entry.listed);
+                let count = listed().count() as u32;
+                let Some(first) = listed().next() else {
+                    continue;
+                };
+                put(&map_process(MapProcess {
+                    pasid: first.pasid(),
+                    root: first.queue.vm().root(),
+                    sh_mem_bases: SH_MEM_BASES,
+                    sh_mem_config: gfx::sh_mem_config(kind),
+                    trap: first.queue.trap_handler(),
+                    quantum: QUANTUM_MS,
+                    queues: count,
+                }))?;
+                for entry in listed() {
+                    put(&entry.packet)?;
+                }
+                kinds = kinds.with(kind);
+                processes += 1;
+                queues += count;
             }
-            let listed = || mine.iter().filter(|entry| entry.listed);
-            let count = listed().count() as u32;
-            let Some(first) = listed().next() else {
-                continue;
-            };
-            put(&map_process(MapProcess {
-                pasid: first.pasid(),
-                root: first.queue.vm().root(),
-                sh_mem_bases: SH_MEM_BASES,
-                sh_mem_config: gfx::sh_mem_config(first.queue.vm().retries()),
-                trap: first.queue.trap_handler(),
-                quantum: QUANTUM_MS,
-                queues: count,
-            }))?;
-            for entry in listed() {
-                put(&entry.packet)?;
-            }
-            processes += 1;
-            queues += count;
         }
         self.running = queues != 0;
         if !self.running {
@@ -350,7 +408,7 @@ impl RunlistTable {
         Ok(Some(Runlist {
             dwords: at,
             processes: processes.min(vmids),
-            again: processes > vmids || queues > asic.mec.user_hqds().into(),
+            again: processes > vmids || queues > asic.mec.user_hqds().into() || kinds.are_both(),
         }))
     }
 

@@ -70,6 +70,7 @@ pub const MADE_UP: Asic = Asic {
             pipe: 0,
             queue: 0,
         },
+        xnack_chain: None,
     },
     mqd: MqdInfo {
         cu_masks: &[23, 24, 26, 27],

@@ -127,7 +127,14 @@ impl Executor<'_> {
                     vmids: Field::new(15, 0).get(words[1]) as u16,
                     latency: Field::new(23, 16).get(words[1]),
                     queues: wide(words, 2),
+                    chains: Field::new(28, 28).is_set(words[1]),
                 };
+                let retry_check = gc::sq_config1::DISABLE_XNACK_CHECK_IN_RETRY_DISABLE;
+                if resources.chains && !retry_check.is_set(self.gpu.regs.get(gc::SQ_CONFIG1)) {
+                    return wrong(
+                        "SET_RESOURCES: XNACK is chained, but SQ_CONFIG1 does not say so",
+                    );
+                }
                 // The KIQ's are about the kernel's own queues, which it maps to given slots.
                 if role == Role::Hiq {
                     self.gpu.cp.set_resources(resources);
@@ -218,7 +225,10 @@ impl Executor<'_> {
             .map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
             .collect();
         let at_once = Field::new(27, 24).get(words[3]);
-        match Runlist::parse(&list, base, at_once) {
+        let chains = self.gpu.cp.chains_xnack(self.gpu);
+        let parsed = Runlist::parse(&list, base, at_once)
+            .and_then(|list| list.check_mix(chains).map(|()| list));
+        match parsed {
             Ok(list) => self
                 .gpu
                 .cp

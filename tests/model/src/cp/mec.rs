@@ -25,6 +25,9 @@ use crate::psp::engines as psp;
 use crate::regs::gc::{self, cp_hqd_error as error, cp_mec_cntl};
 use crate::regs::Reg;
 
+/// The first version of the firmware that can chain processes with XNACK on and off in one list
+/// (amdgpu: gfx_v9_4_2_init_sq).
+const CHAINS_XNACK: u32 = 98;
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(50);
 
@@ -369,6 +372,15 @@ impl Cp {
     /// SET_RESOURCES of the HIQ.
     pub(super) fn set_resources(&self, resources: Resources) {
         self.state().resources = resources;
+    }
+
+    /// Returns whether one list may have processes with XNACK on and such with it off: if the driver
+    /// has said so, to firmware that can. Of firmware that the driver has loaded itself, only the
+    /// driver knows the version.
+    pub(super) fn chains_xnack(&self, gpu: &Gpu) -> bool {
+        let version = gpu.regs.get(gc::CP_MEC_ME1_UCODE_ADDR);
+        let can = version == 0 || version >= CHAINS_XNACK;
+        can && self.state().resources.chains
     }
 
     /// MAP_QUEUES of the KIQ. The inner error is the reason for a refusal.

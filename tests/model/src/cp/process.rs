@@ -52,6 +52,11 @@ impl Process {
         })
     }
 
+    /// Whether its waves retry page faults (XNACK): SH_MEM_CONFIG.RETRY_DISABLE is clear.
+    pub fn retries(&self) -> bool {
+        !Field::new(12, 12).is_set(self.shared[1])
+    }
+
     /// Assigns `vmid` to the process. Translations of its former use are flushed from the caches.
     pub fn assign(&mut self, gpu: &Gpu, vmid: u8) {
         self.vmid = Some(vmid);

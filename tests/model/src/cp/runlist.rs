@@ -31,6 +31,8 @@ pub struct Resources {
     pub queues: u64,
     /// The time that a queue may take to leave before it is abandoned, in units of 100 ms.
     pub latency: u32,
+    /// Processes with XNACK on and such with it off may be chained in one list.
+    pub chains: bool,
 }
 
 impl Resources {
@@ -207,6 +209,21 @@ impl Runlist {
             rest = &rest[length..];
         }
         Ok(list)
+    }
+
+    /// Checks that processes which retry page faults are not on the list together with such that do
+    /// not, or that firmware which can do so (`chains`) finds them one kind after the other and the
+    /// list run over and over (amdgpu: `pm_create_runlist_ib`).
+    pub fn check_mix(&self, chains: bool) -> std::result::Result<(), &'static str> {
+        let mut kinds: Vec<bool> = self.processes.iter().map(Process::retries).collect();
+        kinds.dedup();
+        match kinds.len() {
+            0 | 1 => Ok(()),
+            _ if !chains => Err("runlist: XNACK on and off in one list; the firmware is too old"),
+            2 if self.repeats => Ok(()),
+            2 => Err("runlist: XNACK on and off in a list that is not chained"),
+            _ => Err("runlist: XNACK on and off in turns"),
+        }
     }
 
     fn quantum(&self) -> Duration {

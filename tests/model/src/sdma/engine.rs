@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::execute::{Executor, Step};
+use super::execute::{ecc_error, partial_doorbell, Executor, Step};
 use super::queue::{Exception, Job, Queue};
 use crate::clock::wait_until;
 use crate::error::{ModelError, Result};
@@ -268,6 +268,16 @@ impl Engine {
         Ok(true)
     }
 
+    /// The engine reports an error of memory, of the kernel's ring, and goes on.
+    pub fn report_ecc(&self, gpu: &Gpu) -> Result<()> {
+        gpu.ih.push(gpu, ecc_error(self))
+    }
+
+    /// A store of other than eight bytes has come to the engine's doorbells.
+    pub fn partial_doorbell(&self, gpu: &Gpu) -> Result<()> {
+        gpu.ih.push(gpu, partial_doorbell(self))
+    }
+
     /// The engine's thread: executes packets until one is a model error.
     pub fn run(&self, gpu: &Gpu) -> Result<()> {
         let activity = &gpu.activity.memory;
@@ -289,7 +299,7 @@ impl Engine {
                 }
                 Choice::Doorbell(queue, vmid) => {
                     self.counts(gpu).refused.bump();
-                    Executor::refuse_doorbell(gpu, self, queue, vmid)?;
+                    Executor::refuse_doorbell(self, queue, vmid)?;
                 }
             }
         }
@@ -306,7 +316,7 @@ impl Engine {
             }
             Choice::Doorbell(queue, vmid) => {
                 self.counts(gpu).refused.bump();
-                Executor::refuse_doorbell(gpu, self, queue, vmid)?;
+                Executor::refuse_doorbell(self, queue, vmid)?;
                 Ok(true)
             }
             Choice::Wait(..) => Ok(false),

@@ -14,6 +14,7 @@ use crate::vm::{Client, Vm};
 
 /// Interrupt sources.
 const TRAP: u8 = 224;
+const ECC: u8 = 220;
 const DOORBELL_INVALID: u8 = 244;
 const POLL_TIMEOUT: u8 = 246;
 const SRBM_WRITE: u8 = 247;
@@ -121,7 +122,8 @@ impl<'a> Executor<'a> {
             Err(reason) => return self.refuse(words, reason),
         };
         if packet.is_copy() && self.engine.take_failure(self.gpu) {
-            return self.halt(words, Exception::Packet, SRBM_WRITE);
+            let source = if self.privileged() { ECC } else { SRBM_WRITE };
+            return self.halt(words, Exception::Packet, source);
         }
         let work = self.work(&packet)?;
         if self.vm.is_lost() {
@@ -141,8 +143,9 @@ impl<'a> Executor<'a> {
         Ok(Step::Done)
     }
 
-    /// Refuses the doorbell's value: more than the ring can hold.
-    pub fn refuse_doorbell(gpu: &Gpu, engine: &Engine, queue: usize, vmid: u8) -> Result<()> {
+    /// Refuses the doorbell's value: more than the ring can hold. The queue stops; there is no
+    /// interrupt for that.
+    pub fn refuse_doorbell(engine: &Engine, queue: usize, vmid: u8) -> Result<()> {
         if vmid == 0 {
             return Err(ModelError::Other(format!(
                 "SDMA{} {}: the write pointer is more than the ring's size ahead",
@@ -150,8 +153,7 @@ impl<'a> Executor<'a> {
                 queue_name(queue)
             )));
         }
-        let iv = interrupt(engine, queue, vmid, DOORBELL_INVALID, [0; 4]);
-        gpu.ih.push(gpu, iv)
+        Ok(())
     }
 
     /// Reads dwords from `skip` dwords after the read position on.
@@ -423,6 +425,17 @@ pub fn queue_name(queue: usize) -> String {
         0 => "GFX".into(),
         n => format!("RLC{}", n - 1),
     }
+}
+
+/// The interrupt of `engine` for an uncorrectable error of memory that the kernel's ring has used.
+pub fn ecc_error(engine: &Engine) -> Iv {
+    interrupt(engine, 0, 0, ECC, [0; 4])
+}
+
+/// The interrupt of `engine` for a doorbell of which the bus has not enabled all eight bytes. A
+/// store of the bus has no VMID, and its queue is not looked for.
+pub fn partial_doorbell(engine: &Engine) -> Iv {
+    interrupt(engine, 0, 0, DOORBELL_INVALID, [0; 4])
 }
 
 fn interrupt(engine: &Engine, queue: usize, vmid: u8, source: u8, data: [u32; 4]) -> Iv {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Translation as seen by packets: permissions, stale entries, faults.
 
+use std::os::unix::fs::FileExt;
+
 use super::rig::*;
 use crate::regs::gc::{self, vm_context0_cntl as context};
 use crate::regs::sdma::{self, f32_cntl};
-use crate::regs::{mmhub, osssys, Reg, MMHUB_DELTA};
+use crate::regs::{mmhub, nbio, osssys, Reg, MMHUB_DELTA};
 
 const VA: u64 = 0x1234_5000_0000;
 const STATUS: Reg = mmhub::VM_L2_PROTECTION_FAULT_STATUS;
@@ -375,4 +377,23 @@ fn a_packet_does_not_repeat_the_fault_of_a_page() {
     // The next packet does.
     rig.run(&mut ring, &copy(VA, from, 4));
     assert_eq!(rig.ih_entries(), 2);
+}
+
+#[test]
+fn stores_of_the_host_to_tables_need_an_hdp_flush() {
+    let (mut rig, mut ring) = rig();
+    rig.run(&mut ring, &fence(VA, 1));
+    let entry = rig.entry(8, VA + 0x2000);
+    let vram_file = rig.gpu.bus.vram_file().try_clone_to_owned().unwrap();
+    let value = 0x10_1000 | VALID | RW;
+    std::fs::File::from(vram_file)
+        .write_all_at(&value.to_le_bytes(), entry.addr)
+        .unwrap();
+    // A flush of the TLBs does not help.
+    rig.flush(8);
+    rig.run(&mut ring, &fence(VA + 0x2000, 2));
+    assert_eq!(rig.peek32(vram(0x10_1000)), 0);
+    rig.set(nbio::GPU_HDP_FLUSH_REQ, 1);
+    rig.run(&mut ring, &fence(VA + 0x2000, 3));
+    assert_eq!(rig.peek32(vram(0x10_1000)), 3);
 }

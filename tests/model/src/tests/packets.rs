@@ -362,7 +362,7 @@ fn a_copy_fails_on_request() {
     rig.submit(&mut ring, &[&fence(FB + AT, 1)[..], &words].concat());
     rig.drain(0).unwrap();
     assert_eq!(rig.rptr(&ring), 16);
-    assert_eq!(rig.iv_head(0), [8, 247, 0, 0]);
+    assert_eq!(rig.iv_head(0), [8, 220, 0, 0]);
     rig.enable(&ring, false);
     rig.enable(&ring, true);
     rig.drain(0).unwrap();

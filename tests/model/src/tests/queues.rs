@@ -63,6 +63,27 @@ fn doorbell_halves() {
 }
 
 #[test]
+fn an_engine_reports_doorbells_that_are_not_whole() {
+    let mut rig = Rig::new();
+    let base = u64::from(rig.ring(2, 1, 8).doorbell) * 4;
+    let store = |at: u64, data: &[u8]| rig.gpu.nbio.doorbell(&rig.gpu, at, data).unwrap();
+    store(base, &[0; 8]);
+    assert_eq!(rig.ih_entries(), 0);
+    // In any page, and in no queue's place.
+    store(base, &[0; 4]);
+    store(base + 8 + 4, &[0; 4]);
+    store(base + 4096 + 1, &[0; 1]);
+    store(base + 3 * 4096 + 4, &[0; 8]);
+    assert_eq!(rig.ih_entries(), 4);
+    for n in 0..4 {
+        assert_eq!(rig.iv_head(n), [1, 244, 0, 0]);
+    }
+    // The command processor says nothing.
+    store(4096 + 0x58, &[0; 4]);
+    assert_eq!(rig.ih_entries(), 4);
+}
+
+#[test]
 fn doorbells_of_nobody() {
     let mut rig = Rig::new();
     let ring = rig.ring(0, 1, 8);
@@ -140,7 +161,7 @@ fn a_write_pointer_beyond_the_ring_is_refused() {
     let ring = rig.ring(0, 1, 8);
     rig.doorbell(&ring, RING + 4);
     rig.drain(0).unwrap();
-    assert_eq!(rig.iv_head(0), [8, 244, 2, 8]);
+    assert_eq!(rig.ih_entries(), 0);
     assert_eq!(rig.get_queue(&ring, sdma::GFX_CONTEXT_STATUS) >> 4 & 7, 4);
     let kernel = rig.ring(0, 0, 0);
     rig.doorbell(&kernel, RING + 4);

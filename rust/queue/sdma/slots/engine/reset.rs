@@ -23,6 +23,7 @@ impl EngineSlots {
         error: Error,
     ) {
         dev_err_ratelimited!(
+            process rlc.owner.pid,
             &*rlc.gpu.hw.dev,
             "sdma{}: slot {} hangs with queue {} of process {}: {error:?}: the engine is reset\n",
             self.number,

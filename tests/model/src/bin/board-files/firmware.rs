@@ -16,7 +16,7 @@ const SOS_MAIN: u32 = 0x0027_0181;
 const SOS: u32 = 0x0027_0085;
 const SMU: u32 = 0x0044_4000;
 const SDMA: u32 = 8;
-const MEC: u32 = 0x60;
+const MEC: u32 = 101;
 const RLC: u32 = 0x11;
 
 /// A part: its offset in the file, and the image.
