@@ -92,6 +92,7 @@ impl Vm {
                 let hw = &self.gpu.hw;
                 let lease = hw.vmids.lease(pasid)?;
                 let began = Instant::<Monotonic>::now();
+                hw.ih.set_owner(lease.vmid(), pasid);
                 if let Err(error) = hw.gmc.bind(lease.vmid(), pasid, self.root) {
                     self.unbind(lease);
                     return Err(error);
