@@ -149,10 +149,17 @@ impl Ih {
         drop(before);
     }
 
-    /// Starts the ring. Bus mastering is on.
+    /// Starts the ring. Bus mastering is on. No sink listens yet: entries of before a sleep are not
+    /// handled again. May sleep.
     pub(crate) fn start(&self) {
         turn_off(&self.regs);
+        // No thread handles entries while the ring begins anew.
+        let _sink = self.sink.lock();
+        // The hardware writes this only with an entry: until then it would be that of before a
+        // sleep.
+        self.ring.write(DWORDS, 0);
         self.handled.store(0, Relaxed);
+        self.owners.lock().forget_before(0);
         let r = &self.regs;
         let base = self.ring.address();
         r.write(regs::IH_RB_BASE, lo(base >> 8));
