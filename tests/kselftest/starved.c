@@ -168,4 +168,62 @@ TEST_F(starved, mask_changes_of_the_starved)
 	EXPECT_GT(GAP_MS * 1000ull, self->longest_us);
 }
 
+/* Buffers of the process that harms others, one for each of its threads, mapped and unmapped. */
+static struct kfd_dev map_dev;
+static struct kfd_queue map_queue;
+static struct kfd_bo map_bo[THREADS];
+
+/* Gives the process a VMID, which stays while no other process wants one. */
+static bool has_vmid(const struct kfd_dev *dev, struct kfd_queue *queue)
+{
+	return !kfd_queue_create(dev, queue, 4 * RING) && !kfd_queue_finish(queue, TIMEOUT_MS);
+}
+
+static bool make_maps(void)
+{
+	unsigned int i;
+
+	if (kfd_open(&map_dev) || !has_vmid(&map_dev, &map_queue))
+		return false;
+	for (i = 0; i < THREADS; i++)
+		if (kfd_bo_create(&map_dev, &map_bo[i], KFD_PAGE, KFD_ALLOC_GTT))
+			return false;
+	return true;
+}
+
+static bool map_again(const struct kfd_dev *dev, const struct kfd_bo *bo)
+{
+	return !kfd_unmap(dev->fd, bo->handle, dev->gpu_id) &&
+	       !kfd_map(dev->fd, bo->handle, dev->gpu_id);
+}
+
+static void change_map(unsigned int number)
+{
+	if (!map_again(&map_dev, &map_bo[number]))
+		_exit(4);
+}
+
+static struct kfd_bo victims_bo;
+
+static bool victims_map(FIXTURE_DATA(starved) *self)
+{
+	return map_again(&self->dev, &victims_bo);
+}
+
+/* Each change of an address space has both hubs flush translations, of which there is one pair. */
+TEST_F(starved, maps_of_the_starved)
+{
+	struct kfd_queue queue;
+	pid_t pid;
+
+	ASSERT_TRUE(has_vmid(&self->dev, &queue));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &victims_bo, KFD_PAGE, KFD_ALLOC_GTT));
+	pid = starved_process(make_maps, change_map, THREADS);
+	EXPECT_TRUE(endure(pid, self, victims_map));
+	end(pid);
+	TH_LOG("the longest unmap and map took %llu us", (unsigned long long)self->longest_us);
+	EXPECT_GT(GAP_MS * 1000ull, self->longest_us);
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+}
+
 KFD_HARNESS_MAIN
