@@ -159,10 +159,10 @@ impl Gpu {
     ///
     /// As [`Gpu::start`]; those of [`VramImage::restore`].
     pub(crate) fn restart(&self, image: &mut VramImage) -> Result {
+        self.hw.ih.start();
         if let Some(dispatch) = self.queues.interrupts.as_ref() {
             self.hw.ih.listen(dispatch.clone());
         }
-        self.hw.ih.start();
         let slots: Arc<dyn RingEngines> = self.queues.slots.clone();
         self.rings.start(&slots)?;
         image.restore(&self.memory)?;

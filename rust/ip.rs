@@ -239,7 +239,7 @@ impl Hardware {
         };
         let id = GpuId::new(&identity);
         let faults = RetryFaults::new(&mmio, ips, &doorbells, &asic.doorbells, &gmc, &vmids, id)?;
-        let ih = Ih::new(bound, &mmio, ips, asic, &doorbells, &gmc, &faults)?;
+        let ih = Ih::new(bound, &mmio, ips, asic, &doorbells, &faults)?;
         let cus = gfx.compute_units().ok_or_else(|| {
             if nbio.vram_size().is_ok() {
                 dev_err!(bound, "no compute unit works, or so its fuses say\n");

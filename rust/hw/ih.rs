@@ -3,12 +3,14 @@
 
 mod cp;
 mod fault;
+mod owners;
 mod ring;
 mod sdma;
 mod shader;
 
 pub use cp::{CpEop, CpError};
 pub use fault::{CamEntry, FaultStatus, VmFault};
+pub use owners::{VmidBinding, VmidOwners, VMID_BINDINGS};
 pub use ring::{IhRing, IhWritePointer};
 pub use sdma::{SdmaError, SdmaErrorKind, SdmaErrorOrigin, SdmaTrap};
 pub use shader::{ShaderCause, ShaderMessage};

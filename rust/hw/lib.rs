@@ -15,6 +15,7 @@ pub mod cp_doorbells;
 pub mod doorbell;
 pub mod faults;
 pub mod firmware;
+pub mod flush;
 pub mod ih;
 pub mod ip;
 pub mod kernel_queue;

@@ -13,7 +13,9 @@ use crate::regs::athub::{self as regs, atc_vmid0_pasid_mapping as mapping};
 use crate::regs::hub::VMIDS;
 use crate::regs::{bit, RegisterWindow};
 
-/// The block. Its caller serialises mappings.
+/// The block. Mappings of different VMIDs are independent of each other: each has registers of its
+/// own, and bits of the status, which are cleared one by one. The owner of a VMID serialises its
+/// mappings.
 pub(crate) struct Athub {
     regs: RegisterWindow,
 }

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The memory controller as the driver sees it: where VRAM is, the GART, which tables a VMID has,
 //! and invalidation of translations, in both hubs alike.
+//!
+//! Every map and unmap flushes, in the thread that makes the call, which the scheduler may keep
+//! from the CPU for long. So no thread owns the hubs while it waits: see [`hw::flush`].
+
+use core::hint::spin_loop;
 
 use kernel::device::{Bound, Device};
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
 use hw::asic::VmidSplit;
-use hw::ih::FaultStatus;
+use hw::flush::{FlushProgress, FlushRequests, FlushTicket, HubSet, FLUSH_SPIN_US};
+use hw::ih::{FaultStatus, HubKind};
 use hw::ip::IpBlock;
 use hw::no_retry::{self, NoRetryTables};
 use hw::pte::ContextBase;
@@ -37,6 +44,8 @@ const SCRATCH: u64 = 0;
 const NO_RETRY: u64 = 4 * PAGE_SIZE;
 /// Dwords of a page.
 const PAGE_DWORDS: usize = 1024;
+/// Between two polls of a request that a hub has not acknowledged at once.
+const FLUSH_POLL: Delta = Delta::from_micros(50);
 
 /// The memory controller.
 #[pin_data]
@@ -53,20 +62,50 @@ pub(crate) struct Gmc {
     /// By VMID, the process that was last barred in it and has had no VMID since; 0 for none.
     /// Changed with `hubs` locked.
     barred: [Atomic<u32>; VMIDS as usize],
-    /// One change or invalidation at a time: engine 17 has one request register.
-    #[pin]
-    hubs: Mutex<TranslationHubs>,
-}
-
-struct TranslationHubs {
     gfx: Hub,
     mm: Hub,
     athub: Athub,
+    /// Guards the invalidation engines, the latched faults, and the tables of VMIDs. Held for twice
+    /// [`FLUSH_SPIN_US`] at most.
+    #[pin]
+    hubs: SpinLock<HubsState>,
 }
 
-impl TranslationHubs {
-    fn each(&self) -> [&Hub; 2] {
-        [&self.gfx, &self.mm]
+struct HubsState {
+    flushes: FlushRequests,
+    /// When the last request was made.
+    since: Instant<Monotonic>,
+    /// By VMID, the process that the driver has given it to; 0 for none.
+    owners: [u16; VMIDS as usize],
+}
+
+impl HubsState {
+    fn new() -> Self {
+        Self {
+            flushes: FlushRequests::new(),
+            since: Instant::now(),
+            owners: [0; VMIDS as usize],
+        }
+    }
+
+    /// Microseconds since the last request was made.
+    fn waited_us(&self) -> u64 {
+        self.since
+            .elapsed()
+            .as_micros_ceil()
+            .try_into()
+            .unwrap_or(0)
+    }
+
+    fn owner(&self, vmid: Vmid) -> u16 {
+        let owner = self.owners.get(usize::from(vmid.get()));
+        owner.copied().unwrap_or(0)
+    }
+
+    fn set_owner(&mut self, vmid: Vmid, pasid: u16) {
+        if let Some(owner) = self.owners.get_mut(usize::from(vmid.get())) {
+            *owner = pasid;
+        }
     }
 }
 
@@ -74,7 +113,7 @@ impl TranslationHubs {
 /// the bus address of the page for accesses without a valid target. Returns the tables without
 /// retry.
 fn set_up(
-    hubs: &TranslationHubs,
+    hubs: [&Hub; 2],
     hdp: &Hdp,
     vram_map: &VramMap,
     fb: FbLocation,
@@ -86,7 +125,7 @@ fn set_up(
     for (offset, entry) in no_retry.tables() {
         vram_map.fill64(NO_RETRY + offset, entry, TABLE_ENTRIES)?;
     }
-    for hub in hubs.each() {
+    for hub in hubs {
         hub.bring_up(fb, ScratchPages { dummy, vram });
     }
     Ok(no_retry.base())
@@ -109,12 +148,10 @@ impl Gmc {
         vmids: &'static VmidSplit,
     ) -> Result<Arc<Self>> {
         let (mmio, ips) = rest.registers();
-        let hubs = TranslationHubs {
-            gfx: Hub::new(dev, mmio, ips, hw::ih::HubKind::Gfx)?,
-            mm: Hub::new(dev, mmio, ips, hw::ih::HubKind::Mm)?,
-            athub: Athub::new(mmio, ips)?,
-        };
-        let fb = hubs.mm.fb_location();
+        let gfx = Hub::new(dev, mmio, ips, HubKind::Gfx)?;
+        let mm = Hub::new(dev, mmio, ips, HubKind::Mm)?;
+        let athub = Athub::new(mmio, ips)?;
+        let fb = mm.fb_location();
         let end = fb.base.checked_add(vram).ok_or(EIO)?;
         if end - 1 > fb.last {
             dev_err!(
@@ -127,7 +164,7 @@ impl Gmc {
             return Err(EIO);
         }
         let dummy = DmaWords::new(dev, PAGE_DWORDS)?;
-        let no_retry = set_up(&hubs, hdp, vram_map, fb, dummy.address())?;
+        let no_retry = set_up([&gfx, &mm], hdp, vram_map, fb, dummy.address())?;
         let hdp = hdp.clone();
         let osssys = RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?;
         Arc::pin_init(
@@ -141,7 +178,10 @@ impl Gmc {
                 osssys,
                 no_retry,
                 barred: [const { Atomic::new(0) }; VMIDS as usize],
-                hubs <- new_mutex!(hubs, "Gmc::hubs"),
+                gfx,
+                mm,
+                athub,
+                hubs <- new_spinlock!(HubsState::new(), "Gmc::hubs"),
             }),
             GFP_KERNEL,
         )
@@ -154,15 +194,28 @@ impl Gmc {
     ///
     /// `EIO` if VRAM has another address than before.
     pub(super) fn bring_up(&self, _: &HaltedGpu<'_>, vram_map: &VramMap) -> Result {
-        let hubs = self.hubs.lock();
-        if hubs.mm.fb_location() != self.fb {
+        if self.mm.fb_location() != self.fb {
             dev_err!(
                 self.dev,
                 "VRAM is not at the address that it had before the sleep\n"
             );
             return Err(EIO);
         }
-        set_up(&hubs, &self.hdp, vram_map, self.fb, self.dummy.address()).map(drop)
+        let hubs = self.each();
+        set_up(hubs, &self.hdp, vram_map, self.fb, self.dummy.address())?;
+        self.hubs.lock().flushes.reset();
+        Ok(())
+    }
+
+    fn each(&self) -> [&Hub; 2] {
+        [&self.gfx, &self.mm]
+    }
+
+    fn hub(&self, kind: HubKind) -> &Hub {
+        match kind {
+            HubKind::Gfx => &self.gfx,
+            HubKind::Mm => &self.mm,
+        }
     }
 
     /// The device, for messages.
@@ -202,11 +255,10 @@ impl Gmc {
             return Err(EINVAL);
         }
         let gart = GartAperture { table, start, size };
-        let hubs = self.hubs.lock();
-        for hub in hubs.each() {
+        for hub in self.each() {
             hub.enable_gart(gart, self.fb);
         }
-        self.invalidate(&hubs, Vmid::KERNEL, TlbFlush::Legacy)
+        self.flush(Vmid::KERNEL, TlbFlush::Legacy)
     }
 
     /// Gives `vmid` to process `pasid` with the page tables at `root`. May sleep.
@@ -215,33 +267,41 @@ impl Gmc {
     ///
     /// `ETIMEDOUT` if the hardware does not answer.
     pub(crate) fn bind(&self, vmid: Vmid, pasid: u16, root: ContextBase) -> Result {
-        let hubs = self.hubs.lock();
+        self.athub.map(vmid, Some(pasid))?;
+        self.set_interrupt_pasid(vmid, pasid);
+        let mut hubs = self.hubs.lock();
         for barred in &self.barred {
             if barred.load(Relaxed) == pasid.into() {
                 barred.store(0, Relaxed);
             }
         }
-        hubs.athub.map(vmid, Some(pasid))?;
-        self.set_interrupt_pasid(vmid, pasid);
-        for hub in hubs.each() {
+        hubs.set_owner(vmid, pasid);
+        for hub in self.each() {
             hub.set_base(vmid, root);
         }
+        drop(hubs);
         // The VMID's last owner has left no translation in it, see `unbind`. But the hubs must not
         // remember either that there were no tables.
-        self.invalidate(&hubs, vmid, TlbFlush::Legacy)
+        self.flush(vmid, TlbFlush::Legacy)
     }
 
     /// Takes the tables from `vmid`. Its queues have been stopped before. After success, no access
     /// through the tables is under way, and no translation remains. May sleep.
     pub(crate) fn unbind(&self, vmid: Vmid) -> Result {
-        let hubs = self.hubs.lock();
-        for hub in hubs.each() {
+        self.remove_tables(vmid);
+        let flushed = self.flush(vmid, TlbFlush::Heavyweight);
+        self.set_interrupt_pasid(vmid, 0);
+        self.athub.map(vmid, None)?;
+        flushed
+    }
+
+    /// From now on `vmid` has no tables and no owner. A flush has to follow.
+    fn remove_tables(&self, vmid: Vmid) {
+        let mut hubs = self.hubs.lock();
+        hubs.set_owner(vmid, 0);
+        for hub in self.each() {
             hub.set_base(vmid, ContextBase::NONE);
         }
-        let flushed = self.invalidate(&hubs, vmid, TlbFlush::Heavyweight);
-        self.set_interrupt_pasid(vmid, 0);
-        hubs.athub.map(vmid, None)?;
-        flushed
     }
 
     /// Takes the tables from all VMIDs of the firmware, which has been halted: waves may still run.
@@ -253,16 +313,13 @@ impl Gmc {
     ///
     /// `ETIMEDOUT`.
     pub(crate) fn unbind_firmware(&self) -> Result {
-        let hubs = self.hubs.lock();
         for vmid in Vmid::of_firmware(self.vmids) {
-            for hub in hubs.each() {
-                hub.set_base(vmid, ContextBase::NONE);
-            }
+            self.remove_tables(vmid);
         }
         for vmid in Vmid::of_firmware(self.vmids) {
-            self.invalidate(&hubs, vmid, TlbFlush::Heavyweight)?;
+            self.flush(vmid, TlbFlush::Heavyweight)?;
             self.set_interrupt_pasid(vmid, 0);
-            hubs.athub.map(vmid, None)?;
+            self.athub.map(vmid, None)?;
         }
         Ok(())
     }
@@ -282,25 +339,24 @@ impl Gmc {
     /// `ETIMEDOUT` if the hub does not answer within a second.
     pub(crate) fn bar(&self, vmid: Vmid, pasid: u16) -> Result {
         let hubs = self.hubs.lock();
-        let owner = hubs.athub.process(vmid);
-        if owner.is_none_or(|owner| owner == pasid) {
+        let owner = hubs.owner(vmid);
+        if owner == 0 || owner == pasid {
             self.set_barred(vmid, pasid);
         }
-        if owner != Some(pasid) {
+        if owner != pasid {
             return Ok(());
         }
-        hubs.mm.set_base(vmid, self.no_retry);
-        let kind = TlbFlush::Legacy;
-        trace::tlb_flush(vmid.get().into(), kind as u32);
-        self.invalidate_in(&hubs.mm, vmid, kind)
+        self.mm.set_base(vmid, self.no_retry);
+        drop(hubs);
+        self.invalidate(HubSet::MM, vmid, TlbFlush::Legacy)
     }
 
     /// Remembers that process `pasid` has lost `vmid` and that a fault there is reported to it:
-    /// further faults there are not reported. Nothing happens if a process has the VMID again. May
-    /// sleep; allocates nothing.
+    /// further faults there are not reported. Nothing happens if a process has the VMID again. Any
+    /// context.
     pub(crate) fn set_reported(&self, vmid: Vmid, pasid: u16) {
         let hubs = self.hubs.lock();
-        if hubs.athub.process(vmid).is_none() {
+        if hubs.owner(vmid) == 0 {
             self.set_barred(vmid, pasid);
         }
     }
@@ -326,7 +382,8 @@ impl Gmc {
     ///
     /// `ETIMEDOUT` if a hub does not answer within a second.
     pub(crate) fn flush(&self, vmid: Vmid, kind: TlbFlush) -> Result {
-        self.invalidate(&self.hubs.lock(), vmid, kind)
+        self.hdp.flush();
+        self.invalidate(HubSet::BOTH, vmid, kind)
     }
 
     /// Drops the cached translations of process `pasid` from the VMIDs that the firmware has given
@@ -339,63 +396,111 @@ impl Gmc {
     ///
     /// `ETIMEDOUT` if a hub does not answer within a second.
     pub(crate) fn flush_process(&self, pasid: u16, kind: TlbFlush) -> Result {
-        let hubs = self.hubs.lock();
         self.hdp.flush();
         Vmid::of_firmware(self.vmids)
-            .filter(|&vmid| hubs.athub.process(vmid) == Some(pasid))
-            .try_for_each(|vmid| self.invalidate(&hubs, vmid, kind))
+            .filter(|&vmid| self.process(vmid) == Some(pasid))
+            .try_for_each(|vmid| self.invalidate(HubSet::BOTH, vmid, kind))
     }
 
-    /// The process that the firmware has given `vmid` to.
+    /// The process that the firmware has given `vmid` to. Any context.
     pub(crate) fn process(&self, vmid: Vmid) -> Option<u16> {
-        self.hubs.lock().athub.process(vmid)
+        self.athub.process(vmid)
     }
 
-    /// The fault that `hub` has latched; it latches the next one after this. May sleep.
-    pub(crate) fn take_fault(&self, hub: hw::ih::HubKind) -> Option<FaultStatus> {
-        let hubs = self.hubs.lock();
-        match hub {
-            hw::ih::HubKind::Gfx => hubs.gfx.take_fault(),
-            hw::ih::HubKind::Mm => hubs.mm.take_fault(),
-        }
+    /// The fault that `hub` has latched; it latches the next one after this. Any context.
+    pub(crate) fn take_fault(&self, hub: HubKind) -> Option<FaultStatus> {
+        let _hubs = self.hubs.lock();
+        self.hub(hub).take_fault()
     }
 
-    /// Turns all translation off; nothing uses it any more. May sleep.
+    /// Turns all translation off; nothing uses it any more. Any context.
     pub(crate) fn stop(&self) {
-        let hubs = self.hubs.lock();
-        for hub in hubs.each() {
+        let _hubs = self.hubs.lock();
+        for hub in self.each() {
             hub.stop();
         }
     }
 
-    /// See [`Gmc::flush`].
-    fn invalidate(&self, hubs: &TranslationHubs, vmid: Vmid, kind: TlbFlush) -> Result {
+    /// As [`Gmc::flush`] in some hubs, without regard to the CPU's writes. A hub that does not
+    /// answer takes the GPU down: it may keep using translations that cannot be taken from it.
+    fn invalidate(&self, hubs: HubSet, vmid: Vmid, kind: TlbFlush) -> Result {
         trace::tlb_flush(vmid.get().into(), kind as u32);
-        self.hdp.flush();
-        for hub in hubs.each() {
-            self.invalidate_in(hub, vmid, kind)?;
+        let mut ticket = None;
+        loop {
+            let (progress, silent) = self.step_flush(hubs, vmid, kind, &mut ticket);
+            self.report(silent);
+            match progress {
+                FlushProgress::Done => return Ok(()),
+                FlushProgress::Failed => return Err(ETIMEDOUT),
+                FlushProgress::Pending => fsleep(FLUSH_POLL),
+            }
         }
-        Ok(())
     }
 
-    /// As [`Gmc::flush`] in one hub, without regard to the CPU's writes. A hub that does not answer
-    /// takes the GPU down: it may keep using translations that cannot be taken from it.
-    fn invalidate_in(&self, hub: &Hub, vmid: Vmid, kind: TlbFlush) -> Result {
-        let was_silent = hub.is_silent();
-        hub.invalidate(vmid, kind).inspect_err(|_| {
-            if !was_silent {
-                let wedged = WedgeReport {
-                    part: WedgedPart::Hub(hub.which()),
-                    suspect: None,
-                };
-                dev_err!(
-                    self.dev,
-                    "{}: the GPU is wedged\n",
-                    format_args!("{wedged}")
-                );
-                self.health.wedge(wedged);
+    /// Polls the request that is under way, makes that of the caller when there is none, and polls
+    /// it for as long as one usually takes. Returns what became of it, and the hubs that are found
+    /// silent. Any context.
+    fn step_flush(
+        &self,
+        hubs: HubSet,
+        vmid: Vmid,
+        kind: TlbFlush,
+        ticket: &mut Option<FlushTicket>,
+    ) -> (FlushProgress, HubSet) {
+        let mut silent = HubSet::NONE;
+        let mut state = self.hubs.lock();
+        loop {
+            silent = silent.with(self.poll_flush(&mut state));
+            if ticket.is_none() {
+                *ticket = state.flushes.request(hubs, vmid.get());
+                if ticket.is_some() {
+                    state.since = Instant::now();
+                    for hub in hubs.kinds() {
+                        self.hub(hub).request_flush(vmid, kind);
+                    }
+                    continue;
+                }
             }
-        })
+            let progress = ticket.map_or(FlushProgress::Pending, |ticket| {
+                state.flushes.progress(ticket)
+            });
+            if progress != FlushProgress::Pending || state.waited_us() >= FLUSH_SPIN_US {
+                return (progress, silent);
+            }
+            spin_loop();
+        }
+    }
+
+    /// Polls the request that is under way. Returns the hubs that are found silent.
+    fn poll_flush(&self, state: &mut HubsState) -> HubSet {
+        let Some(pending) = state.flushes.pending() else {
+            return HubSet::NONE;
+        };
+        // The hubs are polled after the clock: a thread that comes late still finds an answer that
+        // came in time.
+        let waited = state.waited_us();
+        for hub in pending.awaited.kinds() {
+            if self.hub(hub).has_flushed(pending.vmid) {
+                state.flushes.acknowledge(hub);
+            }
+        }
+        state.flushes.expire(waited)
+    }
+
+    /// Reports hubs that are found silent.
+    fn report(&self, silent: HubSet) {
+        for hub in silent.kinds() {
+            let wedged = WedgeReport {
+                part: WedgedPart::Hub(hub),
+                suspect: None,
+            };
+            dev_err!(
+                self.dev,
+                "{}: the GPU is wedged\n",
+                format_args!("{wedged}")
+            );
+            self.health.wedge(wedged);
+        }
     }
 
     /// Sets the PASID that the IH adds to entries of `vmid`.

@@ -5,9 +5,7 @@ mod hal;
 
 use kernel::device::Device;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
-use kernel::time::Delta;
 
 use hw::bits::{hi, lo};
 use hw::ih::FaultStatus;
@@ -28,12 +26,6 @@ use hal::HubHal;
 
 /// The invalidation engine of the CPU; the others are for rings.
 const ENGINE: u32 = 17;
-/// How long an invalidation may take.
-const FLUSH_TIMEOUT: Delta = Delta::from_millis(1000);
-/// How long an invalidation usually takes: the waiting thread keeps the CPU for so long.
-const FLUSH_SPIN: Delta = Delta::from_micros(20);
-/// Between two polls after that.
-const FLUSH_POLL: Delta = Delta::from_micros(50);
 
 /// SYSTEM_ACCESS_MODE: VMID 0's apertures are physical, the rest goes through context 0.
 const ACCESS_BY_APERTURE: u32 = 3;
@@ -117,8 +109,6 @@ pub(crate) struct Hub {
     /// The register from which offsets of MC_VM_* registers count.
     apertures: Register,
     regs: RegisterWindow,
-    /// The last invalidation was not acknowledged in time.
-    silent: Atomic<bool>,
 }
 
 impl Hub {
@@ -144,7 +134,6 @@ impl Hub {
             first: hal.first(which),
             apertures: hal.apertures(which),
             regs: RegisterWindow::new(mmio, ips, block, 0)?,
-            silent: Atomic::new(false),
         })
     }
 
@@ -354,17 +343,11 @@ impl Hub {
         );
     }
 
-    /// Drops all cached translations of `vmid` and waits until that is done. Context: may sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ETIMEDOUT` after a second; at once if the hub has not answered again since an earlier
-    /// timeout.
-    pub(crate) fn invalidate(&self, vmid: Vmid, kind: TlbFlush) -> Result {
-        let mask = bit(vmid.get().into());
+    /// Requests that all cached translations of `vmid` are dropped. No other request is under way.
+    pub(crate) fn request_flush(&self, vmid: Vmid, kind: TlbFlush) {
         self.write(
             regs::VM_INVALIDATE_ENG0_REQ.nth(ENGINE, 1),
-            request::PER_VMID_INVALIDATE_REQ.put(mask)
+            request::PER_VMID_INVALIDATE_REQ.put(bit(vmid.get().into()))
                 | request::FLUSH_TYPE.put(kind as u32)
                 | request::INVALIDATE_L2_PTES.flag(true)
                 | request::INVALIDATE_L2_PDE0.flag(true)
@@ -372,39 +355,12 @@ impl Hub {
                 | request::INVALIDATE_L2_PDE2.flag(true)
                 | request::INVALIDATE_L1_PTES.flag(true),
         );
-        let done = self
-            .acknowledges(mask, Delta::ZERO, FLUSH_SPIN)
-            .or_else(|error| match self.silent.load(Relaxed) {
-                true => Err(error),
-                false => self.acknowledges(mask, FLUSH_POLL, FLUSH_TIMEOUT),
-            });
-        self.silent.store(done.is_err(), Relaxed);
-        done
     }
 
-    /// Whether the last invalidation was not answered.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent.load(Relaxed)
-    }
-
-    /// The kind of hub.
-    pub(crate) fn which(&self) -> hw::ih::HubKind {
-        self.which
-    }
-
-    /// Waits for the acknowledgement of an invalidation for `mask`, a bit a VMID.
-    ///
-    /// # Errors
-    ///
-    /// `ETIMEDOUT`.
-    fn acknowledges(&self, mask: u32, poll: Delta, timeout: Delta) -> Result {
-        kernel::io::poll::read_poll_timeout(
-            || Ok(self.read(regs::VM_INVALIDATE_ENG0_ACK.nth(ENGINE, 1))),
-            |ack| ack & mask != 0,
-            poll,
-            timeout,
-        )?;
-        Ok(())
+    /// Whether the last request, which was for `vmid`, is acknowledged.
+    pub(crate) fn has_flushed(&self, vmid: u8) -> bool {
+        let acknowledged = self.read(regs::VM_INVALIDATE_ENG0_ACK.nth(ENGINE, 1));
+        acknowledged & bit(vmid.into()) != 0
     }
 
     /// The first fault since the last call. The hub forgets it.

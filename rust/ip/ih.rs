@@ -12,17 +12,19 @@ pub(super) mod registers;
 use kernel::device::{Bound, Device};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
-use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
 use kernel::time::Delta;
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 use hw::asic::Asic;
 use hw::bits::{hi, lo};
 use hw::doorbell::{Doorbell, SliceIndex};
-use hw::ih::{IhRing, IhWritePointer, IvEntry, IvEvent, ENTRY_BYTES, ENTRY_DWORDS};
+use hw::ih::{
+    IhRing, IhWritePointer, IvEntry, IvEvent, VmidBinding, VmidOwners, ENTRY_BYTES, ENTRY_DWORDS,
+    VMID_BINDINGS,
+};
 use hw::ip::{IpBlock, IpTable};
 
-use super::gmc::Gmc;
 use super::interrupt_sink::InterruptSink;
 use super::retries::RetryFaults;
 use super::vmid::Vmid;
@@ -31,6 +33,7 @@ use crate::kern::dma_words::DmaWords;
 use crate::kern::doorbell_map::DoorbellMap;
 use crate::kern::mmio::{Mmio, GONE};
 use crate::kern::{trace, workqueue};
+use crate::regs::hub::VMIDS;
 use crate::regs::osssys::{
     self as regs, ih_chicken, ih_doorbell_rptr, ih_rb_base_hi, ih_rb_cntl as cntl, ih_rb_wptr,
     ih_rb_wptr_addr_hi,
@@ -79,8 +82,11 @@ pub(crate) struct Ih {
     sink: Mutex<Option<Arc<dyn InterruptSink>>>,
     #[pin]
     work: DelayedWork<Self>,
-    gmc: Arc<Gmc>,
     faults: Arc<RetryFaults>,
+    /// The processes that entries without a PASID are of. Guards positions too: no binding is
+    /// recorded while the driver passes over entries that an overflow has lost.
+    #[pin]
+    owners: SpinLock<VmidOwners<KVec<VmidBinding>>>,
 }
 
 impl_has_delayed_work! {
@@ -107,13 +113,17 @@ impl Ih {
         ips: IpTable<'_>,
         asic: &'static Asic,
         doorbells: &Arc<DoorbellMap>,
-        gmc: &Arc<Gmc>,
         faults: &Arc<RetryFaults>,
     ) -> Result<Arc<Self>> {
         let regs = RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?;
         let doorbells = doorbells.clone();
-        let gmc = gmc.clone();
         let ring = DmaWords::new(dev, DWORDS + 1)?;
+        let bindings = KVec::from_elem(
+            VmidBinding::default(),
+            VMIDS as usize * VMID_BINDINGS,
+            GFP_KERNEL,
+        )?;
+        let owners = VmidOwners::new(bindings);
         Arc::pin_init(
             pin_init!(Self {
                 regs,
@@ -125,8 +135,8 @@ impl Ih {
                 wanted: Atomic::new(false),
                 sink <- new_mutex!(None, "Ih::sink"),
                 work <- new_delayed_work!("Ih::work"),
-                gmc,
                 faults: faults.clone(),
+                owners <- new_spinlock!(owners, "Ih::owners"),
             }),
             GFP_KERNEL,
         )
@@ -139,10 +149,17 @@ impl Ih {
         drop(before);
     }
 
-    /// Starts the ring. Bus mastering is on.
+    /// Starts the ring. Bus mastering is on. No sink listens yet: entries of before a sleep are not
+    /// handled again. May sleep.
     pub(crate) fn start(&self) {
         turn_off(&self.regs);
+        // No thread handles entries while the ring begins anew.
+        let _sink = self.sink.lock();
+        // The hardware writes this only with an entry: until then it would be that of before a
+        // sleep.
+        self.ring.write(DWORDS, 0);
         self.handled.store(0, Relaxed);
+        self.owners.lock().forget_before(0);
         let r = &self.regs;
         let base = self.ring.address();
         r.write(regs::IH_RB_BASE, lo(base >> 8));
@@ -335,7 +352,7 @@ impl Ih {
             barrier::rmb();
             let batch = count + BATCH;
             while RING.offset(handled) != wptr && count < most && count < batch {
-                let entry = named(self.entry(RING.offset(handled)), &self.gmc);
+                let entry = self.named(self.entry(RING.offset(handled)), handled);
                 dispatch(&entry, handled, &self.faults, sink);
                 handled += u64::from(ENTRY_BYTES);
                 count += 1;
@@ -357,19 +374,35 @@ impl Ih {
     fn write_pointer(&self) -> u32 {
         let wptr = self.wptr();
         if wptr.overflow && self.regs.is_present() {
-            self.overflows.add(1, Relaxed);
-            let handled = self.handled.load(Relaxed);
-            let lost = RING.lost(handled, wptr);
-            self.handled.store(handled + u64::from(lost), Release);
-            // First: a further overflow is measured from the read pointer that was written last.
-            self.write_rptr();
-            self.set_control(crate::regs::with(
-                self.regs.read(regs::IH_RB_CNTL),
-                cntl::WPTR_OVERFLOW_CLEAR,
-                0,
-            ));
-            self.faults.drop_all();
+            return self.skip_lost();
         }
+        wptr.offset
+    }
+
+    /// Skips the entries that an overflow has lost. Returns the write pointer, bytes. The caller
+    /// holds `sink`.
+    fn skip_lost(&self) -> u32 {
+        self.overflows.add(1, Relaxed);
+        let mut owners = self.owners.lock();
+        // Read with the lock held: all bindings that are recorded are of before.
+        let wptr = self.wptr();
+        let handled = self.handled.load(Relaxed);
+        let handled = handled + u64::from(RING.lost(handled, wptr));
+        self.handled.store(handled, Release);
+        // First: a further overflow is measured from the read pointer that was written last.
+        self.write_rptr();
+        self.set_control(crate::regs::with(
+            self.regs.read(regs::IH_RB_CNTL),
+            cntl::WPTR_OVERFLOW_CLEAR,
+            0,
+        ));
+        let remaining = IhWritePointer {
+            overflow: false,
+            ..wptr
+        };
+        owners.forget_before(RING.end(handled, remaining));
+        drop(owners);
+        self.faults.drop_all();
         wptr.offset
     }
 
@@ -383,24 +416,39 @@ impl Ih {
         let dwords = core::array::from_fn::<_, ENTRY_DWORDS, _>(|n| self.ring.read(first + n));
         IvEntry::decode(&dwords, &self.asic.interrupts)
     }
+
+    /// `entry`, which is at `position` of the ring, with its process. Where the driver assigns the
+    /// VMIDs, gfx9 is known to leave PAS_ID 0, whatever the IH's table says (amdkfd's
+    /// event_interrupt_isr_v9). The process is then the one that had the VMID when the entry came.
+    /// Where the firmware assigns them, the entry has none: amdkfd calls that a bug, and drops it.
+    fn named(&self, entry: IvEntry, position: u64) -> IvEntry {
+        if entry.pasid != 0 || entry.vmid == Vmid::KERNEL.get() {
+            return entry;
+        }
+        let pasid = self.owners.lock().owner(entry.vmid, position);
+        // The hardware may have overwritten the entry with one of another position. It says that
+        // it begins to overwrite before it does.
+        barrier::rmb();
+        let is_overwritten = self.wptr().overflow;
+        IvEntry {
+            pasid: if is_overwritten { 0 } else { pasid },
+            ..entry
+        }
+    }
+
+    /// Process `pasid` is about to get `vmid`, whose last owner has no queue on the hardware:
+    /// entries of `vmid` that come from now on are of `pasid`. Any context.
+    pub(crate) fn set_owner(&self, vmid: Vmid, pasid: u16) {
+        let mut owners = self.owners.lock();
+        let position = self.last();
+        owners.bind(vmid.get(), pasid, position);
+    }
 }
 
 /// Byte offset in a value of WPTR; inside the ring and on an entry whatever the value.
 const fn offset(value: u32) -> u32 {
     let bytes = ih_rb_wptr::OFFSET.get(value) * 4;
     bytes - bytes % ENTRY_BYTES
-}
-
-/// The entry with its process. Where the driver assigns the VMIDs, gfx9 is known to leave PAS_ID 0,
-/// whatever the IH's table says (amdkfd's event_interrupt_isr_v9). Then it is the process that has
-/// the VMID now, if one has it.
-fn named(entry: IvEntry, gmc: &Gmc) -> IvEntry {
-    let vmid = match Vmid::new(entry.vmid) {
-        Some(vmid) if entry.pasid == 0 && vmid != Vmid::KERNEL => vmid,
-        _ => return entry,
-    };
-    let pasid = gmc.process(vmid).unwrap_or(0);
-    IvEntry { pasid, ..entry }
 }
 
 /// Reports what an entry announces, which is at `position` of the ring, to `sink`, or to `faults`.

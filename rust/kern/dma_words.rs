@@ -37,6 +37,20 @@ impl DmaWords {
         self.address
     }
 
+    /// Writes dword `index` once; dropped outside. The device does not write it at the same time.
+    pub(crate) fn write(&self, index: usize, value: u32) {
+        let Some(memory) = self.memory.try_access() else {
+            return;
+        };
+        if index >= self.len {
+            return;
+        }
+        let first = memory.as_mut_ptr().cast::<u32>();
+        // SAFETY: `index` is inside the allocation. The store is volatile, since the device reads
+        // and writes the memory.
+        unsafe { first.add(index).write_volatile(value) };
+    }
+
     /// Dword `index`, read once; 0 outside.
     pub(crate) fn read(&self, index: usize) -> u32 {
         let Some(memory) = self.memory.try_access() else {

@@ -257,9 +257,14 @@ impl Vm {
         // The TLBs cache no entry without a VMID, or without queues on a runlist: they were flushed
         // when the last queue was removed. Stores to the tables reach VRAM when the next VMID is
         // bound ([`Gmc::bind`]), or the next queue is listed ([`Vm::list`]).
-        if let Some(bound) = &*self.bound.lock() {
-            self.gpu.hw.gmc.flush(bound.vmid(), kind)?;
+        let mut bound = self.bound.lock();
+        match &*bound {
+            Some(used) if used.is_used() => self.gpu.hw.gmc.flush(used.vmid(), kind)?,
+            // That last flush has failed.
+            Some(_) => self.unbind(&mut bound)?,
+            None => {}
         }
+        drop(bound);
         match &*self.listed.lock() {
             Some(listed) => self.gpu.hw.gmc.flush_process(listed.pasid(), kind),
             None => Ok(()),
@@ -427,7 +432,8 @@ impl Vm {
 
     /// Retires the address space after its owner has released it. The mappings by which other
     /// objects refer to it are removed, at once or when their last holder releases them. The
-    /// address space is freed after that. May sleep.
+    /// address space is freed after that, with all memory that is still mapped in it; if the GPU
+    /// does not answer a flush, when the GPU is torn down. May sleep.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Release);
         loop {
@@ -443,7 +449,10 @@ impl Vm {
                 let _ = self.remove_unheld(state, &mapping);
             }
         }
-        self.gpu.vms.remove(self);
+        // A mapping that could not be removed is still there: no flush of it was answered.
+        if self.flush(TlbFlush::Heavyweight).is_ok() {
+            self.gpu.vms.remove(self);
+        }
     }
 
     /// Removes all mappings, also those that are held: the device is stopped, and about to be

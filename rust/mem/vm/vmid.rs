@@ -21,12 +21,19 @@ pub(super) struct BoundVmid {
     trap: TrapHandler,
     /// Whether its shaders wait for missing pages.
     retries: bool,
+    /// 0 if the VMID has lost the page tables, and the hardware has yet to confirm that no
+    /// translation remains.
     users: usize,
 }
 
 impl BoundVmid {
     pub(super) fn vmid(&self) -> Vmid {
         self.lease.vmid()
+    }
+
+    /// Whether queues may run in it.
+    pub(super) fn is_used(&self) -> bool {
+        self.users > 0
     }
 }
 
@@ -83,8 +90,11 @@ impl Vm {
     /// [`VmidPool::turn`](crate::ip::vmid::VmidPool::turn); `EBUSY` if the VM has a VMID for
     /// another process; `ETIMEDOUT` if the hardware does not answer.
     pub(crate) fn use_vmid(self: &Arc<Self>, pasid: u16) -> Result<VmidUse> {
-        let mut bound = self.bound.lock();
-        let bound = match &mut *bound {
+        let mut slot = self.bound.lock();
+        if slot.as_ref().is_some_and(|bound| !bound.is_used()) {
+            self.unbind(&mut slot)?;
+        }
+        let bound = match &mut *slot {
             Some(bound) if bound.pasid != pasid => return Err(EBUSY),
             Some(bound) if self.gpu.hw.vmids.is_recalled(bound.vmid()) => return Err(ENOSPC),
             Some(bound) => bound,
@@ -92,18 +102,21 @@ impl Vm {
                 let hw = &self.gpu.hw;
                 let lease = hw.vmids.lease(pasid)?;
                 let began = Instant::<Monotonic>::now();
-                if let Err(error) = hw.gmc.bind(lease.vmid(), pasid, self.root) {
-                    self.unbind(lease);
-                    return Err(error);
-                }
-                hw.vmids.has_taken(began.elapsed());
-                none.insert(BoundVmid {
+                hw.ih.set_owner(lease.vmid(), pasid);
+                let bound = none.insert(BoundVmid {
                     lease,
                     pasid,
                     trap: TrapHandler::default(),
                     retries: false,
                     users: 0,
-                })
+                });
+                if let Err(error) = hw.gmc.bind(bound.vmid(), pasid, self.root) {
+                    // If this fails, too, a later flush does it.
+                    let _ = self.unbind(none);
+                    return Err(error);
+                }
+                hw.vmids.has_taken(began.elapsed());
+                bound
             }
         };
         bound.users = bound.users.checked_add(1).ok_or(EOVERFLOW)?;
@@ -113,17 +126,21 @@ impl Vm {
         })
     }
 
-    /// Removes the page tables from the VMID and releases it. If the hardware does not confirm, the
-    /// VMID is never leased again.
-    fn unbind(&self, lease: VmidLease) {
-        let began = Instant::<Monotonic>::now();
-        match self.gpu.hw.gmc.unbind(lease.vmid()) {
-            Ok(()) => {
-                self.gpu.hw.vmids.has_taken(began.elapsed());
-                drop(lease);
-            }
-            Err(_) => self.leak((lease, self.gpu.clone())),
+    /// Removes the page tables from the VMID in `slot`, which has no users, and releases it. Until
+    /// the hardware confirms that, the VMID stays there: it is not leased to another process, and
+    /// no flush of the VM succeeds.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the hardware does not confirm.
+    pub(super) fn unbind(&self, slot: &mut Option<BoundVmid>) -> Result {
+        if let Some(bound) = slot {
+            let began = Instant::<Monotonic>::now();
+            self.gpu.hw.gmc.unbind(bound.vmid())?;
+            self.gpu.hw.vmids.has_taken(began.elapsed());
         }
+        *slot = None;
+        Ok(())
     }
 }
 
@@ -197,16 +214,15 @@ impl Drop for VmidUse {
         };
         bound.users = bound.users.saturating_sub(1);
         if bound.users == 0 {
-            if let Some(bound) = slot.take() {
-                let gfx = &self.vm.gpu.hw.gfx;
-                if bound.trap != TrapHandler::default() {
-                    gfx.set_trap_handler(bound.vmid(), TrapHandler::default());
-                }
-                if bound.retries {
-                    gfx.set_retries(bound.vmid(), false);
-                }
-                self.vm.unbind(bound.lease);
+            let gfx = &self.vm.gpu.hw.gfx;
+            if bound.trap != TrapHandler::default() {
+                gfx.set_trap_handler(bound.vmid(), TrapHandler::default());
             }
+            if bound.retries {
+                gfx.set_retries(bound.vmid(), false);
+            }
+            // After an error a later flush does it.
+            let _ = self.vm.unbind(&mut slot);
         }
     }
 }
