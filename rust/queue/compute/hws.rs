@@ -20,7 +20,7 @@ mod runlist;
 mod steps;
 
 use super::change::QueueChange;
-use super::queue::ComputeQueue;
+use super::queue::{ComputeFailure, ComputeQueue};
 use super::scheduler::{ComputeScheduler, QueuePlacement};
 use crate::health::{GpuHealth, SuspectQueue, WedgeReport, WedgedPart};
 use crate::ip::gfx::Gfx;
@@ -349,9 +349,13 @@ impl ComputeScheduler for HwsScheduler {
         self.0.wake();
     }
 
-    fn fail(&self, which: &dyn Fn(&QueuePlacement<'_>) -> bool) -> Option<QueueOwner> {
+    fn fail(
+        &self,
+        why: ComputeFailure,
+        which: &dyn Fn(&QueuePlacement<'_>) -> bool,
+    ) -> Option<QueueOwner> {
         let state = self.0.state.lock();
-        let owner = state.table.fail(which);
+        let owner = state.table.fail(why, which);
         self.0.wake();
         owner
     }

@@ -3,7 +3,7 @@
 
 use super::super::super::quota::MOST_COMPUTE;
 use super::super::change::QueueChange;
-use super::super::queue::ComputeQueue;
+use super::super::queue::{ComputeFailure, ComputeQueue};
 use super::super::scheduler::{ComputePlace, QueuePlacement};
 use super::pace::RunlistPace;
 use crate::ip::gfx;
@@ -100,10 +100,10 @@ impl RunlistEntry {
         self.change.is_some() || self.listed != self.is_wanted()
     }
 
-    /// Whether it must leave the hardware whatever that costs others: it has failed, or memory that
+    /// Whether it must leave the hardware whatever that costs others: it does harm, or memory that
     /// it uses is about to be freed.
     fn must_be_evicted(&self) -> bool {
-        self.listed && !self.queue.may_stay()
+        self.listed && self.queue.must_leave()
     }
 
     /// Makes the change that was waiting until the queue is on no running list.
@@ -168,7 +168,7 @@ impl RunlistTable {
         for entry in self.entries.iter_mut() {
             entry.listed = false;
             entry.make_change();
-            entry.queue.fail();
+            entry.queue.fail(ComputeFailure::Harm);
         }
     }
 
@@ -325,10 +325,14 @@ impl RunlistTable {
     }
 
     /// See [`super::super::ComputeScheduler::fail`].
-    pub(super) fn fail(&self, which: &dyn Fn(&QueuePlacement<'_>) -> bool) -> Option<QueueOwner> {
+    pub(super) fn fail(
+        &self,
+        why: ComputeFailure,
+        which: &dyn Fn(&QueuePlacement<'_>) -> bool,
+    ) -> Option<QueueOwner> {
         let mut owner = None;
         for entry in self.entries.iter().filter(|entry| which(&entry.state())) {
-            if entry.queue.fail() {
+            if entry.queue.fail(why) {
                 owner = Some(entry.queue.owner);
             }
         }
