@@ -28,6 +28,7 @@ pub mod psp;
 pub mod pte;
 pub mod pump;
 pub mod queue;
+pub mod runlist_steps;
 pub mod sdma;
 pub mod seat;
 pub mod share;

@@ -27,6 +27,7 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
+pub(crate) use queue::ComputeFailure;
 pub(crate) use scheduler::{ComputePlace, ComputeScheduler, QueuePlacement};
 pub(crate) use trap::TrapPage;
 pub(super) use user::UserComputeQueue;

@@ -2,7 +2,7 @@
 //! Dispatches interrupts to queues and kernel rings. Nothing here waits for memory: fences depend
 //! on it.
 
-use super::compute::ComputeScheduler;
+use super::compute::{ComputeFailure, ComputeScheduler};
 use super::request::QueueOwner;
 use super::sdma::feed::END_OF_JOB;
 use super::sdma::slots::SdmaSlots;
@@ -255,7 +255,7 @@ impl InterruptSink for InterruptDispatch {
         // packets has no such signal.
         let is_notified = Cell::new(true);
         // Without a doorbell it is not known which of the process's queues it was.
-        let owner = self.compute.fail(&|queue| {
+        let owner = self.compute.fail(ComputeFailure::Stopped, &|queue| {
             let meant = queue.owner().pasid == pasid
                 && doorbell.is_none_or(|slot| queue.doorbell() == slot);
             if meant {
@@ -293,9 +293,9 @@ impl InterruptSink for InterruptDispatch {
             self.batch.lock().stopped.add(fault.pasid);
             // All queues of the process are stopped, as amdkfd does. They are found by PASID: the
             // VMID may be another process's by now, and the process may have two.
-            let compute = self
-                .compute
-                .fail(&|queue| queue.owner().pasid == fault.pasid);
+            let compute = self.compute.fail(ComputeFailure::Harm, &|queue| {
+                queue.owner().pasid == fault.pasid
+            });
             self.slots.fail(None, fault.pasid, EFAULT).or(compute)
         };
         if fault.vmid != KERNEL_VMID {

@@ -177,6 +177,18 @@ impl Pm4Ring {
             .map_or(true, |value| value == self.fence)
     }
 
+    /// Whether the last fence has been written, or is within [`POLL_US`]. Does not sleep.
+    pub(crate) fn is_done_soon(&self) -> bool {
+        let start = Instant::<Monotonic>::now();
+        while !self.is_done() {
+            if start.elapsed().as_micros_ceil() >= POLL_US {
+                return self.is_done();
+            }
+            spin_loop();
+        }
+        true
+    }
+
     /// Waits for the last fence. Context: may sleep.
     ///
     /// # Errors

@@ -473,4 +473,68 @@ TEST_F(waves, changes_of_a_stranger)
 	EXPECT_EQ(0, waves_bad(&self->waves));
 }
 
+/* Queues that fail, one after the other, and the pause between two of them. */
+#define FAILURES	100u
+#define FAILURE_US	1000u
+
+static void fail_queues(volatile uint32_t *shared)
+{
+	static struct kfd_compute queue[FAILURES];
+	long long count, between, count_then, between_then;
+	const unsigned int failures = work(FAILURES, 40);
+	struct kfd_save save;
+	struct kfd_dev dev;
+	uint64_t began;
+	unsigned int i;
+
+	if (kfd_open(&dev) || kfd_save_create(&dev, &save))
+		_exit(1);
+	for (i = 0; i < failures; i++)
+		if (kfd_compute_create(&dev, &queue[i], &save, false, KFD_PAGE))
+			_exit(2);
+	if (!kfd_compute_works(&queue[0], TIMEOUT_MS) || !lists(&count, &between))
+		_exit(3);
+	began = kfd_now_ms();
+	for (i = 0; i < failures; i++) {
+		struct packets p = { 0 };
+
+		/* An opcode that the CP does not know. */
+		pm4_header(&p, 0xfe, 1);
+		sdma_emit(&p, 0);
+		if (!kfd_compute_pm4(&queue[i], &p))
+			_exit(4);
+		usleep(FAILURE_US);
+	}
+	shared[2] = (uint32_t)(kfd_now_ms() - began);
+	if (!lists(&count_then, &between_then))
+		_exit(5);
+	shared[3] = (uint32_t)(count_then - count);
+	shared[4] = (uint32_t)((between_then - between) / 1000);
+	kfd_close(&dev);
+}
+
+/* Nor does a process whose queues fail, which the CP itself has stopped by then. */
+TEST_F(waves, failures_of_a_stranger)
+{
+	volatile uint32_t *shared = share();
+	long long count, between;
+	uint32_t ran;
+
+	ASSERT_NE(NULL, shared);
+	if (!lists(&count, &between))
+		SKIP(return, "not the hardware's scheduler");
+	ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_SMALL, 4, true));
+	ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	EXPECT_EQ(0, exit_status(process(fail_queues, shared)));
+	TH_LOG("%u lists in %u ms; for %u ms of that there was none", shared[3], shared[2],
+	       shared[4]);
+	EXPECT_LT(0, shared[3]);
+	ran = shared[2] - shared[4];
+	EXPECT_TRUE(ran > 4 * shared[4] || ran > LIST_MS * shared[3]);
+	EXPECT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
+	waves_stop(&self->waves);
+	EXPECT_TRUE(waves_ended(&self->waves, TIMEOUT_MS));
+	EXPECT_EQ(0, waves_bad(&self->waves));
+}
+
 KFD_HARNESS_MAIN

@@ -12,7 +12,7 @@
 //! table, and waits for a change of the table.
 
 use super::change::QueueChange;
-use super::queue::ComputeQueue;
+use super::queue::{ComputeFailure, ComputeQueue};
 use super::scheduler::{ComputeScheduler, QueuePlacement};
 use super::table::{HqdEntry, HqdSlots, HqdTable, LoadedQueue, PreemptStep, QUANTUM_MS};
 use crate::ip::gfx::Gfx;
@@ -205,7 +205,7 @@ impl DirectShared {
                     owner.queue,
                     owner.pid
                 );
-                queue.fail();
+                queue.fail(ComputeFailure::Harm);
             }
         }
         Ok(())
@@ -440,11 +440,15 @@ impl ComputeScheduler for DirectScheduler {
         self.0.wake();
     }
 
-    fn fail(&self, which: &dyn Fn(&QueuePlacement<'_>) -> bool) -> Option<QueueOwner> {
+    fn fail(
+        &self,
+        why: ComputeFailure,
+        which: &dyn Fn(&QueuePlacement<'_>) -> bool,
+    ) -> Option<QueueOwner> {
         let mut owner = None;
         let table = self.0.table.lock();
         for entry in table.entries.iter().filter(|entry| which(&entry.state())) {
-            if entry.queue.fail() {
+            if entry.queue.fail(why) {
                 owner = Some(entry.queue.owner);
             }
         }

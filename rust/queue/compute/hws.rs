@@ -4,19 +4,23 @@
 //!
 //! A list cannot be changed while it runs. When a queue is added or removed, all queues are taken
 //! off the hardware, which saves their progress, and a new list is run with all changes made by
-//! then. A thread that needs a new list marks that in the table. A work item runs the list, or the
-//! waiting thread does if no other thread is doing it. So that changes of one process do not keep
-//! all others off the hardware, a list runs for some time first ([`RunlistPace`]), unless a queue
-//! must not be on the hardware any more.
+//! then. A thread that needs a new list marks that in the table. So that changes of one process do
+//! not keep all others off the hardware, a list runs for some time first ([`RunlistPace`]), unless
+//! a queue must not be on the hardware any more.
+//!
+//! A list replaces another in pieces ([`hw::runlist_steps`]): a work item does them, and as far as
+//! none of them has to be waited for, so does the thread that waits for the change. A thread that
+//! the kernel's scheduler does not run any more, between any two of them, delays no other.
 //!
 //! [`RunlistPace`]: pace::RunlistPace
 
 mod firmware;
 pub(super) mod pace;
 mod runlist;
+mod steps;
 
 use super::change::QueueChange;
-use super::queue::ComputeQueue;
+use super::queue::{ComputeFailure, ComputeQueue};
 use super::scheduler::{ComputeScheduler, QueuePlacement};
 use crate::health::{GpuHealth, SuspectQueue, WedgeReport, WedgedPart};
 use crate::ip::gfx::Gfx;
@@ -28,16 +32,21 @@ use crate::mem::GpuMemory;
 use crate::queue::request::QueueOwner;
 use core::fmt;
 use firmware::HwsFirmware;
+use hw::runlist_steps::{RunlistEvent, RunlistHelper, RunlistPiece};
 use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex};
-use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic};
+use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, SpinLock, SpinLockGuard};
+use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
 use pace::ListCosts;
-use runlist::{RunlistDue, RunlistEntry, RunlistTable};
+use runlist::{RunlistDue, RunlistEntry, SHORT_LIST};
+use steps::{HwsNext, HwsState};
 
+/// Pauses of the work item between two looks whether the hardware has answered: the first, and the
+/// longest.
+const ANSWER_POLL: (Delta, Delta) = (Delta::from_micros(20), Delta::from_micros(1000));
 /// Interval of two checks whether a queue is off the hardware, for waits with a limit, and whether
 /// a list is due at once.
 const OFF_POLL: Delta = Delta::from_micros(200);
@@ -50,14 +59,11 @@ pub(super) struct HwsScheduler(Arc<HwsShared>);
 /// State that the scheduler and its work item share.
 #[pin_data]
 struct HwsShared {
-    /// The firmware that the work item talks to; `None` before start and after stop. Held while the
-    /// hardware is waited for. Nothing is allocated under this lock.
+    /// Held for a piece of work at a time, without preemption. The work item is queued under it
+    /// whenever there is another piece to do.
     #[pin]
-    firmware: Mutex<Option<HwsFirmware>>,
-    /// Inside `firmware`. Nothing is waited for or allocated under this lock.
-    #[pin]
-    table: Mutex<RunlistTable>,
-    /// Signalled when the table changed.
+    state: SpinLock<HwsState>,
+    /// Signalled when the table changed, under the lock.
     #[pin]
     changed: CondVar,
     #[pin]
@@ -76,116 +82,108 @@ impl WorkItem for HwsShared {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        while let Some(wait) = this.turn() {
-            if wait > LONG_WAIT {
-                let delay = msecs_to_jiffies(wait.as_millis_ceil() as u32);
-                workqueue::run_in(workqueue::highpri(), this, delay);
-                return;
+        let mut pause = ANSWER_POLL.0;
+        loop {
+            let next = this.state.lock().advance(RunlistHelper::Worker);
+            match next {
+                HwsNext::Rest => return,
+                HwsNext::Later(left) if left > LONG_WAIT => {
+                    let delay = msecs_to_jiffies(left.as_millis_ceil() as u32);
+                    workqueue::run_in(workqueue::highpri(), this, delay);
+                    return;
+                }
+                // A list may become due at once during the wait.
+                HwsNext::Later(left) => {
+                    fsleep(left.min(OFF_POLL));
+                    continue;
+                }
+                HwsNext::Answer => {
+                    fsleep(pause);
+                    pause = (pause * 2).min(ANSWER_POLL.1);
+                    continue;
+                }
+                HwsNext::Changed => {}
+                HwsNext::Worker(RunlistPiece::Force) => this.force(),
+                HwsNext::Worker(_) => this.halt(),
             }
-            // A list may become due at once during the wait.
-            fsleep(wait.min(OFF_POLL));
+            this.changed.notify_all();
+            pause = ANSWER_POLL.0;
         }
     }
 }
 
 impl HwsShared {
-    /// Runs lists as long as one is due. Returns how long the next one can wait, if one is due
-    /// later.
-    fn turn(&self) -> Option<Delta> {
-        let mut firmware = self.firmware.lock();
-        let Some(firmware) = &mut *firmware else {
-            return None;
-        };
-        loop {
-            match self.step(firmware) {
-                RunlistDue::Never => return None,
-                RunlistDue::In(left) => return Some(left),
-                RunlistDue::Now => {}
-            }
+    /// Does the next pieces for a caller that made a list due, and installs one list at most:
+    /// waking another thread and waiting for it would take longer. The rest, and lists for other
+    /// callers after that, are left to the work item.
+    fn hasten(self: &Arc<Self>, state: &mut HwsState) {
+        // There a thread is preempted with a spinlock, too.
+        if cfg!(CONFIG_PREEMPT_RT) {
+            self.wake();
+            return;
         }
-    }
-
-    /// Runs a list if one is due at once; returns when one was due.
-    fn step(&self, firmware: &mut HwsFirmware) -> RunlistDue {
-        let due = self.table.lock().due();
-        if let RunlistDue::Now = due {
-            self.renew(firmware);
-            self.changed.notify_all();
-        }
-        due
-    }
-
-    /// Runs a list for a caller that made it due and waits for it, unless another thread is running
-    /// one: waking another thread and waiting for it would take longer. Runs one list at most;
-    /// lists for other callers after that are left to the work item.
-    fn hasten(self: &Arc<Self>) {
-        if let Some(mut firmware) = self.firmware.try_lock() {
-            if let Some(firmware) = &mut *firmware {
-                self.step(firmware);
+        match state.advance(RunlistHelper::Caller) {
+            HwsNext::Rest => return,
+            HwsNext::Changed => {
+                self.changed.notify_all();
+                if let RunlistDue::Never = state.due() {
+                    return;
+                }
             }
-            if let RunlistDue::Never = self.table.lock().due() {
-                return;
-            }
+            HwsNext::Later(_) | HwsNext::Answer | HwsNext::Worker(_) => {}
         }
         self.wake();
     }
 
-    /// Runs a list of the queues that may run now, in place of the one before.
-    fn renew(&self, firmware: &mut HwsFirmware) {
-        let running = self.table.lock().is_running();
-        let began = Instant::<Monotonic>::now();
-        let mut suspect = None;
-        let left = match running {
-            true => firmware.preempt(&mut |doorbell| suspect = self.hangs(doorbell).or(suspect)),
-            false => Ok(()),
+    /// Resets the queues that do not leave the hardware. The work item's; may sleep.
+    fn force(&self) {
+        // Other threads have nothing to do with it in this stage.
+        let Some(mut firmware) = self.state.lock().firmware.take() else {
+            return;
         };
-        let renewed = left.and_then(|()| {
-            let mut table = self.table.lock();
-            if running {
-                table.trace_saves();
-            }
-            let list = table.build(firmware.asic(), &mut |at, packet| {
-                firmware.write(at, packet)
-            })?;
-            list.map_or(Ok(()), |list| firmware.run(&list))?;
-            table.pace.has_begun(began.elapsed());
-            Ok(())
-        });
-        if renewed.is_err() {
-            if self.gfx.is_present() {
-                dev_err!(
-                    &*self.dev,
-                    "the hardware scheduler does not answer: all compute queues have failed, \
-                     and no more can be made\n"
-                );
-                self.health.wedge(WedgeReport {
-                    part: WedgedPart::Scheduler,
-                    suspect,
-                });
-            }
-            self.halt();
-            self.table.lock().clear();
-        }
+        let mut suspect = None;
+        let left = firmware.force(&mut |doorbell| suspect = self.hangs(doorbell).or(suspect));
+        let mut state = self.state.lock();
+        state.firmware = Some(firmware);
+        state.suspect = suspect;
+        let event = left.map_or(RunlistEvent::Failed, |()| RunlistEvent::Forced);
+        state.steps = state.steps.after(event);
     }
 
-    /// Ends the work of the firmware, and the access to memory of the waves that it has launched:
-    /// they run on without the firmware. If a hub does not answer, the memory stays allocated, see
-    /// [`Gmc::unbind_firmware`]. May sleep.
+    /// Ends the work of the firmware, which has failed, and the access to memory of the waves that
+    /// it has launched: they run on without the firmware. If a hub does not answer, the memory
+    /// stays allocated, see [`Gmc::unbind_firmware`]. The work item's; may sleep.
     fn halt(&self) {
+        let (is_ending, suspect) = {
+            let state = self.state.lock();
+            (state.steps.is_ending(), state.suspect)
+        };
+        if self.gfx.is_present() && !is_ending {
+            dev_err!(
+                &*self.dev,
+                "the hardware scheduler does not answer: all compute queues have failed, \
+                 and no more can be made\n"
+            );
+            self.health.wedge(WedgeReport {
+                part: WedgedPart::Scheduler,
+                suspect,
+            });
+        }
         self.gfx.stop();
         // The GMC has reported the error, and the GPU is wedged.
         let _ = self.gmc.unbind_firmware();
+        self.state.lock().end();
     }
 
     /// Handles the queue with this doorbell, a dword of the BAR, which does not leave the hardware.
     /// Returns which queue it is.
     fn hangs(&self, doorbell: u32) -> Option<SuspectQueue> {
-        let table = self.table.lock();
-        let queue = table.by_doorbell(doorbell)?;
+        // The table keeps the queue for as long as it is on the hardware: this is not the last
+        // reference.
+        let queue = self.state.lock().table.by_doorbell(doorbell)?.clone();
         if !queue.has_failed() {
             let owner = queue.owner;
             dev_warn_ratelimited!(
-                process owner.pid,
                 &*self.dev,
                 "compute queue {} of process {} does not leave the hardware: it is reset\n",
                 owner.queue,
@@ -196,37 +194,31 @@ impl HwsShared {
         Some(queue.owner.suspect())
     }
 
+    /// Has the work item look. Any context, also under the lock.
     fn wake(self: &Arc<Self>) {
         workqueue::run_in(workqueue::highpri(), self.clone(), 0);
     }
 
-    /// Waits until `queue`, which may not be on a list any more, is off the hardware.
-    fn wait_off(self: &Arc<Self>, queue: &ComputeQueue) {
-        self.hasten();
-        let mut table = self.table.lock();
-        while table.find(queue).is_some_and(|entry| entry.is_listed()) {
-            self.changed.wait(&mut table);
+    /// Waits until `queue`, which may not be on a list any more, is off the hardware. Returns with
+    /// the lock.
+    fn wait_off<'a>(
+        self: &'a Arc<Self>,
+        mut state: SpinLockGuard<'a, HwsState>,
+        queue: &ComputeQueue,
+    ) -> SpinLockGuard<'a, HwsState> {
+        self.hasten(&mut state);
+        while state.is_listed(queue) {
+            self.changed.wait(&mut state);
         }
+        state
     }
 
     /// As [`HwsShared::wait_off`], but gives up when `timeout` is over.
     fn wait_off_within(self: &Arc<Self>, queue: &ComputeQueue, timeout: &QuiesceTimeout) {
         self.wake();
-        let is_off = || {
-            let mut table = self.table.lock();
-            !table.find(queue).is_some_and(|entry| entry.is_listed())
-        };
-        while !is_off() && !timeout.is_over() {
+        while self.state.lock().is_listed(queue) && !timeout.is_over() {
             fsleep(OFF_POLL);
         }
-    }
-
-    /// Takes `queue` off the hardware and keeps it off until its `off` count is decremented.
-    fn unload(self: &Arc<Self>, queue: &ComputeQueue) {
-        if let Some(entry) = self.table.lock().find(queue) {
-            entry.off += 1;
-        }
-        self.wait_off(queue);
     }
 }
 
@@ -244,8 +236,7 @@ impl HwsScheduler {
     ) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
             try_pin_init!(HwsShared {
-                firmware <- new_mutex!(None, "HwsScheduler::firmware"),
-                table <- new_mutex!(RunlistTable::new()?, "HwsScheduler::table"),
+                state <- new_spinlock!(HwsState::new()?, "HwsScheduler::state"),
                 changed <- new_condvar!("HwsScheduler::changed"),
                 turn <- new_delayed_work!("HwsScheduler::turn"),
                 gfx: gfx.clone(),
@@ -262,103 +253,102 @@ impl HwsScheduler {
 impl ComputeScheduler for HwsScheduler {
     fn start(&self, gpu: &GpuMemory) -> Result {
         let firmware = HwsFirmware::start(gpu)?;
-        *self.0.firmware.lock() = Some(firmware);
-        self.0.table.lock().open(gpu.hw.gfx.xnack_mix());
+        let mut state = self.0.state.lock();
+        let before = state.firmware.replace(firmware);
+        state.table.set_xnack_mix(gpu.hw.gfx.xnack_mix());
+        state.steps.open();
+        drop(state);
+        drop(before);
         Ok(())
     }
 
     fn pause(&self) -> Result {
-        let mut slot = self.0.firmware.lock();
-        {
-            let mut table = self.0.table.lock();
-            if table.is_running() {
-                return Err(EBUSY);
-            }
-            table.close();
+        let mut state = self.0.state.lock();
+        if !state.steps.pause() {
+            return Err(EBUSY);
         }
-        let firmware = slot.take();
-        drop(slot);
+        let firmware = state.firmware.take();
+        drop(state);
         drop(firmware);
         Ok(())
     }
 
     fn stop(&self) {
-        let mut slot = self.0.firmware.lock();
-        let mut firmware = slot.take();
-        let running = {
-            let mut table = self.0.table.lock();
-            table.close();
-            table.is_running()
-        };
-        if let (true, Some(firmware)) = (running, &mut firmware) {
-            let left = firmware.preempt(&mut |doorbell| {
-                self.0.hangs(doorbell);
-            });
-            if left.is_err() {
-                self.0.halt();
-            }
+        let mut state = self.0.state.lock();
+        state.steps.end();
+        self.0.wake();
+        while !state.steps.has_ended() {
+            self.0.changed.wait(&mut state);
         }
-        self.0.table.lock().clear();
-        drop(slot);
-        self.0.changed.notify_all();
+        let firmware = state.firmware.take();
+        drop(state);
         drop(firmware);
     }
 
     fn add(&self, queue: Arc<ComputeQueue>) -> Result {
         let entry = RunlistEntry::new(queue)?;
-        let added = self.0.table.lock().add(entry);
+        let mut state = self.0.state.lock();
+        let added = match (state.steps.has_ended(), state.steps.is_open()) {
+            (true, _) => Err((EIO, entry)),
+            (false, false) => Err((ENODEV, entry)),
+            (false, true) => state.table.add(entry).map_err(|entry| (ENOSPC, entry)),
+        };
+        self.0.wake();
+        drop(state);
         // An entry without room is dropped without the lock.
         added.map_err(|(error, entry)| {
             drop(entry);
             error
-        })?;
-        self.0.wake();
-        Ok(())
+        })
     }
 
     fn remove(&self, queue: &ComputeQueue) -> Result {
-        self.0.unload(queue);
-        let removed = self.0.table.lock().remove(queue);
+        let mut state = self.0.state.lock();
+        if let Some(entry) = state.table.find(queue) {
+            entry.off += 1;
+        }
+        let mut state = self.0.wait_off(state, queue);
+        let removed = state.table.remove(queue);
+        drop(state);
         drop(removed);
         Ok(())
     }
 
     fn dismiss(&self, pasid: u16) {
-        self.0.table.lock().dismiss(pasid);
+        let mut state = self.0.state.lock();
+        state.table.dismiss(pasid);
         self.0.wake();
     }
 
     /// A queue that is on the list is changed between that list and the next one.
     fn update(&self, queue: &ComputeQueue, mut change: QueueChange) -> Result {
-        let mut table = self.0.table.lock();
-        let Some(entry) = table.find(queue).filter(|entry| entry.is_listed()) else {
+        let mut state = self.0.state.lock();
+        let Some(entry) = state.table.find(queue).filter(|entry| entry.is_listed()) else {
             let made = change.make(queue);
             self.0.wake();
             // Dropped after the lock, because the old ring is dropped with it.
-            drop(table);
+            drop(state);
             return made;
         };
         entry.change = Some(change);
-        drop(table);
-        self.0.hasten();
-        let mut table = self.0.table.lock();
+        self.0.hasten(&mut state);
         loop {
             // The caller holds the queue, so it exists.
-            let Some(entry) = table.find(queue) else {
+            let Some(entry) = state.table.find(queue) else {
                 return Err(ENODEV);
             };
             if let Some((change, made)) = entry.changed.take() {
-                drop(table);
+                drop(state);
                 drop(change);
                 return made;
             }
-            self.0.changed.wait(&mut table);
+            self.0.changed.wait(&mut state);
         }
     }
 
     fn quiesce(&self, queue: &ComputeQueue, timeout: &QuiesceTimeout) {
         if timeout.is_endless() {
-            self.0.wait_off(queue);
+            drop(self.0.wait_off(self.0.state.lock(), queue));
         } else {
             self.0.wait_off_within(queue, timeout);
         }
@@ -368,22 +358,32 @@ impl ComputeScheduler for HwsScheduler {
         self.0.wake();
     }
 
-    fn fail(&self, which: &dyn Fn(&QueuePlacement<'_>) -> bool) -> Option<QueueOwner> {
-        let owner = self.0.table.lock().fail(which);
+    fn fail(
+        &self,
+        why: ComputeFailure,
+        which: &dyn Fn(&QueuePlacement<'_>) -> bool,
+    ) -> Option<QueueOwner> {
+        let state = self.0.state.lock();
+        let owner = state.table.fail(why, which);
         self.0.wake();
         owner
     }
 
+    /// A queue that comes or goes meanwhile may hide another.
     fn states(&self, show: &mut dyn FnMut(&QueuePlacement<'_>) -> fmt::Result) -> fmt::Result {
-        self.0.table.lock().states(show)
+        let mut first = 0;
+        while self.0.state.lock().table.states(first, show)? {
+            first += SHORT_LIST;
+        }
+        Ok(())
     }
 
     fn lists(&self) -> Option<ListCosts> {
-        Some(self.0.table.lock().pace.lists())
+        Some(self.0.state.lock().table.pace.lists())
     }
 
     fn close(&self) {
-        let left = self.0.table.lock().remove_all();
+        let left = self.0.state.lock().table.remove_all();
         workqueue::cancel(&self.0);
         if !left.is_empty() {
             dev_warn!(

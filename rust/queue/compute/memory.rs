@@ -10,7 +10,7 @@ use hw::sdma::ring::RingSize;
 use hw::topology::cus::ComputeUnits;
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::{new_mutex, Arc, Mutex};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 /// A queue's memory.
 #[pin_data]
@@ -18,7 +18,7 @@ pub(super) struct QueueBuffers {
     format: PacketFormat,
     /// Replaced by UPDATE_QUEUE.
     #[pin]
-    ring: Mutex<RingBuffer>,
+    ring: SpinLock<RingBuffer>,
     read: UserWord,
     write: UserWord,
     _eop: HeldMapping,
@@ -96,7 +96,7 @@ impl QueueBuffers {
         let write = UserWord::new(vm, create.pins(), create.write_pointer)?;
         Ok(pin_init!(Self {
             format,
-            ring <- new_mutex!(ring, "QueueBuffers::ring"),
+            ring <- new_spinlock!(ring, "QueueBuffers::ring"),
             read,
             write,
             _eop: eop,

@@ -22,6 +22,15 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::Arc;
 
+/// How a queue fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ComputeFailure {
+    /// The CP has stopped it at a packet. It may stay on the hardware for a moment.
+    Stopped,
+    /// It does harm, such as accesses that fault, until it is off the hardware.
+    Harm,
+}
+
 /// A queue with everything that the hardware needs of it. A reference keeps all of that in place.
 #[pin_data]
 pub(crate) struct ComputeQueue {
@@ -32,6 +41,8 @@ pub(crate) struct ComputeQueue {
     quiesced: Atomic<bool>,
     /// Whether it has failed, or is about to be removed.
     failed: Atomic<bool>,
+    /// Whether the hardware has stopped it and it does no harm where it is.
+    stopped: Atomic<bool>,
     pub(super) descriptor: ComputeDescriptor,
     #[pin]
     pub(super) memory: QueueBuffers,
@@ -102,6 +113,7 @@ impl ComputeQueue {
                 active: Atomic::new(create.percentage.is_active()),
                 quiesced: Atomic::new(false),
                 failed: Atomic::new(false),
+                stopped: Atomic::new(false),
                 descriptor,
                 memory <- memory,
                 doorbell,
@@ -168,6 +180,11 @@ impl ComputeQueue {
         !self.quiesced.load(Acquire) && !self.has_failed()
     }
 
+    /// Whether it must leave the hardware at once, whatever that costs others.
+    pub(super) fn must_leave(&self) -> bool {
+        !self.may_stay() && (self.quiesced.load(Acquire) || !self.stopped.load(Acquire))
+    }
+
     /// The trap handler of its waves.
     pub(super) fn trap_handler(&self) -> TrapHandler {
         self.trap.handler()
@@ -195,7 +212,12 @@ impl ComputeQueue {
 
     /// Marks it as not to run any more; returns whether it was not marked before. The scheduler
     /// takes it off the hardware.
-    pub(super) fn fail(&self) -> bool {
+    pub(super) fn fail(&self, why: ComputeFailure) -> bool {
+        match why {
+            ComputeFailure::Stopped if self.has_failed() => {}
+            ComputeFailure::Stopped => self.stopped.store(true, Release),
+            ComputeFailure::Harm => self.stopped.store(false, Release),
+        }
         !self.failed.xchg(true, Full)
     }
 
@@ -203,7 +225,7 @@ impl ComputeQueue {
     pub(super) fn hangs(&self) {
         let cause = c"compute queue hang";
         self.gpu.queue_hung(self.owner.pasid, cause, || {
-            self.fail();
+            self.fail(ComputeFailure::Harm);
         });
     }
 

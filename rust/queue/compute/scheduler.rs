@@ -3,7 +3,7 @@
 
 use super::change::QueueChange;
 use super::hws::pace::ListCosts;
-use super::queue::ComputeQueue;
+use super::queue::{ComputeFailure, ComputeQueue};
 use crate::mem::queue_group::QuiesceTimeout;
 use crate::mem::GpuMemory;
 use crate::queue::request::QueueOwner;
@@ -77,9 +77,14 @@ pub(crate) trait ComputeScheduler: Send + Sync {
     /// context; waits for nothing.
     fn vmids_changed(&self) {}
 
-    /// Stops the queues for which `which` holds. They are taken off soon, and not run again.
-    /// Returns the owner of one of them that had not failed before. Does not wait for the hardware.
-    fn fail(&self, which: &dyn Fn(&QueuePlacement<'_>) -> bool) -> Option<QueueOwner>;
+    /// Stops the queues for which `which` holds. They are taken off soon, or at once if they do
+    /// harm, and not run again. Returns the owner of one of them that had not failed before. Does
+    /// not wait for the hardware.
+    fn fail(
+        &self,
+        why: ComputeFailure,
+        which: &dyn Fn(&QueuePlacement<'_>) -> bool,
+    ) -> Option<QueueOwner>;
 
     /// Shows every queue, for debugfs.
     fn states(&self, show: &mut dyn FnMut(&QueuePlacement<'_>) -> fmt::Result) -> fmt::Result;

@@ -56,6 +56,14 @@ static inline bool starve(void)
 	return !sched_setscheduler(0, SCHED_IDLE, &none);
 }
 
+/* What the starved threads of processes have done so far, for all processes to see. */
+struct starved_work {
+	uint32_t rounds;
+	uint64_t longest_ms;	/* of a round */
+};
+
+static volatile struct starved_work *starved_work;
+
 struct starved_thread {
 	void (*loop)(unsigned int number);
 	unsigned int number;
@@ -67,22 +75,34 @@ static inline void *run_starved(void *arg)
 
 	if (!starve())
 		_exit(3);
-	for (;;)
+	for (;;) {
+		const uint64_t begun = kfd_now_ms();
+		uint64_t took;
+
 		me->loop(me->number);
+		took = kfd_now_ms() - begun;
+		__sync_fetch_and_add((uint32_t *)&starved_work->rounds, 1);
+		if (took > starved_work->longest_ms)
+			starved_work->longest_ms = took;
+	}
 	return NULL;
 }
 
 /*
  * Runs @prepare in a process of its own and then, on a busy processor, @loop in @count
  * starved threads of it, each with its number, again and again. The process ends with the caller.
+ * -1 if there is none.
  */
 static inline pid_t starved_process(bool (*prepare)(void), void (*loop)(unsigned int number),
 				    unsigned int count)
 {
-	const pid_t pid = fork();
 	struct starved_thread threads[count];
 	unsigned int i;
+	pid_t pid;
 
+	starved_work = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			    0);
+	pid = starved_work == MAP_FAILED ? -1 : fork();
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

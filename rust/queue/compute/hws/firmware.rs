@@ -15,8 +15,10 @@ use hw::pm4::schedule::{
     map_queue, query_status, run_list, set_resources, unmap_queues, RunlistIb, SetResources,
     UnmapQueues, RUN_LIST_DWORDS,
 };
+use hw::runlist_steps::RunlistAnswer;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::time::{Instant, Monotonic};
 
 /// How long the firmware may take for work that does not need a queue to leave, milliseconds.
 const ANSWER_MS: i64 = 1000;
@@ -108,7 +110,7 @@ impl HwsFirmware {
         self.list.write32s(at as u64 * 4, packet)
     }
 
-    /// Runs the list that was written.
+    /// Runs the list that was written. Does not sleep.
     ///
     /// # Errors
     ///
@@ -129,22 +131,39 @@ impl HwsFirmware {
         self.hiq.submit(&[&run_list(whole, false)])
     }
 
-    /// Takes all queues of the running list off the hardware and saves their waves. Queues that do
-    /// not leave are reset; `hangs` is called with the doorbell of each, a dword of the BAR, once
-    /// or more. Bounded; may sleep.
+    /// Asks all queues of the running list to leave the hardware, which saves their waves. Does not
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone.
+    pub(super) fn ask(&mut self) -> Result {
+        let (address, number) = self.hiq.next_fence();
+        let fence = query_status(address, number);
+        self.hiq.clear_abandoned()?;
+        self.hiq.submit(&[&unmap_queues(UnmapQueues::All), &fence])
+    }
+
+    /// Whether the queues that were asked to leave `since` then have left. Takes some 20 us if they
+    /// have not, and does not sleep.
+    pub(super) fn answer(&self, since: Instant<Monotonic>) -> RunlistAnswer {
+        // Looked at after the clock: a late thread still finds a fence that was written in time.
+        let waited = since.elapsed();
+        match self.hiq.is_done_soon() {
+            true if self.hiq.has_abandoned() => RunlistAnswer::Late,
+            true => RunlistAnswer::Left,
+            false if waited.as_millis() >= SAVE_MS + ANSWER_MS => RunlistAnswer::Late,
+            false => RunlistAnswer::Outstanding,
+        }
+    }
+
+    /// Resets the queues that have not left; `hangs` is called with the doorbell of each, a dword
+    /// of the BAR, once or more. Bounded; may sleep.
     ///
     /// # Errors
     ///
     /// `ETIMEDOUT` if the reset does not help; `ENODEV` if the device is gone.
-    pub(super) fn preempt(&mut self, hangs: &mut dyn FnMut(u32)) -> Result {
-        let (address, number) = self.hiq.next_fence();
-        let fence = query_status(address, number);
-        self.hiq.clear_abandoned()?;
-        self.hiq
-            .submit(&[&unmap_queues(UnmapQueues::All), &fence])?;
-        if self.hiq.wait(SAVE_MS + ANSWER_MS).is_ok() && !self.hiq.has_abandoned() {
-            return Ok(());
-        }
+    pub(super) fn force(&mut self, hangs: &mut dyn FnMut(u32)) -> Result {
         if !self.gfx.answers() {
             return Err(ENODEV);
         }

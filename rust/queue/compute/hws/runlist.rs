@@ -3,7 +3,7 @@
 
 use super::super::super::quota::MOST_COMPUTE;
 use super::super::change::QueueChange;
-use super::super::queue::ComputeQueue;
+use super::super::queue::{ComputeFailure, ComputeQueue};
 use super::super::scheduler::{ComputePlace, QueuePlacement};
 use super::pace::RunlistPace;
 use crate::ip::gfx;
@@ -33,6 +33,10 @@ pub(super) const LIST_DWORDS: usize =
 const _: () = assert!(LIST_DWORDS <= schedule::MAX_LIST_DWORDS);
 /// Quantum: how long processes and queues have the hardware while others wait, milliseconds.
 const QUANTUM_MS: u32 = 10;
+
+/// The most queues that are looked at for more than a moment without preemption, but for the work
+/// item.
+pub(super) const SHORT_LIST: usize = 64;
 
 /// Properties of a list that was built.
 pub(super) struct Runlist {
@@ -64,12 +68,13 @@ impl RunlistEntry {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device is gone; `EBUSY` if the address space belongs to another process.
-    pub(super) fn new(queue: Arc<ComputeQueue>) -> Result<Self> {
+    /// `ENODEV` if the device is gone; `EBUSY` if the address space belongs to another process;
+    /// `ENOMEM`.
+    pub(super) fn new(queue: Arc<ComputeQueue>) -> Result<KBox<Self>> {
         let map = queue.map()?;
         // State that an earlier use of the descriptor has saved does not count.
         queue.descriptor.change(|image| image.prepare(0))?;
-        Ok(Self {
+        let entry = Self {
             packet: map_queue(map),
             doorbell: map.doorbell.dword(),
             listed: false,
@@ -78,7 +83,8 @@ impl RunlistEntry {
             changed: None,
             _use: queue.vm().list(queue.owner.pasid)?,
             queue,
-        })
+        };
+        Ok(KBox::new(entry, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Whether it may be on the hardware now.
@@ -95,10 +101,10 @@ impl RunlistEntry {
         self.queue.vm().retries()
     }
 
-    /// Whether it must leave the hardware whatever that costs others: it has failed, or memory that
+    /// Whether it must leave the hardware whatever that costs others: it does harm, or memory that
     /// it uses is about to be freed.
     fn must_be_evicted(&self) -> bool {
-        self.listed && !self.queue.may_stay()
+        self.listed && self.queue.must_leave()
     }
 
     /// Makes the change that was waiting until the queue is on no running list.
@@ -140,13 +146,7 @@ pub(super) enum RunlistDue {
 /// The queues of a GPU.
 pub(super) struct RunlistTable {
     /// The queues of a process are adjacent. There is room for all from the start.
-    entries: KVVec<RunlistEntry>,
-    /// Whether a list runs.
-    running: bool,
-    /// Whether the hardware takes lists.
-    open: bool,
-    /// Whether the hardware takes no lists any more.
-    dead: bool,
+    entries: KVVec<KBox<RunlistEntry>>,
     /// How the firmware takes processes with XNACK on beside such with it off.
     mix: XnackMix,
     /// Which of them have their turn, where it does not take both, and since when.
@@ -165,9 +165,6 @@ impl RunlistTable {
     pub(super) fn new() -> Result<Self> {
         Ok(Self {
             entries: KVVec::with_capacity(MOST_COMPUTE, GFP_KERNEL)?,
-            running: false,
-            open: false,
-            dead: false,
             mix: XnackMix::Apart,
             turn: XnackTurn::default(),
             turn_began: Instant::now(),
@@ -175,10 +172,9 @@ impl RunlistTable {
         })
     }
 
-    /// Allows queues to be added, for firmware of the kind `mix`.
-    pub(super) fn open(&mut self, mix: XnackMix) {
+    /// Sets how the firmware takes both kinds of processes.
+    pub(super) fn set_xnack_mix(&mut self, mix: XnackMix) {
         self.mix = mix;
-        self.open = true;
     }
 
     /// The kinds of processes that have queues which may run.
@@ -205,89 +201,66 @@ impl RunlistTable {
         Some(left.max(Delta::ZERO))
     }
 
-    /// Refuses new queues and all changes from now on.
-    pub(super) fn close(&mut self) {
-        self.open = false;
-    }
-
-    /// Marks all queues as failed: the hardware will not work on any queue any more.
+    /// Marks all queues as failed and off the hardware, which will not work on any queue any more.
     pub(super) fn clear(&mut self) {
-        self.dead = true;
-        self.running = false;
         for entry in self.entries.iter_mut() {
             entry.listed = false;
             entry.make_change();
-            entry.queue.fail();
+            entry.queue.fail(ComputeFailure::Harm);
         }
     }
 
     /// Takes all queues out.
-    pub(super) fn remove_all(&mut self) -> KVVec<RunlistEntry> {
-        self.open = false;
+    pub(super) fn remove_all(&mut self) -> KVVec<KBox<RunlistEntry>> {
         core::mem::take(&mut self.entries)
     }
 
-    /// Whether a list runs.
-    pub(super) fn is_running(&self) -> bool {
-        self.running
+    /// Whether the list is short enough to be built by any thread, without preemption.
+    pub(super) fn is_short(&self) -> bool {
+        self.entries.len() <= SHORT_LIST && !trace::is_wave_save_on()
     }
 
-    /// When another list has to run.
-    pub(super) fn due(&self) -> RunlistDue {
-        if !self.open || self.dead {
-            return RunlistDue::Never;
-        }
+    /// When another list has to run, where one `runs` or none.
+    pub(super) fn due(&self, runs: bool) -> RunlistDue {
+        let mut due = false;
+        let mut first = None;
+        // Whether the list also has processes other than the one that needs another list.
+        let mut affects_others = false;
         let wanted = self.wanted_kinds();
-        if !self.entries.iter().any(|entry| self.is_due(entry, wanted)) {
+        for entry in self.entries.iter() {
+            let is_due = self.is_due(entry, wanted);
+            if is_due && entry.must_be_evicted() {
+                return RunlistDue::Now;
+            }
+            due |= is_due;
+            if is_due || entry.listed {
+                affects_others |= *first.get_or_insert(entry.pasid()) != entry.pasid();
+            }
+        }
+        if !due {
             return match self.turn_left(wanted) {
                 None => RunlistDue::Never,
                 Some(left) if left > Delta::ZERO => RunlistDue::In(left),
                 Some(_) => RunlistDue::Now,
             };
         }
-        let at_once =
-            self.entries.iter().any(RunlistEntry::must_be_evicted) || !self.affects_others(wanted);
         match self.pace.left() {
-            Some(left) if !at_once => RunlistDue::In(left),
+            Some(left) if runs && affects_others => RunlistDue::In(left),
             _ => RunlistDue::Now,
         }
     }
 
-    /// Whether the running list has processes other than the one that needs another list.
-    fn affects_others(&self, wanted: XnackKinds) -> bool {
-        let mut concerned = self
-            .entries
-            .iter()
-            .filter(|entry| entry.listed || self.is_due(entry, wanted))
-            .map(RunlistEntry::pasid);
-        let first = concerned.next();
-        self.running && concerned.any(|pasid| Some(pasid) != first)
-    }
-
-    /// Adds a queue.
-    ///
-    /// # Errors
-    ///
-    /// `ENODEV` if the device is being removed; `EIO` if the hardware has failed; `ENOSPC` if there
-    /// are too many queues. The entry is returned with the error.
-    pub(super) fn add(&mut self, entry: RunlistEntry) -> Result<(), (Error, RunlistEntry)> {
-        if self.dead {
-            return Err((EIO, entry));
-        }
-        if !self.open {
-            return Err((ENODEV, entry));
-        }
+    /// Adds a queue. Where there are too many, the entry is returned.
+    pub(super) fn add(&mut self, entry: KBox<RunlistEntry>) -> Result<(), KBox<RunlistEntry>> {
         if self.entries.len() >= MOST_COMPUTE {
-            return Err((ENOSPC, entry));
+            return Err(entry);
         }
         let pasid = entry.pasid();
         let place = self.entries.partition_point(|other| other.pasid() <= pasid);
         self.entries
             .insert_within_capacity(place, entry)
             .map_err(|error| match error {
-                InsertError::IndexOutOfBounds(entry) | InsertError::OutOfCapacity(entry) => {
-                    (ENOSPC, entry)
-                }
+                InsertError::IndexOutOfBounds(entry) | InsertError::OutOfCapacity(entry) => entry,
             })
     }
 
@@ -300,11 +273,11 @@ impl RunlistTable {
     /// The entry of `queue`.
     pub(super) fn find(&mut self, queue: &ComputeQueue) -> Option<&mut RunlistEntry> {
         let index = self.position(queue)?;
-        self.entries.get_mut(index)
+        self.entries.get_mut(index).map(|entry| &mut **entry)
     }
 
     /// Removes `queue`, which is on no list, from the table.
-    pub(super) fn remove(&mut self, queue: &ComputeQueue) -> Option<RunlistEntry> {
+    pub(super) fn remove(&mut self, queue: &ComputeQueue) -> Option<KBox<RunlistEntry>> {
         let index = self.position(queue)?;
         self.entries.remove(index).ok()
     }
@@ -318,9 +291,9 @@ impl RunlistTable {
     }
 
     /// The queue with this doorbell, a dword of the BAR.
-    pub(super) fn by_doorbell(&self, doorbell: u32) -> Option<&ComputeQueue> {
+    pub(super) fn by_doorbell(&self, doorbell: u32) -> Option<&Arc<ComputeQueue>> {
         let entry = self.entries.iter().find(|entry| entry.doorbell == doorbell);
-        entry.map(|entry| &*entry.queue)
+        entry.map(|entry| &entry.queue)
     }
 
     /// For traces: the queues that were on the list are off the hardware.
@@ -353,7 +326,6 @@ impl RunlistTable {
             at += packet.len();
             Ok::<_, Error>(())
         };
-        self.running = false;
         let wanted = self.wanted_kinds();
         let over = self.turn_left(wanted) == Some(Delta::ZERO);
         let turn = self.turn.next(wanted, over);
@@ -400,8 +372,7 @@ impl RunlistTable {
                 queues += count;
             }
         }
-        self.running = queues != 0;
-        if !self.running {
+        if queues == 0 {
             return Ok(None);
         }
         let vmids = Vmid::of_firmware(&asic.vmids).count() as u32;
@@ -413,23 +384,34 @@ impl RunlistTable {
     }
 
     /// See [`super::super::ComputeScheduler::fail`].
-    pub(super) fn fail(&self, which: &dyn Fn(&QueuePlacement<'_>) -> bool) -> Option<QueueOwner> {
+    pub(super) fn fail(
+        &self,
+        why: ComputeFailure,
+        which: &dyn Fn(&QueuePlacement<'_>) -> bool,
+    ) -> Option<QueueOwner> {
         let mut owner = None;
         for entry in self.entries.iter().filter(|entry| which(&entry.state())) {
-            if entry.queue.fail() {
+            if entry.queue.fail(why) {
                 owner = Some(entry.queue.owner);
             }
         }
         owner
     }
 
-    /// See [`super::super::ComputeScheduler::states`].
+    /// Shows [`SHORT_LIST`] queues from entry `first` on; returns whether there are more.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `show`.
     pub(super) fn states(
         &self,
+        first: usize,
         show: &mut dyn FnMut(&QueuePlacement<'_>) -> fmt::Result,
-    ) -> fmt::Result {
-        self.entries
-            .iter()
-            .try_for_each(|entry| show(&entry.state()))
+    ) -> Result<bool, fmt::Error> {
+        let mut left = self.entries.iter().skip(first);
+        for entry in left.by_ref().take(SHORT_LIST) {
+            show(&entry.state())?;
+        }
+        Ok(left.next().is_some())
     }
 }
