@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A thread that the kernel's scheduler hardly ever runs delays nothing but itself: what it has
+ * begun on the GPU's behalf, another thread completes.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "kfd_compute.h"
+#include "kfd_harness.h"
+#include "kfd_waves.h"
+#include "starving.h"
+#include "tap.h"
+
+#define RING		KFD_PAGE
+#define TIMEOUT_MS	KFD_HANG_MS
+/* Starved threads of the process that harms others, and the pause between two of its calls. */
+#define THREADS		4u
+#define PAUSE_US	25000u
+/* Waves of each of its queues. */
+#define WAVES		64u
+/*
+ * What others may have to wait, milliseconds. A thread that waits for its turn beside the
+ * spinning ones does so for seconds.
+ */
+#define GAP_MS		500u
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* Seconds that a case lasts. */
+static unsigned int seconds(void)
+{
+	return work(20, 8);
+}
+
+FIXTURE(starved)
+{
+	struct kfd_dev dev;
+	struct kfd_save save;
+	struct kfd_compute queue;
+	uint64_t longest_us;
+};
+
+FIXTURE_SETUP(starved)
+{
+	if (!keep_off_starving_cpu())
+		SKIP(return, "one processor");
+	ASSERT_EQ(0, kfd_open(&self->dev));
+	ASSERT_EQ(0, kfd_save_create(&self->dev, &self->save));
+	ASSERT_EQ(0, kfd_compute_create(&self->dev, &self->queue, &self->save, true, RING));
+}
+
+FIXTURE_TEARDOWN(starved)
+{
+	EXPECT_EQ(0, kfd_compute_destroy(&self->dev, &self->queue));
+	EXPECT_EQ(0, kfd_save_destroy(&self->dev, &self->save));
+	kfd_close(&self->dev);
+}
+
+/* Lets an AQL queue take a barrier packet; false if it does not do so in time. */
+static bool pass_barrier(struct kfd_compute *queue)
+{
+	volatile struct aql_signal *signal =
+		(void *)kfd_compute_qword(queue, KFD_COMPUTE_SIGNAL);
+	const uint64_t end = now_us() + TIMEOUT_MS * 1000ull;
+	struct aql_packet packet;
+
+	signal->value = 1;
+	aql_barrier(&packet, AQL_BARRIER_AND, NULL, 0,
+		    kfd_compute_address(queue, KFD_COMPUTE_SIGNAL));
+	if (!kfd_compute_aql(queue, &packet, 1))
+		return false;
+	while (signal->value)
+		if (now_us() > end)
+			return false;
+	return true;
+}
+
+/* Has the process that harms others go on for a while, and notes the longest time of @once. */
+static bool endure(pid_t pid, FIXTURE_DATA(starved) *self,
+		   bool (*once)(FIXTURE_DATA(starved) *self))
+{
+	const uint64_t end = now_us() + seconds() * 1000000ull;
+
+	while (now_us() < end) {
+		const uint64_t begun = now_us();
+		uint64_t took;
+
+		if (!once(self) || waitpid(pid, NULL, WNOHANG) != 0)
+			return false;
+		took = now_us() - begun;
+		self->longest_us = took > self->longest_us ? took : self->longest_us;
+		usleep(200);
+	}
+	return true;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static bool barrier(FIXTURE_DATA(starved) *self)
+{
+	return pass_barrier(&self->queue);
+}
+
+/*
+ * The queues of the process that harms others, one for each of its threads, with waves that are
+ * saved when the queues leave the hardware.
+ */
+static struct kfd_dev mask_dev;
+static struct kfd_compute mask_queue[THREADS];
+
+static bool make_mask_queues(void)
+{
+	static struct kfd_save save[THREADS];
+	static struct waves waves[THREADS];
+	unsigned int i;
+
+	if (kfd_open(&mask_dev))
+		return false;
+	for (i = 0; i < THREADS; i++)
+		if (kfd_save_create(&mask_dev, &save[i]) ||
+		    waves_create(&mask_dev, &waves[i], WAVES) ||
+		    kfd_compute_create(&mask_dev, &mask_queue[i], &save[i], false, RING) ||
+		    !waves_start(&waves[i], &mask_queue[i], WAVES_SMALL, WAVES, true) ||
+		    !waves_go_on(&waves[i], TIMEOUT_MS))
+			return false;
+	return true;
+}
+
+static void change_mask(unsigned int number)
+{
+	static const uint32_t masks[] = { 0xf, 0xff };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(masks); i++) {
+		struct kfd_ioctl_set_cu_mask_args args = {
+			.queue_id = mask_queue[number].id,
+			.num_cu_mask = 32,
+			.cu_mask_ptr = (uintptr_t)&masks[i],
+		};
+
+		usleep(PAUSE_US);
+		if (kfd_ioctl(mask_dev.fd, AMDKFD_IOC_SET_CU_MASK, &args))
+			_exit(4);
+	}
+}
+
+/* Each change has the queues of all processes leave the hardware and come back. */
+TEST_F(starved, mask_changes_of_the_starved)
+{
+	pid_t pid;
+
+	ASSERT_TRUE(pass_barrier(&self->queue));
+	pid = starved_process(make_mask_queues, change_mask, THREADS);
+	EXPECT_TRUE(endure(pid, self, barrier));
+	end(pid);
+	TH_LOG("the longest barrier packet took %llu us", (unsigned long long)self->longest_us);
+	EXPECT_GT(GAP_MS * 1000ull, self->longest_us);
+}
+
+KFD_HARNESS_MAIN
