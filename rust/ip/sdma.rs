@@ -292,6 +292,15 @@ impl Sdma {
         Some(self.read_pointer(ring))
     }
 
+    /// The RLC slot whose packet the engine is executing, if any (CONTEXT_STATUS.SELECTED). One
+    /// access for each slot. Context: any.
+    pub(crate) fn selected(&self) -> Option<u8> {
+        self.queues().find(|&queue| {
+            let status = self.read(rlc(queue), regs::CONTEXT_STATUS);
+            context_status::SELECTED.is_set(status)
+        })
+    }
+
     /// The read pointer of the queue in RLC slot `queue`, bytes; 0 if there is no such slot.
     pub(crate) fn rptr(&self, queue: u8) -> u64 {
         self.slot(queue).map_or(0, |ring| self.read_pointer(ring))

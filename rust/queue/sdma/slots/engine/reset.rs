@@ -23,8 +23,9 @@ struct HungQueue {
 }
 
 impl EngineSlots {
-    /// Resets the engine because the queue `key` does not leave its slot. The queue has failed, and
-    /// so have all others of its process, which might do the same next. May sleep.
+    /// Resets the engine because the queue `key` does not leave its slot. The queue that the engine
+    /// is at has failed, and so have all others of its process, which might do the same next. May
+    /// sleep.
     pub(super) fn hangs(self: &Arc<Self>, key: &QueueKey) {
         let hardware = self.hardware.lock();
         let Some(hung) = self.culprit(key) else {
@@ -46,13 +47,20 @@ impl EngineSlots {
         });
     }
 
-    /// The queue `key`, if it still does not leave. With `hardware` locked.
+    /// The queue because of which the queue `key` does not leave: the one that the engine is at, or
+    /// else itself. `None` if it has left meanwhile. With `hardware` locked.
+    ///
+    /// The engine's processor may have to get through with the packet of one queue before it says
+    /// that another, which was turned off, is idle.
     fn culprit(&self, key: &QueueKey) -> Option<HungQueue> {
         let state = self.state.lock();
-        let (_, entry) = state.next_from(key).filter(|(found, _)| found == key)?;
-        let Seat::Leaving(slot, _) = *entry.state.seat() else {
+        let (_, late) = state.next_from(key).filter(|(found, _)| found == key)?;
+        let Seat::Leaving(own, _) = *late.state.seat() else {
             return None;
         };
+        let at = late.rlc.sdma().selected();
+        let selected = at.and_then(|slot| Some((slot, state.seated_at(slot)?.1)));
+        let (slot, entry) = selected.unwrap_or((own, late));
         Some(HungQueue {
             owner: entry.rlc.owner,
             slot,
