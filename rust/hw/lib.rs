@@ -38,3 +38,4 @@ pub mod va;
 pub mod vbios;
 pub mod vram_backing;
 pub mod vram_fairness;
+pub mod wait_line;

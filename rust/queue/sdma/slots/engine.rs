@@ -181,8 +181,13 @@ impl EngineSlots {
         self.woken.store(false, Release);
         let mut state = self.state.lock();
         let next = state.poll_leaving().unwrap_or_else(|| state.next());
+        let notifies = core::mem::take(&mut state.notifies);
+        let gpu = state.any().filter(|_| notifies).map(|rlc| rlc.gpu.clone());
         drop(state);
         self.changed.notify_all();
+        if let Some(gpu) = gpu {
+            gpu.hw.vmids.notify();
+        }
         next
     }
 
@@ -253,7 +258,7 @@ impl EngineSlots {
         let mut vmid = match rlc.vm().use_vmid(rlc.owner.pasid) {
             Ok(vmid) => Some(vmid),
             Err(error) => {
-                // Other processes were faster than `VmidPool::turn` said, or there is an error.
+                // Other processes were faster than `VmidPool::ask` said, or there is an error.
                 if error != ENOSPC {
                     rlc.fail(error);
                 }

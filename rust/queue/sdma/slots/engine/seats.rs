@@ -102,6 +102,9 @@ pub(super) struct EngineSeats {
     looks: usize,
     /// No queue is added any more.
     pub(super) closed: bool,
+    /// A decision has changed which VMIDs are wanted or recalled, of which the GPU's engines are to
+    /// be told without the lock.
+    pub(super) notifies: bool,
 }
 
 /// What an event of a queue leads to: see [`EngineSeats::apply`].
@@ -127,6 +130,7 @@ impl EngineSeats {
             settling: false,
             looks: 0,
             closed: false,
+            notifies: false,
         }
     }
 
@@ -322,6 +326,7 @@ impl EngineSeats {
             crowded: None,
             idle: None,
             later: None,
+            notifies: false,
         };
         let new = core::mem::take(&mut self.new);
         let called = vmids.due();
@@ -340,8 +345,10 @@ impl EngineSeats {
             crowded,
             idle,
             mut later,
+            notifies,
             ..
         } = choice;
+        self.notifies |= notifies;
         if let Some((.., key)) = best {
             return self.enter(&key, taken);
         }
