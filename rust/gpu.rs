@@ -120,6 +120,7 @@ impl Gpu {
             image.discard();
             return Err(error);
         }
+        self.queues.slots.wait_settled(None);
         // After this, the GART holds nothing of the driver's own but what is added anew.
         self.rings.stop();
         self.hw.ih.stop();

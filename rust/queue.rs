@@ -10,7 +10,7 @@
 //! queues of a GPU ([`GpuQueues`]). They know the GPU as [`gpu::QueueGpu`].
 //!
 //! Locks, outermost first: `Pump::queues`, `EngineSlots::state`, `RingFeed::state` or
-//! `VmidPool::state`. An engine's `state` is never held while a thread waits for the hardware.
+//! `VmidPool::state`. With an engine's `state` held the hardware is waited for 20 us at most.
 
 pub(crate) mod compute;
 pub(crate) mod doorbell;

@@ -217,17 +217,23 @@ impl FaultCursor {
     }
 }
 
-/// Processes whose faults are urgent at a time, about one for each engine. Those of more processes
-/// are served as they come.
-const MOST_URGENT: usize = 8;
+/// Processes whose faults are urgent at a time: as many as there are VMIDs.
+const MOST_URGENT: usize = 16;
+
+/// A process whose faults are urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct UrgentProcess {
+    pasid: u16,
+    /// How many times [`PendingFaults::set_urgent`] was called for it.
+    count: u32,
+}
 
 /// The faults of a GPU by their place in the CAM, the last one at each, in a memory `S` of as many
 /// places; and the processes whose faults are urgent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingFaults<S> {
     places: S,
-    /// By PASID.
-    urgent: [Option<u16>; MOST_URGENT],
+    urgent: [Option<UrgentProcess>; MOST_URGENT],
     /// No fault is served.
     suspended: bool,
 }
@@ -404,28 +410,34 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
     }
 
     /// Makes those of process `pasid` urgent; the key for [`PendingFaults::clear_urgent`], `None`
-    /// if there is no room.
+    /// if there is no room. A process has one place, however often this is called for it.
     #[inline]
     pub fn set_urgent(&mut self, pasid: u16) -> Option<usize> {
-        let (key, free) = (0..)
-            .zip(self.urgent.iter_mut())
-            .find(|(_, pasid)| pasid.is_none())?;
-        *free = Some(pasid);
+        let place = |is: &dyn Fn(&Option<UrgentProcess>) -> bool| self.urgent.iter().position(is);
+        let its = place(&|urgent| urgent.is_some_and(|urgent| urgent.pasid == pasid));
+        let key = its.or_else(|| place(&|urgent| urgent.is_none()))?;
+        let before = self.urgent.get(key)?.map_or(0, |urgent| urgent.count);
+        let count = before.checked_add(1)?;
+        *self.urgent.get_mut(key)? = Some(UrgentProcess { pasid, count });
         Some(key)
     }
 
-    /// Takes that back.
+    /// Takes back one call of that.
     #[inline]
     pub fn clear_urgent(&mut self, key: usize) {
-        if let Some(pasid) = self.urgent.get_mut(key) {
-            *pasid = None;
+        if let Some(place) = self.urgent.get_mut(key) {
+            *place = place.and_then(|urgent| {
+                let count = urgent.count.checked_sub(1).filter(|&count| count != 0)?;
+                Some(UrgentProcess { count, ..urgent })
+            });
         }
     }
 
     /// Whether those of process `pasid` are urgent.
     #[inline]
     pub fn is_urgent(&self, pasid: u16) -> bool {
-        self.urgent.contains(&Some(pasid))
+        let mut all = self.urgent.iter().flatten();
+        all.any(|urgent| urgent.pasid == pasid)
     }
 }
 

@@ -40,4 +40,5 @@ pub mod va;
 pub mod vbios;
 pub mod vram_backing;
 pub mod vram_fairness;
+pub mod wait_line;
 pub mod xnack_mix;

@@ -127,6 +127,8 @@ pub struct PumpFindings {
     pub single: bool,
     /// More packets are there than one look may take.
     pub more: bool,
+    /// A job was made that may keep its engine busy for long.
+    pub long: bool,
     /// A doorbell is behind the packets that were taken: its store has not arrived yet.
     pub behind: bool,
 }
@@ -167,8 +169,10 @@ pub enum PumpSignal {
     Touched {
         /// The look made progress.
         taken: bool,
-        /// The look left packets.
-        more: bool,
+        /// Another look is to come soon: this one left packets, or made a long job. The page stays
+        /// mapped beside such a job, whose end has a pass look late, and a store for another queue
+        /// often follows.
+        soon: bool,
     },
     /// A job has ended, or a queue may run again.
     Kick,
@@ -225,12 +229,13 @@ impl PumpSignal {
         use SignalAction::{Clear, PassInGrace, PassNow, PassNowIfKicked, Refill, Set};
         let actions: &[SignalAction] = match self {
             Self::Kick => &[Set(Kicked), PassNow],
-            Self::Touched { taken: false, more } => match more {
+            Self::Touched { taken: false, soon } => match soon {
                 false => &[Set(Faulted), Set(Open), Set(Kicked), PassNow],
                 true => &[Refill, Set(Faulted), Set(Open), Set(Kicked), PassNow],
             },
-            // There is no hurry: a pass now would only delay the store.
-            Self::Touched { taken: true, more } => match more {
+            // There is no hurry: a pass now would only delay the store. A short job ends soon, and
+            // its end has a pass look: a refill would be work for nothing.
+            Self::Touched { taken: true, soon } => match soon {
                 false => &[Clear(Faulted), Set(Open), PassInGrace, PassNowIfKicked],
                 true => &[
                     Refill,

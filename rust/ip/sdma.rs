@@ -232,7 +232,7 @@ impl Sdma {
     ///
     /// `ETIMEDOUT` after two seconds.
     pub(crate) fn stop_kernel_ring(&self) -> Result {
-        self.halt(regs::GFX, STOP_TIMEOUT)
+        self.halt(regs::GFX)
     }
 
     /// The read pointer of the kernel's ring, bytes.
@@ -249,7 +249,7 @@ impl Sdma {
     pub(crate) fn load(&self, queue: u8, image: &RlcQueueImage, rptr: u64, wptr: u64) -> Result {
         let ring = self.slot(queue)?;
         self.write(ring, regs::RB_CNTL, image.rb_cntl);
-        self.wait_idle(ring, STOP_TIMEOUT)?;
+        self.wait_idle(ring)?;
         self.write(ring, regs::DOORBELL_OFFSET, image.doorbell_offset);
         self.write_pair(ring, regs::RB_RPTR, regs::RB_RPTR_HI, rptr);
         // A doorbell that rings from now on is latched until the write pointer is complete.
@@ -273,17 +273,32 @@ impl Sdma {
         Ok(())
     }
 
-    /// Takes the queue out of RLC slot `queue` and returns its read pointer, bytes. Context: may
-    /// sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if there is no such slot; `ETIMEDOUT` if the queue does not stop in time. The slot
-    /// must not be used then.
-    pub(crate) fn unload(&self, queue: u8, time: Delta) -> Result<u64> {
-        let ring = self.slot(queue)?;
-        self.halt(ring, time)?;
-        Ok(self.read_pointer(ring))
+    /// Turns the ring in RLC slot `queue` off: the packet under way is its last. Two accesses.
+    /// Context: any.
+    pub(crate) fn turn_off(&self, queue: u8) {
+        if let Ok(ring) = self.slot(queue) {
+            self.enable(ring, false);
+        }
+    }
+
+    /// Takes the queue out of RLC slot `queue`, which was turned off, and returns its read pointer,
+    /// bytes; `None` if its packet is still under way. At most five accesses. Context: any.
+    pub(crate) fn unload(&self, queue: u8) -> Option<u64> {
+        let ring = self.slot(queue).ok()?;
+        if !context_status::IDLE.is_set(self.read(ring, regs::CONTEXT_STATUS)) {
+            return None;
+        }
+        self.write(ring, regs::DOORBELL, 0);
+        Some(self.read_pointer(ring))
+    }
+
+    /// The RLC slot whose packet the engine is executing, if any (CONTEXT_STATUS.SELECTED). One
+    /// access for each slot. Context: any.
+    pub(crate) fn selected(&self) -> Option<u8> {
+        self.queues().find(|&queue| {
+            let status = self.read(rlc(queue), regs::CONTEXT_STATUS);
+            context_status::SELECTED.is_set(status)
+        })
     }
 
     /// The read pointer of the queue in RLC slot `queue`, bytes; 0 if there is no such slot.
@@ -291,19 +306,19 @@ impl Sdma {
         self.slot(queue).map_or(0, |ring| self.read_pointer(ring))
     }
 
-    fn halt(&self, ring: Register, time: Delta) -> Result {
+    fn halt(&self, ring: Register) -> Result {
         self.enable(ring, false);
-        let stopped = self.wait_idle(ring, time);
+        let stopped = self.wait_idle(ring);
         self.write(ring, regs::DOORBELL, 0);
         stopped
     }
 
-    fn wait_idle(&self, ring: Register, time: Delta) -> Result {
+    fn wait_idle(&self, ring: Register) -> Result {
         kernel::io::poll::read_poll_timeout(
             || Ok(self.read(ring, regs::CONTEXT_STATUS)),
             |status| context_status::IDLE.is_set(*status),
             STOP_POLL,
-            time,
+            STOP_TIMEOUT,
         )?;
         Ok(())
     }

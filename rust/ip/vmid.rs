@@ -11,6 +11,7 @@ use core::iter;
 
 use hw::asic::VmidSplit;
 use hw::latency_average::LatencyAverage;
+use hw::wait_line::{LineEntry, WaitLine, PASIDS};
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{Delta, Instant, Monotonic};
@@ -67,14 +68,14 @@ impl Vmid {
     }
 }
 
-/// Whether it is a process's turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VmidTurn {
-    /// The process has a VMID, or gets one.
-    Now,
+/// A process waits in the line, see [`VmidPool::wait`].
+#[must_use = "other queues may have to look again"]
+pub(crate) struct VmidWait {
     /// The process has to ask again in so many milliseconds, or when [`VmidUser::changed`] is
     /// called.
-    In(i64),
+    pub(crate) ms: i64,
+    /// VMIDs are wanted or recalled since: [`VmidPool::notify`] is to be called.
+    pub(crate) notifies: bool,
 }
 
 /// The processes whose turn it is.
@@ -120,12 +121,8 @@ impl LeaseRecord {
     }
 }
 
-/// A process that waits.
-struct VmidWaiter {
-    pasid: u16,
-    /// When it asked last.
-    seen: Instant<Monotonic>,
-}
+/// When a process that waits asked last.
+type LastAsked = Instant<Monotonic>;
 
 struct VmidPoolState {
     leases: [Option<LeaseRecord>; COUNT as usize],
@@ -133,7 +130,7 @@ struct VmidPoolState {
     first: u8,
     last: u8,
     /// The line. The first process has waited longest.
-    line: KVVec<VmidWaiter>,
+    line: WaitLine<KVVec<u16>, KVVec<LineEntry<LastAsked>>>,
     /// When the line was last searched for processes that no longer ask.
     tidied: Instant<Monotonic>,
     /// How long it usually takes to give a process's page tables to a VMID, or to take them away.
@@ -173,11 +170,19 @@ impl VmidPoolState {
         let now = Instant::now();
         self.tidied = now;
         self.line
-            .retain(|waiter| (now - waiter.seen).as_millis() < STALE_MS);
+            .retain(|seen| (now - *seen).as_millis() < STALE_MS);
     }
 
+    /// How many processes wait before process `pasid`, if it waits. All that matters is whether
+    /// there are as many VMIDs.
     fn place(&self, pasid: u16) -> Option<usize> {
-        self.line.iter().position(|waiter| waiter.pasid == pasid)
+        self.line.place(pasid, COUNT.into())
+    }
+
+    /// Whether process `pasid`, which may wait, can be given a VMID that is free.
+    fn is_next(&self, pasid: u16) -> bool {
+        let before = self.place(pasid).unwrap_or(self.line.len());
+        self.free() > before
     }
 
     /// How long a lease is kept at least, milliseconds.
@@ -197,6 +202,15 @@ impl VmidPoolState {
             .filter(|lease| lease.recalled.is_none())
             .max_by_key(|lease| lease.since.elapsed().as_nanos())
     }
+}
+
+/// A vector of `count` times `value`.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn filled<T: Clone>(value: T, count: usize) -> Result<KVVec<T>> {
+    Ok(KVVec::from_elem(value, count, GFP_KERNEL)?)
 }
 
 /// The driver's VMIDs: their leases, and the processes that wait.
@@ -230,7 +244,7 @@ impl VmidPool {
             leases: [const { None }; COUNT as usize],
             first: split.first,
             last,
-            line: KVVec::with_capacity(MOST_WAITING, GFP_KERNEL)?,
+            line: WaitLine::new(filled(0, PASIDS)?, filled(LineEntry::FREE, MOST_WAITING)?),
             tidied: Instant::now(),
             change: LatencyAverage::new(),
         };
@@ -251,7 +265,8 @@ impl VmidPool {
         drop(before);
     }
 
-    fn changed(&self) {
+    /// Tells the owner of the queues that VMIDs are free, wanted or recalled. Context: any.
+    pub(crate) fn notify(&self) {
         let user = self.user.lock().clone();
         if let Some(user) = user {
             user.changed();
@@ -268,61 +283,52 @@ impl VmidPool {
         for lease in held.filter(|lease| lease.recalled.is_none()) {
             called.add(lease.pasid);
         }
-        for waiter in state.line.iter().take(state.free()) {
-            called.add(waiter.pasid);
+        for pasid in state.line.pasids().take(state.free()) {
+            called.add(pasid);
         }
         called
     }
 
     /// Whether a queue with work of process `pasid` can be put on the hardware, as far as VMIDs are
-    /// concerned. If not, the process waits in the line, and for it a process gives up a VMID that
-    /// it has had for `quantum` milliseconds. Allocates nothing, waits for nothing.
-    pub(crate) fn turn(&self, pasid: u16, quantum: i64) -> VmidTurn {
+    /// concerned. A process that waits keeps its place in the line by asking. Allocates nothing,
+    /// waits for nothing.
+    pub(crate) fn ask(&self, pasid: u16) -> bool {
         let mut state = self.state.lock();
         state.remove_stale();
-        let held = state.has(pasid);
-        if held.is_some_and(|lease| lease.recalled.is_none()) {
-            return VmidTurn::Now;
+        if let Some(seen) = state.line.get_mut(pasid) {
+            *seen = Instant::now();
         }
-        let mut is_changed = false;
-        let place = match state.place(pasid) {
-            Some(place) => place,
-            None if held.is_none() && state.free() > state.line.len() => return VmidTurn::Now,
-            None => {
-                is_changed = true;
-                state.line.len()
-            }
-        };
+        match state.has(pasid) {
+            Some(lease) => lease.recalled.is_none(),
+            None => state.is_next(pasid),
+        }
+    }
+
+    /// Has process `pasid`, whose turn it is not, wait in the line. For it a process gives up a
+    /// VMID that it has had for `quantum` milliseconds. Allocates nothing, waits for nothing.
+    pub(crate) fn wait(&self, pasid: u16, quantum: i64) -> VmidWait {
+        let mut state = self.state.lock();
         let now = Instant::now();
-        match state.line.get_mut(place) {
-            Some(waiter) => waiter.seen = now,
-            None => {
-                let waiter = VmidWaiter { pasid, seen: now };
-                // A process that finds no room asks again.
-                let _ = state.line.push_within_capacity(waiter);
-            }
+        let mut notifies = false;
+        if !state.line.has(pasid) {
+            // A process that finds no room asks again.
+            notifies = state.line.push(pasid, now);
         }
-        if place < state.free() && state.has(pasid).is_none() {
-            return VmidTurn::Now;
-        }
+        let place = state.place(pasid).unwrap_or(state.line.len());
         let quantum = quantum.max(state.least_kept());
-        let mut wait = ASK_MS;
+        let mut ms = ASK_MS;
         let mut short = (place + 1).saturating_sub(state.expected());
         while let (1.., Some(lease)) = (short, state.oldest()) {
             let remaining = quantum - lease.since.elapsed().as_millis();
             if remaining > 0 {
-                wait = remaining.min(ASK_MS);
+                ms = remaining.min(ASK_MS);
                 break;
             }
             lease.recalled = Some(now);
-            is_changed = true;
+            notifies = true;
             short -= 1;
         }
-        drop(state);
-        if is_changed {
-            self.changed();
-        }
-        VmidTurn::In(wait)
+        VmidWait { ms, notifies }
     }
 
     /// Records how long it took to give page tables to a VMID, or to take them away.
@@ -369,7 +375,7 @@ impl VmidPool {
         lease.recalled.get_or_insert_with(Instant::now);
         drop(state);
         if is_changed {
-            self.changed();
+            self.notify();
         }
         true
     }
@@ -383,8 +389,7 @@ impl VmidPool {
     pub(crate) fn lease(self: &Arc<Self>, pasid: u16) -> Result<VmidLease> {
         let mut state = self.state.lock();
         state.remove_stale();
-        let place = state.place(pasid);
-        if state.free() <= place.unwrap_or(state.line.len()) {
+        if !state.is_next(pasid) {
             return Err(ENOSPC);
         }
         let first = state.first;
@@ -399,9 +404,7 @@ impl VmidPool {
             since: Instant::now(),
             recalled: None,
         });
-        if let Some(place) = place {
-            let _ = state.line.remove(place);
-        }
+        state.line.remove(pasid);
         drop(state);
         Ok(VmidLease {
             vmid: Vmid(number),
@@ -435,7 +438,7 @@ impl Drop for VmidLease {
             !state.line.is_empty()
         };
         if awaited {
-            self.vmids.changed();
+            self.vmids.notify();
         }
     }
 }

@@ -74,12 +74,6 @@ impl QuiesceTimeout {
         Self { since, ms }
     }
 
-    /// Returns the remaining time, at most `most`; never less than zero.
-    pub(crate) fn left(&self, most: Delta) -> Delta {
-        let left = self.ms.map(|ms| ms - self.since.elapsed().as_millis());
-        left.map_or(most, |left| Delta::from_millis(left.max(0)).min(most))
-    }
-
     /// Whether the time is over.
     pub(crate) fn is_over(&self) -> bool {
         self.ms

@@ -301,6 +301,8 @@ impl GpuContext {
     /// Releases everything. The process's queues on this GPU must be gone, and so must the mappings
     /// of other GPUs' buffers here.
     pub(super) fn release(&self) {
+        // The address space outlives its VMIDs.
+        self.gpu.queues.slots.wait_settled(Some(self.pasid));
         let trap = self.trap.lock().end();
         drop(trap);
         self.memory.lock().release();

@@ -90,6 +90,8 @@ registers! {
     };
     /// Ring: status.
     CONTEXT_STATUS @ 0, 0x11 as context_status {
+        /// The engine is at it.
+        SELECTED[0:0]
         /// It is idle.
         IDLE[2:2]
     };

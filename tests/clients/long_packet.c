@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/child.h"
+#include "common/model.h"
 #include "common/packets.h"
 #include "common/tap.h"
 #include "kfd.h"
@@ -99,6 +100,40 @@ static bool allocates(struct kfd_dev *dev, unsigned int count)
 	return true;
 }
 
+static bool runs(const struct kfd_dev *dev, const struct kfd_queue *queue, uint32_t percentage)
+{
+	struct kfd_ioctl_update_queue_args args = {
+		.queue_id = queue->id,
+		.ring_base_address = (uintptr_t)queue->ring.cpu,
+		.ring_size = RING_SIZE,
+		.queue_percentage = percentage,
+		.queue_priority = 7,
+	};
+
+	return !kfd_ioctl(dev->fd, AMDKFD_IOC_UPDATE_QUEUE, &args);
+}
+
+/*
+ * A queue without work is taken off an engine that a packet of another process keeps, and that
+ * does not let go of any queue before the packet ends. It is not the queue that hangs.
+ */
+static bool innocent_goes_on(struct kfd_dev *dev)
+{
+	struct kfd_queue queue;
+	pid_t pid;
+	bool ok;
+
+	if (kfd_queue_create_on(dev, &queue, RING_SIZE, 0))
+		return false;
+	ok = !kfd_queue_finish(&queue, PATIENCE_MS) && model_command("linger packet");
+	pid = child_start(hog, 0);
+	ok = pid && ok && runs(dev, &queue, 0);
+	ok = model_command("linger 0") && ok;
+	ok = runs(dev, &queue, 100) && ok && !kfd_queue_finish(&queue, PATIENCE_MS);
+	ok = !kfd_queue_destroy(dev, &queue) && ok;
+	return pid && child_kill(pid) && ok;
+}
+
 /* Notes the time that @ok took. */
 static bool timed(bool ok, uint64_t since)
 {
@@ -127,6 +162,13 @@ int main(void)
 	       "a copy on an engine that a packet of terabytes keeps");
 	tap_ok(hogs[0] && child_kill(hogs[0]),
 	       "the process with the packet was there all the time");
+
+	since = kfd_now_ms();
+	if (model_present())
+		tap_ok(timed(innocent_goes_on(&dev), since),
+		       "the queue that hangs is the one that the engine is at");
+	else
+		tap_skip("the queue that hangs", "needs the device model");
 
 	for (e = 0; e < ENGINES; e++)
 		hogs[e] = child_start(hog, e);

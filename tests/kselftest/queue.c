@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* CREATE, UPDATE and DESTROY of SDMA queues, with good input and bad. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "kfd_harness.h"
 #include "packets.h"
 
 #define RING		(64u * 1024)
+/* Bytes of a copy that takes long. */
+#define LONG		(2u << 20)
 #define TIMEOUT_MS	KFD_HANG_MS
 
 FIXTURE(queue)
@@ -95,6 +98,84 @@ TEST_F(queue, copies)
 				    4, TIMEOUT_MS));
 	EXPECT_EQ(0xc0ffee, data[KFD_PAGE / 4]);
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static int by_size(const void *one, const void *other)
+{
+	const uint32_t a = *(const uint32_t *)one, b = *(const uint32_t *)other;
+
+	return (a > b) - (a < b);
+}
+
+/*
+ * Rings @second when its process was idle, or just after @first, which has a long copy to do then
+ * and waits until it is told to go on. Returns the median of the microseconds after which @second
+ * begins; 0 if it does not.
+ */
+static uint32_t begins_after(struct kfd_queue *first, struct kfd_queue *second, uintptr_t data,
+			     bool beside)
+{
+	volatile uint32_t *go_on = (uint32_t *)((char *)first->pointers.cpu + KFD_QUEUE_FENCE + 64);
+	volatile uint32_t *begun = (uint32_t *)((char *)second->pointers.cpu + KFD_QUEUE_FENCE + 64);
+	uint32_t took[32];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(took); i++) {
+		struct packets long_one = { 0 }, short_one = { 0 };
+		uint64_t rung;
+
+		*begun = 0;
+		*go_on = 0;
+		sdma_copy(&long_one, data, data + LONG, LONG);
+		sdma_wait_memory(&long_one, (uintptr_t)go_on, 1);
+		sdma_fence(&short_one, (uintptr_t)begun, 1);
+		/* Idle: the next doorbell faults. */
+		usleep(10000);
+		if (beside)
+			kfd_queue_submit(first, long_one.dwords, long_one.count);
+		rung = now_us();
+		kfd_queue_submit(second, short_one.dwords, short_one.count);
+		while (!*begun)
+			if (now_us() - rung > TIMEOUT_MS * 1000ull)
+				return 0;
+		took[i] = (uint32_t)(now_us() - rung);
+		*go_on = 1;
+		if (kfd_queue_finish(first, TIMEOUT_MS) || kfd_queue_finish(second, TIMEOUT_MS))
+			return 0;
+	}
+	qsort(took, ARRAY_SIZE(took), sizeof(took[0]), by_size);
+	return took[ARRAY_SIZE(took) / 2];
+}
+
+/*
+ * Two queues of a process that was idle are rung one after the other. The second, which has an
+ * engine to itself, begins while the first has yet to end. How soon is printed.
+ */
+TEST_F(queue, rung_together)
+{
+	struct kfd_queue first, second;
+	uint32_t alone, beside;
+	struct kfd_bo bo;
+
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &first, RING));
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &second, RING));
+	ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, 2 * LONG, KFD_ALLOC_GTT));
+	alone = begins_after(&first, &second, (uintptr_t)bo.cpu, false);
+	beside = begins_after(&first, &second, (uintptr_t)bo.cpu, true);
+	TH_LOG("it begins after %u us, beside another after %u us", alone, beside);
+	EXPECT_NE(0, alone);
+	EXPECT_NE(0, beside);
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &first));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &second));
 	EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
 }
 

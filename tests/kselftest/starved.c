@@ -3,12 +3,15 @@
  * A thread that the kernel's scheduler hardly ever runs delays nothing but itself: what it has
  * begun on the GPU's behalf, another thread completes.
  */
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "kfd_compute.h"
 #include "kfd_harness.h"
 #include "kfd_waves.h"
+#include "model.h"
+#include "packets.h"
 #include "starving.h"
 #include "tap.h"
 
@@ -231,6 +234,95 @@ TEST_F(starved, maps_of_the_starved)
 	TH_LOG("the longest unmap and map took %llu us", (unsigned long long)self->longest_us);
 	EXPECT_GT(GAP_MS * 1000ull, self->longest_us);
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
+}
+
+/*
+ * Processes that destroy queues: as many as there are VMIDs for queues of SDMA, or more. Engines
+ * let go of a queue some milliseconds late, as they do when a packet takes that long.
+ */
+#define DESTROYERS	7u
+#define PACKET_MS	"5"
+
+static struct kfd_dev sdma_dev;
+static struct kfd_queue sdma_queue;
+static sem_t sdma_made, sdma_gone;
+
+/* The thread that starves: it only destroys. */
+static void *destroy_queues(void *arg)
+{
+	const bool *spins = arg;
+
+	if (*spins ? !begin_to_starve() : !stay_on(starving_cpu()))
+		_exit(2);
+	if (!starve())
+		_exit(3);
+	for (;;) {
+		sem_wait(&sdma_made);
+		if (kfd_destroy_queue(sdma_dev.fd, sdma_queue.id))
+			_exit(4);
+		sem_post(&sdma_gone);
+	}
+	return NULL;
+}
+
+/* A process that makes queues which wait, and has them destroyed. */
+static pid_t destroyer(bool spins)
+{
+	const pid_t pid = fork();
+	struct packets wait = { 0 };
+	pthread_t thread;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sem_init(&sdma_made, 0, 0);
+	sem_init(&sdma_gone, 0, 0);
+	if (kfd_open(&sdma_dev) || pthread_create(&thread, NULL, destroy_queues, &spins))
+		_exit(1);
+	for (;;) {
+		if (kfd_queue_create(&sdma_dev, &sdma_queue, RING))
+			_exit(5);
+		wait.count = 0;
+		sdma_wait_memory(&wait, (uintptr_t)sdma_queue.pointers.cpu + KFD_QUEUE_FENCE, 1);
+		kfd_queue_submit(&sdma_queue, wait.dwords, wait.count);
+		sem_post(&sdma_made);
+		sem_wait(&sdma_gone);
+		munmap(sdma_queue.slice, KFD_DOORBELL_SLICE);
+		if (kfd_bo_destroy(&sdma_dev, &sdma_queue.pointers) ||
+		    kfd_bo_destroy(&sdma_dev, &sdma_queue.ring))
+			_exit(6);
+	}
+}
+
+static struct kfd_queue own_queue;
+
+static bool copy(FIXTURE_DATA(starved) *self)
+{
+	const uintptr_t at = (uintptr_t)own_queue.pointers.cpu + KFD_PAGE / 2;
+
+	(void)self;
+	return !kfd_queue_copy(&own_queue, at, at + 8, 8, TIMEOUT_MS);
+}
+
+TEST_F(starved, destroys_of_the_starved)
+{
+	pid_t pid[DESTROYERS];
+	unsigned int i;
+
+	if (!model_present())
+		SKIP(return, "needs the device model");
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &own_queue, RING));
+	ASSERT_TRUE(copy(self));
+	ASSERT_TRUE(model_command("linger " PACKET_MS));
+	for (i = 0; i < DESTROYERS; i++)
+		pid[i] = destroyer(i == 0);
+	EXPECT_TRUE(endure(pid[0], self, copy));
+	for (i = 0; i < DESTROYERS; i++)
+		end(pid[i]);
+	EXPECT_TRUE(model_command("linger 0"));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &own_queue));
+	TH_LOG("the longest copy took %llu us", (unsigned long long)self->longest_us);
+	EXPECT_GT(GAP_MS * 1000ull, self->longest_us);
 }
 
 KFD_HARNESS_MAIN

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Lengths of packets of users: the facts that are needed to find where a packet ends.
+//! Lengths of packets of users: the facts that are needed to find where a packet ends, and how much
+//! work it is.
 
-use super::packet::{op, sub, COPY_BROADCAST, NOP_COUNT, OP, SUB_OP, WRITE_COUNT};
+use super::packet::{op, sub, BYTE_COUNT, COPY_BROADCAST, NOP_COUNT, OP, SUB_OP, WRITE_COUNT};
 
 /// Dwords of a packet that tell its length, at most.
 pub const HEADER_DWORDS: usize = 4;
@@ -45,4 +46,17 @@ pub fn of(dwords: &[u32]) -> PacketLength {
         _ => return PacketLength::Unknown,
     };
     PacketLength::Dwords(dwords)
+}
+
+/// The bytes that the engine moves for the packet that begins at `dwords[0]`, as far as these tell;
+/// `None` if the packet may keep the engine for any time: it waits, or its length is not known.
+#[inline]
+pub fn work(dwords: &[u32]) -> Option<u64> {
+    let first = *dwords.first()?;
+    match (OP.get(first), SUB_OP.get(first)) {
+        (op::COPY, sub::COPY_LINEAR) => Some(u64::from(BYTE_COUNT.get(*dwords.get(1)?)) + 1),
+        (op::NOP | op::WRITE | op::FENCE | op::TRAP | op::ATOMIC | op::TIMESTAMP, _)
+        | (op::SRBM_WRITE, _) => Some(0),
+        _ => None,
+    }
 }

@@ -2,42 +2,54 @@
 //! The seats of an SDMA engine as a state machine: all transitions of a queue between its engine's
 //! slots and the line of queues that wait for one.
 //!
-//! Several threads move queues: the engine's work item, a thread that makes a queue, threads that
-//! evict or destroy queues, and a reset. All report what happened as a [`SeatEvent`] under the
-//! engine's spinlock. [`EngineTable::apply`] answers with a [`SeatStep`]: what the thread must do
-//! next, without the spinlock, and how long that may take, and which other threads must look again.
+//! Several threads move queues: the engine's work item, threads that evict or destroy queues, and a
+//! reset. All report what happened as a [`SeatEvent`] under the engine's spinlock.
+//! [`EngineTable::apply`] answers with a [`SeatStep`]: what the thread must do next, and which
+//! other threads must look again.
 //!
-//! A seat that is `Loading` or `Leaving` has exactly one thread that moves it on, its [`Mover`].
-//! That thread alone holds the permit ([`LoadPermit`], [`UnloadPermit`]) without which no event
-//! ends such a state. A permit is made with the state and is used up with it; it can be neither
-//! made nor copied elsewhere.
+//! # A thread that stops delays no other queue
+//!
+//! Any thread may lose its processor for seconds: a program can give a thread next to no share of
+//! one. So a queue never waits for one particular thread of a program:
+//!
+//! - A queue leaves in *pieces*. A piece is a few register accesses and the event that they lead
+//!   to, all under the spinlock, so the thread keeps its processor from the first access to the
+//!   last. [`SeatAction::TurnOff`] and [`SeatAction::Look`] are done in the piece that asks for
+//!   them. Between two pieces the seat says all that is needed to go on, and no thread owns it.
+//! - Each thread that needs the queue out may do the next piece. The work item looks at all queues
+//!   that leave, so it is woken with the first piece.
+//! - Steps that sleep belong to the work item: it loads queues ([`LoadPermit`]), and gives up the
+//!   VMIDs of queues that have left. Resets are made by work items and the interrupt thread.
+//!
+//! A reset takes the seats before it touches the engine ([`SeatEvent::TakeByReset`]): other threads
+//! pass by them. A read pointer that is read in the middle of a reset would have packets run twice.
 //!
 //! | seat | event | seat after | the thread must |
 //! |---|---|---|---|
 //! | Out | Enter, engine not lost, slot free | Loading | load |
-//! | Loading | NotLoaded | Out | notify, wake for those in line |
+//! | Loading | NotLoaded | Out | notify |
 //! | Loading | Loaded | In | notify |
 //! | Loading | Loaded, engine lost | Stuck | fail the queue, notify |
-//! | Loading | LoadHangs | Leaving | reset the engine |
-//! | In | Leave | Leaving | unload |
-//! | In | Evict | Leaving, to stay out | unload |
+//! | Loading | LoadHangs | Leaving, in a reset | reset the engine |
+//! | In | Leave | Leaving, asked | turn the ring off, wake |
+//! | In | Evict | Leaving, asked, to stay out | turn the ring off, wake |
 //! | Out | Evict | Out, to stay out | |
-//! | Loading, Leaving | Evict | as before, to stay out | wait |
-//! | In | TakeByReset | Leaving | read its pointer after the reset |
-//! | Leaving | Left | Out | notify, wake for those in line |
-//! | Leaving | Late, a page fault was served | Leaving | unload once more, some times |
-//! | Leaving | Late, the caller gives up | In, to leave for a moment | notify and wake |
-//! | Leaving | Late, the caller gives up, engine lost | Stuck | fail the queue, notify |
-//! | Leaving | Late, it hangs | Leaving | reset the engine |
-//! | Leaving | EngineLost | Stuck | notify |
-//! | In | Clear | In, to leave for a moment | wake |
+//! | Leaving, asked | Evict | as before, to stay out | look at the ring |
+//! | Loading; Leaving, in a reset | Evict | as before, to stay out | wait |
+//! | Leaving, asked | Idle | Out | notify and wake |
+//! | Leaving, asked | Late, a page fault was served | Leaving, asked once more, some times | |
+//! | Leaving, asked | Late, any other | as before | reset the engine |
+//! | In; Leaving, asked | TakeByReset | Leaving, in a reset | |
+//! | Leaving, in a reset | ResetEnded, the engine works | Out | notify and wake |
+//! | Leaving, in a reset | ResetEnded, the engine is lost | Stuck | notify |
 //! | any | Admit | as before, may enter | line up and wake |
-//! | In, to stay | Work | as before | ring |
-//! | Loading, Leaving | Work | as before | nothing: its mover looks |
-//! | Out, Stuck, In to leave | Work | as before | line up and wake |
+//! | In | Work | In | ring |
+//! | Loading, Leaving | Work | as before | nothing: the work item looks later |
+//! | Out, Stuck | Work | as before | line up and wake |
 //!
-//! "Notify" is for threads that wait for a change of a seat, "wake" for the work item, which needs
-//! none when it has moved the queue itself. Every event that is not in the table changes nothing.
+//! "Notify" is for threads that wait for a change of a seat, "wake" for the work item, which
+//! ignores it: it decides anew after each step. Every event that is not in the table changes
+//! nothing.
 
 use crate::seat::{Seat, SlotTable};
 
@@ -47,30 +59,56 @@ pub const UNLOAD_MS: i64 = 2000;
 /// to be dealt with meanwhile, which is the driver's affair: ten seconds in all. amdkfd gives a
 /// queue nine (queue_preemption_timeout_ms).
 pub const FAULT_WAITS: u8 = 4;
-/// Time between two looks at the seat of a queue, of a thread that does not wait for it at any
-/// cost, microseconds.
-const SEAT_POLL_US: i64 = 200;
+/// Time between two looks at a queue that leaves, microseconds: while most queues are gone soon,
+/// and later.
+pub const LEAVE_POLL_US: i64 = 200;
+const SLOW_POLL_US: i64 = 1000;
+/// Time after which a queue that leaves is looked at less often, milliseconds.
+const SLOW_AFTER_MS: i64 = 20;
 
-/// The thread that moves a queue into a slot or out of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mover {
-    /// The engine's work item.
-    TurnWorker,
-    /// The thread that makes the queue.
-    Creator,
-    /// A thread that evicts or destroys the queue.
-    Evictor,
-    /// A thread that resets the engine.
-    Reset,
+/// The time between two looks at queues of which the last was asked to leave `asked_ms`
+/// milliseconds ago, microseconds.
+#[inline]
+pub const fn leave_poll_us(asked_ms: i64) -> i64 {
+    if asked_ms < SLOW_AFTER_MS {
+        LEAVE_POLL_US
+    } else {
+        SLOW_POLL_US
+    }
 }
 
-/// The right to end `Loading` of one queue.
+/// The time within which a queue that was asked to leave `asked_ms` milliseconds ago is expected to
+/// leave, milliseconds, so that no other queue has to leave in its place; `None` if it takes longer
+/// than usual.
+#[inline]
+pub const fn leaves_within(asked_ms: i64) -> Option<i64> {
+    match SLOW_AFTER_MS - asked_ms {
+        left @ 1.. => Some(left),
+        _ => None,
+    }
+}
+
+/// How far a queue is that leaves its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeaveStep {
+    /// Its ring is off. The slot is free once the hardware says that it is idle.
+    Asked {
+        /// How often the queue got more time because of page faults.
+        waits: u8,
+    },
+    /// The engine is being reset, or is about to be.
+    Reset {
+        /// The slot has the queue's registers: its read pointer says how far the queue has come.
+        loaded: bool,
+    },
+}
+
+/// The right to end `Loading` of one queue, which the work item alone has.
 #[must_use = "a seat without its permit is never moved on"]
 #[cfg_attr(not(MODULE), derive(Clone, PartialEq, Eq, Hash))]
 #[derive(Debug)]
 pub struct LoadPermit {
     slot: u8,
-    by: Mover,
 }
 
 impl LoadPermit {
@@ -79,46 +117,17 @@ impl LoadPermit {
     pub const fn slot(&self) -> u8 {
         self.slot
     }
-
-    fn is(&self, slot: u8, by: Mover) -> bool {
-        (self.slot, self.by) == (slot, by)
-    }
 }
 
-/// The right to end `Leaving` of one queue.
-#[must_use = "a seat without its permit is never moved on"]
+/// The right to end `Leaving` of the queues that a reset has taken.
+#[must_use = "without its permit a reset never ends"]
 #[cfg_attr(not(MODULE), derive(Clone, PartialEq, Eq, Hash))]
 #[derive(Debug)]
-pub struct UnloadPermit {
-    slot: u8,
-    by: Mover,
-    /// How often it got more time because of page faults.
-    waits: u8,
-}
-
-impl UnloadPermit {
-    /// The slot that the queue leaves.
-    #[inline]
-    pub const fn slot(&self) -> u8 {
-        self.slot
-    }
-
-    /// How long the queue may take to leave it, milliseconds.
-    #[inline]
-    pub const fn within_ms(&self) -> i64 {
-        UNLOAD_MS
-    }
-
-    fn is(&self, slot: u8, by: Mover) -> bool {
-        (self.slot, self.by) == (slot, by)
-    }
-}
+pub struct ResetPermit(());
 
 /// Why a queue has not left its slot in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LateReason {
-    /// The thread that unloads it does not wait any longer.
-    CallerGivesUp,
     /// Page faults of its process were dealt with meanwhile, or still are.
     PageFaults,
     /// None is known.
@@ -133,8 +142,6 @@ pub enum SeatEvent<Q> {
     Enter {
         /// The slot.
         slot: u8,
-        /// The thread that loads it.
-        by: Mover,
         /// The queue.
         queue: Q,
     },
@@ -145,21 +152,22 @@ pub enum SeatEvent<Q> {
     /// It is not loaded, as the slot is still busy with the queue before.
     LoadHangs(LoadPermit),
     /// It must leave, or has had its turn.
-    Leave(Mover),
+    Leave,
     /// A caller wants it off the hardware, and to stay off.
     Evict,
-    /// The engine was reset.
-    TakeByReset,
-    /// It has left its slot.
-    Left(UnloadPermit),
+    /// The hardware is seen to be through with it.
+    Idle,
     /// It has not left its slot in time.
-    Late(UnloadPermit, LateReason),
-    /// It has not left its slot, and the engine did not come to rest by a reset.
-    EngineLost(UnloadPermit),
+    Late(LateReason),
+    /// A reset of the engine begins, see [`EngineTable::begin_reset`].
+    TakeByReset,
+    /// The engine was reset.
+    ResetEnded {
+        /// The engine has come to rest.
+        works: bool,
+    },
     /// It may enter again.
     Admit,
-    /// It must leave for a moment, so that others get turns.
-    Clear,
     /// It has something to do.
     Work,
 }
@@ -173,40 +181,25 @@ pub enum SeatAction {
     Nothing,
     /// Load the queue; then `NotLoaded`, `Loaded` or `LoadHangs`.
     Load(LoadPermit),
-    /// Unload the queue; then `Left`, or `Late` after [`UnloadPermit::within_ms`].
-    Unload(UnloadPermit),
-    /// Reset the engine; then `Left` or `EngineLost`.
-    Reset(UnloadPermit),
-    /// Read how far the queue has got, which a reset has taken off; then `Left`, or `EngineLost`
-    /// if the engine did not come to rest.
-    Collect(UnloadPermit),
+    /// In the same piece: turn the ring in the slot off, then look at it as for `Look`.
+    TurnOff(u8),
+    /// In the same piece: look whether the hardware is through with the slot; then `Idle` if so.
+    Look(u8),
+    /// Reset the engine.
+    Reset,
     /// Ring the doorbell of the slot.
     Ring(u8),
     /// Have the queue stand in line, if it may and has something to do.
     LineUp,
     /// Wait until the seat changes; then report the event again. A thread that cannot wait for that
-    /// at any cost looks each `poll_us` microseconds.
-    Wait {
-        /// The time between two looks.
-        poll_us: i64,
-    },
+    /// at any cost looks each [`LEAVE_POLL_US`].
+    Wait,
     /// The queue is off the hardware.
     Off,
     /// The queue stays on the hardware for good, with all that the engine may still reach.
     Keep,
     /// Have the queue fail: the engine does nothing any more.
     Fail,
-}
-
-/// Whether the engine's work item must look at its queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TurnWake {
-    /// No.
-    No,
-    /// If a queue stands in line.
-    IfWaiting,
-    /// Yes.
-    Yes,
 }
 
 /// What follows from an event.
@@ -218,8 +211,8 @@ pub struct SeatStep<Q> {
     pub action: SeatAction,
     /// Threads that wait for a change of a seat must look again.
     pub notify: bool,
-    /// Whether the work item must look.
-    pub wake: TurnWake,
+    /// The work item must look.
+    pub wake: bool,
     /// What the table had of the queue, which is out now. The queue goes to the end of the line.
     pub left: Option<Q>,
 }
@@ -233,23 +226,22 @@ impl<Q> SeatStep<Q> {
         Self {
             action,
             notify: false,
-            wake: TurnWake::No,
+            wake: false,
             left: None,
         }
     }
 
     /// The seat has changed in a way that others wait for.
-    fn changed(action: SeatAction, wake: TurnWake) -> Self {
+    fn changed(action: SeatAction) -> Self {
         Self {
             notify: true,
-            wake,
             ..Self::of(action)
         }
     }
 
     fn waking(action: SeatAction) -> Self {
         Self {
-            wake: TurnWake::Yes,
+            wake: true,
             ..Self::of(action)
         }
     }
@@ -258,9 +250,8 @@ impl<Q> SeatStep<Q> {
 /// A queue's seat, and what is wanted of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SeatState {
-    seat: Seat<u8, Mover, Mover>,
+    seat: Seat<u8, (), LeaveStep>,
     evicted: bool,
-    cleared: bool,
 }
 
 impl SeatState {
@@ -270,24 +261,19 @@ impl SeatState {
         Self {
             seat: Seat::Out,
             evicted,
-            cleared: false,
         }
     }
 
     /// Any state, for tests of wrong transitions.
     #[cfg(not(MODULE))]
     #[inline]
-    pub const fn forged(seat: Seat<u8, Mover, Mover>, evicted: bool, cleared: bool) -> Self {
-        Self {
-            seat,
-            evicted,
-            cleared,
-        }
+    pub const fn forged(seat: Seat<u8, (), LeaveStep>, evicted: bool) -> Self {
+        Self { seat, evicted }
     }
 
     /// The seat.
     #[inline]
-    pub const fn seat(&self) -> &Seat<u8, Mover, Mover> {
+    pub const fn seat(&self) -> &Seat<u8, (), LeaveStep> {
         &self.seat
     }
 
@@ -297,10 +283,13 @@ impl SeatState {
         self.evicted
     }
 
-    /// Whether it must be out for a moment.
+    /// The slot, if the hardware was asked to be through with the queue.
     #[inline]
-    pub const fn is_cleared(&self) -> bool {
-        self.cleared
+    pub const fn asked(&self) -> Option<u8> {
+        match self.seat {
+            Seat::Leaving(slot, LeaveStep::Asked { .. }) => Some(slot),
+            _ => None,
+        }
     }
 }
 
@@ -309,6 +298,7 @@ impl SeatState {
 #[derive(Debug)]
 pub struct EngineTable<Q, const N: usize> {
     slots: SlotTable<Q, N>,
+    resetting: bool,
     lost: bool,
 }
 
@@ -325,6 +315,7 @@ impl<Q, const N: usize> EngineTable<Q, N> {
     pub const fn new() -> Self {
         Self {
             slots: SlotTable::new(),
+            resetting: false,
             lost: false,
         }
     }
@@ -347,73 +338,106 @@ impl<Q, const N: usize> EngineTable<Q, N> {
         self.lost = true;
     }
 
+    /// A reset of the engine begins; `None` while there is another one. [`SeatEvent::TakeByReset`]
+    /// for each queue that has a slot follows, under the same lock and before the engine is
+    /// touched.
+    #[inline]
+    pub fn begin_reset(&mut self) -> Option<ResetPermit> {
+        match self.resetting {
+            true => None,
+            false => {
+                self.resetting = true;
+                Some(ResetPermit(()))
+            }
+        }
+    }
+
+    /// The reset is over: [`SeatEvent::ResetEnded`] was reported for each queue that has a slot,
+    /// under the same lock.
+    #[inline]
+    pub fn end_reset(&mut self, permit: ResetPermit) {
+        let ResetPermit(()) = permit;
+        self.resetting = false;
+    }
+
     /// Makes the transition of a queue at `state` for `event`: see the table at the head of the
     /// module.
     pub fn apply(&mut self, state: &mut SeatState, event: SeatEvent<Q>) -> SeatStep<Q> {
-        use SeatAction::{Collect, Keep, LineUp, Load, Off, Reset, Ring, Unload, Wait};
+        use SeatAction::{
+            Fail, Keep, LineUp, Load, Look, Nothing, Off, Reset, Ring, TurnOff, Wait,
+        };
         match (state.seat, event) {
             // Into a slot.
-            (Seat::Out, SeatEvent::Enter { slot, by, queue }) if !state.evicted && !self.lost => {
+            (Seat::Out, SeatEvent::Enter { slot, queue }) if !state.evicted && !self.lost => {
                 match self.slots.claim(slot, queue) {
                     Ok(()) => {
-                        state.seat = Seat::Loading(slot, by);
-                        SeatStep::of(Load(LoadPermit { slot, by }))
+                        state.seat = Seat::Loading(slot, ());
+                        SeatStep::of(Load(LoadPermit { slot }))
                     }
                     Err(_) => SeatStep::nothing(),
                 }
             }
-            (Seat::Loading(slot, by), SeatEvent::NotLoaded(permit)) if permit.is(slot, by) => {
-                self.vacate(state, slot, by)
+            (Seat::Loading(slot, ()), SeatEvent::NotLoaded(permit)) if permit.slot == slot => {
+                self.vacate(state, slot)
             }
-            (Seat::Loading(slot, by), SeatEvent::Loaded(permit)) if permit.is(slot, by) => {
-                state.cleared = false;
-                self.settle(state, slot, TurnWake::No)
+            (Seat::Loading(slot, ()), SeatEvent::Loaded(permit)) if permit.slot == slot => {
+                // On an engine that is lost it stays there.
+                let (seat, action) = match self.lost {
+                    true => (Seat::Stuck(slot), Fail),
+                    false => (Seat::In(slot), Nothing),
+                };
+                state.seat = seat;
+                SeatStep::changed(action)
             }
-            (Seat::Loading(slot, by), SeatEvent::LoadHangs(permit)) if permit.is(slot, by) => {
-                state.seat = Seat::Leaving(slot, by);
-                state.cleared = false;
-                SeatStep::of(Reset(UnloadPermit { slot, by, waits: 0 }))
+            (Seat::Loading(slot, ()), SeatEvent::LoadHangs(permit)) if permit.slot == slot => {
+                state.seat = Seat::Leaving(slot, LeaveStep::Reset { loaded: false });
+                SeatStep::of(Reset)
             }
             // Out of it.
-            (Seat::In(slot), SeatEvent::Leave(by)) => Self::leave(state, slot, by, Unload),
-            (Seat::In(slot), SeatEvent::Evict) => {
-                state.evicted = true;
-                Self::leave(state, slot, Mover::Evictor, Unload)
-            }
-            (Seat::In(slot), SeatEvent::TakeByReset) => {
-                Self::leave(state, slot, Mover::Reset, Collect)
+            (Seat::In(slot), event @ (SeatEvent::Leave | SeatEvent::Evict)) => {
+                state.evicted |= matches!(event, SeatEvent::Evict);
+                state.seat = Seat::Leaving(slot, LeaveStep::Asked { waits: 0 });
+                SeatStep::waking(TurnOff(slot))
             }
             (seat, SeatEvent::Evict) => {
                 state.evicted = true;
                 SeatStep::of(match seat {
                     Seat::Out => Off,
+                    Seat::Leaving(slot, LeaveStep::Asked { .. }) => Look(slot),
                     Seat::Stuck(_) => Keep,
-                    _ => Wait {
-                        poll_us: SEAT_POLL_US,
-                    },
+                    Seat::Loading(..) | Seat::In(_) | Seat::Leaving(..) => Wait,
                 })
             }
-            (Seat::Leaving(slot, by), SeatEvent::Left(permit)) if permit.is(slot, by) => {
-                self.vacate(state, slot, by)
+            (Seat::Leaving(slot, LeaveStep::Asked { .. }), SeatEvent::Idle) => {
+                self.vacate(state, slot)
             }
-            (Seat::Leaving(slot, by), SeatEvent::Late(permit, why)) if permit.is(slot, by) => {
-                let waits = permit.waits + 1;
-                match why {
-                    // Its ring is off: it must be loaded anew, if it is to run by then.
-                    LateReason::CallerGivesUp => {
-                        state.cleared = true;
-                        self.settle(state, slot, TurnWake::Yes)
+            // Its packet goes on when the driver has mapped what it has come to.
+            (
+                Seat::Leaving(slot, LeaveStep::Asked { waits }),
+                SeatEvent::Late(LateReason::PageFaults),
+            ) if waits < FAULT_WAITS => {
+                state.seat = Seat::Leaving(slot, LeaveStep::Asked { waits: waits + 1 });
+                SeatStep::nothing()
+            }
+            // It may still leave before the reset begins.
+            (Seat::Leaving(_, LeaveStep::Asked { .. }), SeatEvent::Late(_)) => SeatStep::of(Reset),
+            (
+                Seat::In(slot) | Seat::Leaving(slot, LeaveStep::Asked { .. }),
+                SeatEvent::TakeByReset,
+            ) if self.resetting => {
+                state.seat = Seat::Leaving(slot, LeaveStep::Reset { loaded: true });
+                SeatStep::nothing()
+            }
+            (Seat::Leaving(slot, LeaveStep::Reset { .. }), SeatEvent::ResetEnded { works })
+                if self.resetting =>
+            {
+                match works {
+                    true => self.vacate(state, slot),
+                    false => {
+                        state.seat = Seat::Stuck(slot);
+                        SeatStep::changed(Nothing)
                     }
-                    // Its packet goes on when the driver has mapped what it has come to.
-                    LateReason::PageFaults if waits <= FAULT_WAITS => {
-                        SeatStep::of(Unload(UnloadPermit { waits, ..permit }))
-                    }
-                    LateReason::PageFaults | LateReason::Hangs => SeatStep::of(Reset(permit)),
                 }
-            }
-            (Seat::Leaving(slot, by), SeatEvent::EngineLost(permit)) if permit.is(slot, by) => {
-                state.seat = Seat::Stuck(slot);
-                SeatStep::changed(SeatAction::Nothing, TurnWake::No)
             }
             // What is wanted of it.
             (_, SeatEvent::Admit) => {
@@ -421,50 +445,21 @@ impl<Q, const N: usize> EngineTable<Q, N> {
                 state.evicted = false;
                 SeatStep::waking(LineUp)
             }
-            (Seat::In(_), SeatEvent::Clear) => {
-                state.cleared = true;
-                SeatStep::waking(SeatAction::Nothing)
-            }
-            (Seat::In(slot), SeatEvent::Work) if !state.evicted && !state.cleared => {
-                SeatStep::of(Ring(slot))
-            }
-            // The thread that loads or unloads it looks again when it is through.
+            (Seat::In(slot), SeatEvent::Work) => SeatStep::of(Ring(slot)),
+            // The work item looks again when the queue has come or gone.
             (Seat::Loading(..) | Seat::Leaving(..), SeatEvent::Work) => SeatStep::nothing(),
             (_, SeatEvent::Work) => SeatStep::waking(LineUp),
             _ => SeatStep::nothing(),
         }
     }
 
-    /// The queue is in `slot`; on an engine that is lost it stays there.
-    fn settle(&self, state: &mut SeatState, slot: u8, wake: TurnWake) -> SeatStep<Q> {
-        if self.lost {
-            state.seat = Seat::Stuck(slot);
-            return SeatStep::changed(SeatAction::Fail, TurnWake::No);
-        }
-        state.seat = Seat::In(slot);
-        SeatStep::changed(SeatAction::Nothing, wake)
-    }
-
-    fn leave(
-        state: &mut SeatState,
-        slot: u8,
-        by: Mover,
-        action: fn(UnloadPermit) -> SeatAction,
-    ) -> SeatStep<Q> {
-        state.seat = Seat::Leaving(slot, by);
-        SeatStep::of(action(UnloadPermit { slot, by, waits: 0 }))
-    }
-
-    /// The queue is out, and its slot is free. The work item looks again on its own account.
-    fn vacate(&mut self, state: &mut SeatState, slot: u8, by: Mover) -> SeatStep<Q> {
+    /// The queue is out, and its slot is free.
+    fn vacate(&mut self, state: &mut SeatState, slot: u8) -> SeatStep<Q> {
         state.seat = Seat::Out;
-        let wake = match by {
-            Mover::TurnWorker => TurnWake::No,
-            Mover::Creator | Mover::Evictor | Mover::Reset => TurnWake::IfWaiting,
-        };
         SeatStep {
             left: self.slots.release(slot),
-            ..SeatStep::changed(SeatAction::Nothing, wake)
+            notify: true,
+            ..SeatStep::waking(SeatAction::Nothing)
         }
     }
 }

@@ -87,7 +87,7 @@ impl Vm {
     /// # Errors
     ///
     /// `ENOSPC` if it is not the process's turn, see
-    /// [`VmidPool::turn`](crate::ip::vmid::VmidPool::turn); `EBUSY` if the VM has a VMID for
+    /// [`VmidPool::ask`](crate::ip::vmid::VmidPool::ask); `EBUSY` if the VM has a VMID for
     /// another process; `ETIMEDOUT` if the hardware does not answer.
     pub(crate) fn use_vmid(self: &Arc<Self>, pasid: u16) -> Result<VmidUse> {
         let mut slot = self.bound.lock();

@@ -16,7 +16,6 @@ use super::queue::{ComputeFailure, ComputeQueue};
 use super::scheduler::{ComputeScheduler, QueuePlacement};
 use super::table::{HqdEntry, HqdSlots, HqdTable, LoadedQueue, PreemptStep, QUANTUM_MS};
 use crate::ip::gfx::Gfx;
-use crate::ip::vmid::VmidTurn;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
 use crate::mem::queue_group::QuiesceTimeout;
@@ -172,8 +171,12 @@ impl DirectShared {
         let queue = &entry.queue;
         let (vmids, pasid) = (&queue.gpu.hw.vmids, queue.owner.pasid);
         if entry.has_work() {
-            if let VmidTurn::In(ms) = vmids.turn(pasid, QUANTUM_MS) {
-                return Err(LoadFailure::Vmids(ms));
+            if !vmids.ask(pasid) {
+                let wait = vmids.wait(pasid, QUANTUM_MS);
+                if wait.notifies {
+                    vmids.notify();
+                }
+                return Err(LoadFailure::Vmids(wait.ms));
             }
         } else if !vmids.has_room(pasid) {
             return Err(LoadFailure::Vmids(WORK_POLL_MS));

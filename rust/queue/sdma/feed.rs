@@ -39,6 +39,9 @@ pub(super) const JOB_PACKETS: u32 = 1024;
 /// forms.
 const JOB_BYTES: u64 = 64 << 10;
 const _: () = assert!(JOB_BYTES >= 13 * 4 * JOB_PACKETS as u64);
+/// Bytes of copies from which on a job counts as long: a link to the CPU takes some 0.1 ms for
+/// them.
+const LONG_JOB: u64 = 2 << 20;
 
 /// The rings of a scheduled queue and the jobs between them. Byte counts never wrap.
 #[pin_data]
@@ -112,6 +115,7 @@ impl FeedBatch {
 pub(super) struct FeedBudget {
     packets: u32,
     more: bool,
+    long: bool,
 }
 
 impl FeedBudget {
@@ -120,6 +124,7 @@ impl FeedBudget {
         Self {
             packets,
             more: false,
+            long: false,
         }
     }
 
@@ -131,6 +136,11 @@ impl FeedBudget {
     /// Returns whether the look left packets in a ring, for another look.
     pub(super) fn has_left_more(&self) -> bool {
         self.more
+    }
+
+    /// Returns whether a batch may keep its engine busy for long.
+    pub(super) fn has_long_job(&self) -> bool {
+        self.long
     }
 }
 
@@ -277,14 +287,15 @@ impl RingFeed {
         let most = to.min(from + JOB_BYTES);
         let mut ahead = ReadAhead::new(&self.pointers);
         let mut at = from;
+        let mut work = Some(0u64);
         for _ in 0..JOB_PACKETS {
             if at >= to || budget.is_spent() {
                 break;
             }
             budget.packets -= 1;
-            let length = ahead
-                .header(at, to)
-                .map_or(PacketLength::Unknown, length::of);
+            let header = ahead.header(at, to);
+            let length = header.map_or(PacketLength::Unknown, length::of);
+            let more = header.and_then(length::work);
             let end = match length {
                 PacketLength::Dwords(dwords) => at + u64::from(dwords) * 4,
                 PacketLength::Incomplete(_) => return at,
@@ -297,6 +308,8 @@ impl RingFeed {
                 break;
             }
             at = end;
+            work = work.and_then(|work| work.checked_add(more?));
+            budget.long |= work.is_none_or(|work| work >= LONG_JOB);
             if length == PacketLength::Unknown {
                 break;
             }

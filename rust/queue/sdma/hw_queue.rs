@@ -3,6 +3,7 @@
 
 use super::direct::DirectQueue;
 use super::feed::RingFeed;
+use crate::ip::sdma::Sdma;
 use crate::ip::vmid::Vmid;
 use crate::ledger::LedgerHold;
 use crate::mem::vm::Vm;
@@ -136,6 +137,11 @@ impl SdmaHwQueue {
         }
     }
 
+    /// Returns whether jobs of it are in the hardware's ring whose ends were not seen.
+    pub(super) fn has_jobs(&self) -> bool {
+        self.feed().is_some_and(RingFeed::is_loaded)
+    }
+
     /// Returns whether its doorbell is the hardware's own, which finds it only in a slot.
     pub(super) fn is_direct(&self) -> bool {
         self.feed().is_none()
@@ -158,6 +164,11 @@ impl SdmaHwQueue {
             }
         };
         Ok(slice.doorbell(slot))
+    }
+
+    /// Returns its engine's hardware.
+    pub(super) fn sdma(&self) -> &Sdma {
+        &self.gpu.hw.sdma[usize::from(self.engine)]
     }
 
     /// Returns the image that RLC slot `queue` is loaded with, for the VM's VMID, and the read and
@@ -214,7 +225,7 @@ impl SdmaHwQueue {
         }
     }
 
-    /// Notes that the hardware has given the queue up at `rptr`.
+    /// Notes that the hardware has given the queue up at `rptr`. Called with the engine's spinlock.
     pub(super) fn save(&self, rptr: u64) {
         match &self.source {
             PacketSource::Direct(direct) => direct.save(rptr),

@@ -142,6 +142,7 @@ impl PumpQueues {
             found.behind |= queue.feed().progress().1 > doorbell;
         }
         found.more = budget.has_left_more();
+        found.long = budget.has_long_job();
         self.first = left_out.unwrap_or(self.first);
         found
     }
@@ -249,7 +250,7 @@ impl Pump {
         }
         self.signal(PumpSignal::Touched {
             taken: found.progress,
-            more: found.more,
+            soon: found.more || found.long,
         });
     }
 

@@ -100,6 +100,16 @@ impl SdmaSlots {
             .transpose()
     }
 
+    /// Waits until no queue of process `pasid`, or none at all, comes or goes, or has left an
+    /// engine and still has its VMID. The process's queues are gone, or kept off. Called before
+    /// the process's address space is given up: the engines' work items must not drop the last
+    /// reference to it. Bounded; may sleep.
+    pub(crate) fn wait_settled(&self, pasid: Option<u16>) {
+        self.engines
+            .iter()
+            .for_each(|engine| engine.wait_settled(pasid));
+    }
+
     /// Takes a queue off the hardware for good. Bounded; may sleep.
     ///
     /// # Errors

@@ -140,8 +140,15 @@ fn order_of_service() {
     assert_eq!([order(), order(), order()], [Some(64), Some(32), None]);
     faults.clear_urgent(key);
     assert!(!faults.is_urgent(1));
-    let keys: Vec<_> = (0..9).map(|_| faults.set_urgent(2)).collect();
-    assert!(keys[..8].iter().all(Option::is_some) && keys[8].is_none());
+    // A process has one place, until the last call is taken back.
+    let keys = [faults.set_urgent(2).unwrap(), faults.set_urgent(2).unwrap()];
+    assert_eq!(keys[0], keys[1]);
+    faults.clear_urgent(keys[0]);
+    assert!(faults.is_urgent(2));
+    let others: Vec<_> = (3..=18).map(|pasid| faults.set_urgent(pasid)).collect();
+    assert!(others[..15].iter().all(Option::is_some) && others[15].is_none());
+    faults.clear_urgent(keys[1]);
+    assert!(!faults.is_urgent(2) && faults.is_urgent(17));
 }
 
 #[test]

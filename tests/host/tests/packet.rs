@@ -161,3 +161,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_packet_is_the_work_that_its_dwords_say() {
+    let bytes = CopyBytes::new(16 << 20).unwrap();
+    assert_eq!(length::work(&p::copy_linear(0, 0, bytes)), Some(16 << 20));
+    assert_eq!(length::work(&p::fence(0, 0)), Some(0));
+    assert_eq!(length::work(&p::trap(0)), Some(0));
+    assert_eq!(length::work(&[2, 0, 0, 0, 7]), Some(0));
+    // POLL_REGMEM, an indirect buffer, a sub-window, no packet, and none at all.
+    for packet in [&[8][..], &[4], &[0x401], &[0xff], &[]] {
+        assert_eq!(length::work(packet), None);
+    }
+}

@@ -143,6 +143,8 @@ struct State {
     open: bool,
     faulted: bool,
     kicked: bool,
+    /// A fault has made a long job, and no pass has begun since.
+    fresh: bool,
     pump: PumpState,
     first: u8,
     queues: [Queue; QUEUES],
@@ -306,6 +308,7 @@ const GRACE: &str = "the page is mapped beyond the grace time";
 const LOST: &str = "a doorbell is lost";
 const UNWATCHED: &str = "jobs are under way without a pass to come";
 const LATE: &str = "a kick waits";
+const BESIDE: &str = "a doorbell beside a long job waits for the grace time";
 
 /// The real transition, with another list of actions: that of `change`.
 fn with_actions(
@@ -434,4 +437,17 @@ fn a_grace_time_that_ignores_kicks_delays_them() {
         &*actions.leak()
     };
     breaks(TWO, Rules { signal, ..RULES }, &[LATE]);
+}
+
+#[test]
+fn without_a_refill_after_a_fault_a_doorbell_beside_a_job_waits() {
+    let signal = |signal: PumpSignal| match signal {
+        PumpSignal::Touched { taken: true, .. } => PumpSignal::Touched {
+            taken: true,
+            soon: false,
+        }
+        .actions(),
+        _ => signal.actions(),
+    };
+    breaks(TWO, Rules { signal, ..RULES }, &[BESIDE]);
 }

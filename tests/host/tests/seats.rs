@@ -2,9 +2,13 @@
 //! All interleavings of the threads that move queues between the slots of an SDMA engine.
 //!
 //! The model has the threads of `rust/queue/sdma/slots/engine.rs`, cut into the steps between which
-//! others can run: a step is what is done under the engine's spinlock, or one access to the
-//! hardware. The hardware answers, is late, or never answers. Which queue comes and which goes is
-//! left open: each choice is explored.
+//! others can run: a step is what is done under the engine's spinlock, or what the work item or a
+//! reset does to the hardware without it. A program's thread may stop for ever after any step, as
+//! one does that the CPU scheduler starves. The hardware answers, is late, or never answers. Which
+//! queue comes and which goes is left open: each choice is explored.
+//!
+//! References to queues are counted. The thread that destroys a queue drops its own after the
+//! engine's, and must be the one that frees the queue.
 
 #[path = "seats/model.rs"]
 mod model;
@@ -12,8 +16,7 @@ mod model;
 mod threads;
 
 use hw::sdma::seat::{
-    EngineTable, LateReason, LoadPermit, Mover, SeatAction, SeatEvent, SeatState, SeatStep,
-    TurnWake, UnloadPermit,
+    EngineTable, LateReason, LoadPermit, ResetPermit, SeatAction, SeatEvent, SeatState, SeatStep,
 };
 use hw::seat::{Seat, SlotTable};
 use rkfd_host_tests::explore::{explore, Explored, Model};
@@ -27,10 +30,12 @@ const MOST_STATES: usize = 3_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Queue {
     state: SeatState,
+    /// It was made.
+    made: bool,
     /// The engine knows it.
     known: bool,
-    /// Its memory was given back.
-    freed: bool,
+    /// References to it: its owner's, the engine's entry's and table's, and those of threads.
+    references: u8,
     failed: bool,
     work: bool,
     in_line: bool,
@@ -43,8 +48,20 @@ impl Queue {
     }
 
     fn must_leave(&self) -> bool {
-        self.state.seat().is_in() && (!self.is_runnable() || self.state.is_cleared())
+        self.state.seat().is_in() && !self.is_runnable()
     }
+
+    fn was_destroyed(&self) -> bool {
+        self.made && !self.known
+    }
+}
+
+/// A queue that has left a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Departed {
+    queue: u8,
+    vmid: bool,
+    unseen: bool,
 }
 
 /// What a thread does next, with the permits that it holds.
@@ -52,44 +69,46 @@ impl Queue {
 enum Stage {
     /// The work item waits to be woken; other threads are through.
     Idle,
+    /// The thread never runs again.
+    Stopped,
     /// The work item decides.
     Decide,
+    /// Looks at queues that have left.
+    Settle([Option<Departed>; SLOTS]),
+    /// Gives up their VMIDs.
+    GiveVmids([Option<Departed>; SLOTS]),
     /// Gets a VMID.
     Lease(u8, LoadPermit),
     /// Waits for the hardware, and writes to it.
     LoadRegisters(u8, LoadPermit),
     /// Has the hardware, and has loaded the queue or not.
     LoadDone(u8, LoadPermit, bool),
-    /// Has turned the ring off and polls.
-    Unloading(u8, UnloadPermit),
-    /// The hardware has let go.
-    Unloaded(u8, UnloadPermit),
-    /// The hardware has not let go.
-    TimedOut(u8, UnloadPermit, LateReason),
-    /// Waits for the hardware, and resets it, perhaps because of a queue that hangs.
-    Reset(Option<(u8, UnloadPermit)>),
+    /// Waits for the hardware, to reset it, perhaps because of a queue that hangs.
+    Reset(Option<u8>),
+    /// Resets it.
+    ResetEngine(Option<u8>, ResetPermit),
     /// Has reset it, which has helped or not.
-    ResetDone(Option<(u8, UnloadPermit)>, bool),
-    /// Gives back the queues that the reset has taken off.
-    Collect(
-        Option<(u8, UnloadPermit)>,
-        bool,
-        [Option<(u8, UnloadPermit)>; SLOTS],
-    ),
-    /// Ends the leaving of the queue that hangs.
-    EndHang(u8, UnloadPermit, bool),
-    /// Has a reference to a queue that it does not move any more.
-    DropReference(u8),
+    ResetDone(Option<u8>, ResetPermit, bool),
+    /// Has a queue fail that has hung.
+    FailHung(u8),
+    /// Drops a reference to a queue, without the lock, and goes on.
+    DropReference(u8, Box<Stage>),
+    /// Has a VMID, which it gives up.
+    GiveVmid,
     /// Asks for a queue to be off.
     Evict,
     /// Waits for a change of a seat.
     Wait,
     /// Has had a queue evicted, or has given up.
     Evicted,
+    /// Drops the owner's reference.
+    Free,
     /// Makes a queue.
     Add,
-    /// Has loaded it.
-    Added,
+    /// Looks at the queues that have slots.
+    Look,
+    /// Has references to them.
+    Looked([Option<u8>; SLOTS]),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,26 +127,17 @@ enum Role {
     },
     /// Resets the engine because of the kernel's ring.
     Resetter,
+    /// Looks at queues for an interrupt, once.
+    Looker,
 }
 
 impl Role {
-    /// The queue that the thread evicts, destroys or makes.
-    fn queue(self) -> Option<usize> {
-        match self {
-            Self::Evictor { queue, .. } | Self::Destroyer { queue } | Self::Creator { queue } => {
-                Some(queue.into())
-            }
-            Self::TurnWorker | Self::Resetter => None,
-        }
-    }
-
-    fn mover(self) -> Mover {
-        match self {
-            Self::TurnWorker => Mover::TurnWorker,
-            Self::Evictor { .. } | Self::Destroyer { .. } => Mover::Evictor,
-            Self::Creator { .. } => Mover::Creator,
-            Self::Resetter => Mover::Reset,
-        }
+    /// Whether it is a thread of a program, which may stop.
+    fn may_stop(self) -> bool {
+        matches!(
+            self,
+            Self::Evictor { .. } | Self::Destroyer { .. } | Self::Creator { .. }
+        )
     }
 }
 
@@ -137,6 +147,9 @@ struct World {
     queues: Vec<Queue>,
     /// The queue whose memory each ring of the hardware may reach.
     rings: [Option<u8>; SLOTS],
+    departed: [Option<Departed>; SLOTS],
+    /// Threads that look at queues, as far as others know.
+    looks: u8,
     stages: Vec<Stage>,
     /// The thread that has the mutex of the hardware.
     hardware: Option<usize>,
@@ -155,26 +168,30 @@ struct World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutation {
     None,
-    /// A thread that gives up does not wake the work item.
-    GivesUpSilently,
-    /// A thread that gives up takes the queue for gone.
-    GivesUpAndFrees,
+    /// Only the thread that asks a queue to leave looks whether it has.
+    AskerLooksAlone,
+    /// A thread that asks a queue to leave does not wake the work item.
+    AsksSilently,
+    /// A thread that has a queue leave gives up its VMID itself.
+    HelperGivesVmid,
+    /// A queue that leaves does not wake the work item.
+    LeavesAlone,
     /// Threads that wait for a seat are not woken.
     LeavesSilently,
     /// A slot is free as soon as its queue is asked to leave.
     FreesEarly,
-    /// A thread that evicts a queue that is leaving moves it, too.
-    TwoMovers,
+    /// A reset takes the seats when it has reset the engine.
+    TakesLate,
     /// A queue that a reset does not get off counts as gone.
     StuckIsOut,
     /// A queue may be in a slot of an engine that is lost.
     InOfLostEngine,
-    /// A thread that makes a queue does not wake the work item if there is no VMID.
-    CreatorKeepsQuiet,
-    /// A thread that makes a queue does not look whether it was to leave meanwhile.
-    CreatorDoesNotLook,
-    /// A thread drops its reference after the lock.
+    /// A thread that makes a queue does not wake the work item.
+    AddsSilently,
+    /// The work item drops its reference after the lock.
     DropsLate,
+    /// Queues are removed while a thread looks at them.
+    LooksUncounted,
     /// A queue is destroyed without a wait for its seat.
     DestroysAtOnce,
 }
@@ -193,8 +210,10 @@ struct Engine {
     faults: bool,
     /// The hardware may not answer.
     hangs: bool,
-    /// Queues fail, and are asked to leave for a moment.
+    /// Queues fail.
     accidents: bool,
+    /// Threads of programs may stop for ever.
+    stops: bool,
     mutation: Mutation,
 }
 
@@ -207,6 +226,7 @@ const PLAIN: Engine = Engine {
     faults: false,
     hangs: true,
     accidents: false,
+    stops: false,
     mutation: Mutation::None,
 };
 
@@ -216,29 +236,24 @@ impl World {
         self.pending |= self.asked;
     }
 
-    /// How many permits of each kind threads hold for a queue.
-    fn permits(&self, queue: u8) -> (usize, usize) {
-        let mut count = (0, 0);
-        for stage in &self.stages {
-            match stage {
-                Stage::Lease(of, _) | Stage::LoadRegisters(of, _) | Stage::LoadDone(of, ..) => {
-                    count.0 += usize::from(*of == queue);
-                }
-                Stage::Unloading(of, _)
-                | Stage::Unloaded(of, _)
-                | Stage::TimedOut(of, ..)
-                | Stage::EndHang(of, ..) => count.1 += usize::from(*of == queue),
-                Stage::Reset(hung) | Stage::ResetDone(hung, _) => {
-                    count.1 += hung.iter().filter(|(of, _)| *of == queue).count();
-                }
-                Stage::Collect(hung, _, taken) => {
-                    let all = hung.iter().chain(taken.iter().flatten());
-                    count.1 += all.filter(|(of, _)| *of == queue).count();
-                }
-                _ => {}
-            }
+    /// Drops a reference to a queue; `owner` if the thread is the one that destroys it.
+    fn drop_reference(&mut self, queue: u8, owner: bool) {
+        let references = &mut self.queues[usize::from(queue)].references;
+        *references -= 1;
+        if *references == 0 && !owner {
+            self.broken = Some("another thread frees a queue that was destroyed");
         }
-        count
+    }
+
+    /// How many threads have the permit to load a queue.
+    fn permits(&self, queue: u8) -> usize {
+        let loads = |stage: &&Stage| match stage {
+            Stage::Lease(of, _) | Stage::LoadRegisters(of, _) | Stage::LoadDone(of, ..) => {
+                *of == queue
+            }
+            _ => false,
+        };
+        self.stages.iter().filter(loads).count()
     }
 }
 
@@ -302,6 +317,11 @@ const MADE: Engine = Engine {
     vmids: 1,
     shares_vmids: true,
     accidents: true,
+    ..PLAIN
+};
+
+const LOOKED_AT: Engine = Engine {
+    roles: &[Role::TurnWorker, Role::Destroyer { queue: 0 }, Role::Looker],
     ..PLAIN
 };
 
@@ -405,6 +425,43 @@ fn a_queue_is_made() {
 }
 
 #[test]
+fn an_interrupt_looks_at_queues() {
+    holds(LOOKED_AT);
+}
+
+/// Threads that the CPU scheduler starves keep neither slots nor VMIDs.
+#[test]
+fn threads_stop_anywhere() {
+    for engine in [
+        EVICTED_AND_DESTROYED,
+        Engine {
+            vmids: 1,
+            ..EVICTED_AND_DESTROYED
+        },
+        RESET,
+        Engine { vmids: 1, ..RESET },
+        MADE,
+        LOOKED_AT,
+    ] {
+        holds(Engine {
+            stops: true,
+            ..engine
+        });
+    }
+    holds(Engine {
+        roles: &[
+            Role::TurnWorker,
+            Role::Destroyer { queue: 0 },
+            Role::Destroyer { queue: 1 },
+        ],
+        queues: 3,
+        vmids: 2,
+        stops: true,
+        ..PLAIN
+    });
+}
+
+#[test]
 fn a_place_has_one_queue() {
     let mut slots = SlotTable::<char, 3>::new();
     assert_eq!(slots.first_free(0b001), Some(1));
@@ -422,21 +479,26 @@ fn a_place_has_one_queue() {
 /// Each broken rule is found.
 #[test]
 fn broken_rules_are_found() {
+    let stops = |engine: Engine| Engine {
+        stops: true,
+        ..engine
+    };
     for (engine, mutation, rule) in [
         (
-            EVICTED,
-            Mutation::GivesUpSilently,
-            "a queue that must leave does not",
+            stops(EVICTED),
+            Mutation::AskerLooksAlone,
+            "a queue keeps a slot that it was asked to leave",
         ),
         (
-            EVICTED,
-            Mutation::GivesUpAndFrees,
-            "two queues are in one slot of the hardware",
+            stops(EVICTED),
+            Mutation::AsksSilently,
+            "a queue keeps a slot that it was asked to leave",
         ),
+        (stops(EVICTED), Mutation::HelperGivesVmid, "a VMID is lost"),
         (
-            EVICTED_AND_DESTROYED,
-            Mutation::GivesUpAndFrees,
-            "the hardware reaches a queue that was destroyed",
+            EVICTED,
+            Mutation::LeavesAlone,
+            "a queue that is out keeps a VMID",
         ),
         (
             EVICTED_AND_DESTROYED,
@@ -444,14 +506,14 @@ fn broken_rules_are_found() {
             "nothing comes to rest",
         ),
         (
-            PLAIN,
+            EVICTED,
             Mutation::FreesEarly,
             "a queue is where another one is",
         ),
         (
-            EVICTED_AND_DESTROYED,
-            Mutation::TwoMovers,
-            "a seat has not exactly the mover that it needs",
+            RESET,
+            Mutation::TakesLate,
+            "a read pointer is read in the middle of a reset",
         ),
         (
             RESET,
@@ -465,13 +527,8 @@ fn broken_rules_are_found() {
         ),
         (
             MADE,
-            Mutation::CreatorKeepsQuiet,
+            Mutation::AddsSilently,
             "a queue waits beside a free slot",
-        ),
-        (
-            MADE,
-            Mutation::CreatorDoesNotLook,
-            "a queue that must leave does not",
         ),
         (
             EVICTED_AND_DESTROYED,
@@ -479,9 +536,14 @@ fn broken_rules_are_found() {
             "another thread frees a queue that was destroyed",
         ),
         (
+            LOOKED_AT,
+            Mutation::LooksUncounted,
+            "another thread frees a queue that was destroyed",
+        ),
+        (
             EVICTED_AND_DESTROYED,
             Mutation::DestroysAtOnce,
-            "another thread frees a queue that was destroyed",
+            "the hardware reaches a queue that was destroyed",
         ),
     ] {
         breaks(Engine { mutation, ..engine }, rule);

@@ -17,6 +17,7 @@
 //!   [`crate::psp::Psp::crash`].
 //! - `pause N`, `resume N`: SDMA engine N; with `mec` the user queues of the command processor.
 //! - `linger MS`: SDMA queues report that they are idle only so long after they were disabled.
+//!   `linger packet`: only while their engine executes no packet, until the next `linger MS`.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of
 //!   gfx9 without HWS.
@@ -119,6 +120,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         }
         ["pause", n] => engine(n)?.pause(),
         ["resume", n] => engine(n)?.resume(),
+        ["linger", "packet"] => gpu.sdma.iter().for_each(|engine| engine.linger_behind()),
         ["linger", ms] => {
             let ms = ms.parse().map_err(|_| format!("bad time {ms}"))?;
             let time = Duration::from_millis(ms);

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The slots of one engine. One work item loads and unloads. A thread that evicts a queue unloads
-//! it, too, and a thread that makes a direct one may load it. [`hw::sdma::seat`] has the
-//! transitions.
+//! The slots of one engine. One work item, the *turn*, loads queues, looks at those that leave, and
+//! gives up the VMIDs of those that have left. A thread that evicts a queue turns its ring off and
+//! looks, too, and is through at once if the hardware is; else it waits for the turn.
+//! [`hw::sdma::seat`] has the transitions.
 //!
 //! A queue that does not leave has the engine to itself, maybe for hours: a packet can be as long
-//! as its process likes. The thread that finds that out resets the engine ([`EngineSlots::reset`]):
-//! the queue has failed, with all of its process's, and the others go on from where they were. It
-//! is found out when another queue needs the slot or the VMID, and also when two queues have
-//! something to do, or the kernel's ring has. Then the kernel's ring must get a turn within a
-//! second (`KernelRings::pulse`). If it does not, every queue is asked to leave for a moment
-//! ([`EngineSlots::clear`]).
+//! as its process likes. The turn finds that out, and resets the engine ([`EngineSlots::reset`]):
+//! the queue that the engine is at has failed, with all of its process's, and the others go on from
+//! where they were. It is found out when another queue needs the slot or the VMID, and also when
+//! two queues have something to do, or the kernel's ring has. Then the kernel's ring must get a
+//! turn within a second (`KernelRings::pulse`). If it does not, every queue is asked to leave for a
+//! moment ([`EngineSlots::clear`]).
 
 mod choice;
+mod departed;
 mod entry;
 mod reset;
 mod seats;
@@ -20,16 +22,18 @@ use super::super::hw_queue::SdmaHwQueue;
 use crate::ip::sdma::{Sdma, STOP_TIMEOUT};
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
-use crate::kern::{host, workqueue};
+use crate::kern::workqueue;
 use crate::mem::queue_group::QuiesceTimeout;
 use crate::mem::vm::VmidUse;
 use crate::queue::request::QueueOwner;
 use crate::ring;
+use departed::Settlement;
 use entry::{EntryMemory, SlotEntry};
 use hw::doorbell::MAX_SDMA_QUEUES;
-use hw::sdma::seat::{LateReason, LoadPermit, SeatAction, SeatEvent, UnloadPermit, FAULT_WAITS};
+use hw::sdma::seat::{LoadPermit, SeatAction, SeatEvent, FAULT_WAITS, LEAVE_POLL_US};
 use hw::seat::Seat;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Release};
 use kernel::sync::{new_condvar, new_mutex, new_spinlock, Arc, CondVar, Mutex, SpinLock};
 use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
@@ -46,7 +50,10 @@ const _: () = assert!(
 );
 /// Time after which the engine must show that queues with something to do get turns, milliseconds.
 const PULSE_MS: u32 = 500;
-/// The work items: `TURN` loads and unloads, `PULSE` has the engine show that.
+/// The longest time that the work item only looks at queues that leave before it decides anew,
+/// milliseconds.
+const WATCH_MS: i64 = 5;
+/// The work items: `TURN` moves queues, `PULSE` has the engine show that.
 const TURN: u64 = 0;
 const PULSE: u64 = 1;
 
@@ -63,19 +70,15 @@ pub(super) struct EngineSlots {
     pub(super) number: u8,
     #[pin]
     state: SpinLock<EngineSeats>,
-    /// A seat changed.
+    /// A seat changed, or the last thread that looked at queues is through.
     #[pin]
     changed: CondVar,
+    /// The work item is to decide anew.
+    woken: Atomic<bool>,
     /// Held while registers of more than one ring are written, or while a reset must not come
     /// between: by a thread that loads a queue or resets the engine. Nothing is allocated under it.
     #[pin]
     hardware: Mutex<()>,
-    /// Held by the interrupt thread while it looks at queues without the lock of `state`. A thread
-    /// that has taken a queue out waits for it before it lets go of the queue, so that the
-    /// interrupt thread never drops the last reference. Innermost but for the locks that a look
-    /// takes.
-    #[pin]
-    looking: Mutex<()>,
     #[pin]
     turn: DelayedWork<Self, TURN>,
     #[pin]
@@ -111,24 +114,21 @@ impl WorkItem<TURN> for EngineSlots {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
+        let mut found = None;
         loop {
-            let next = this.state.lock().next();
-            match next {
+            match found.take().unwrap_or_else(|| this.decide()) {
+                SlotAction::Settle(settlement) => this.settle(settlement),
                 SlotAction::Load(rlc, permit) => this.load(rlc, permit),
-                // It is decided anew, whatever comes of it.
-                SlotAction::Unload(rlc, permit) => {
-                    let _ = this.unload(rlc, permit, &QuiesceTimeout::endless());
-                }
-                SlotAction::Later(ms) => {
-                    let state = this.state.lock();
-                    if !state.closed {
-                        let delay = msecs_to_jiffies(ms.max(1) as u32);
-                        let _ =
-                            workqueue::highpri().enqueue_delayed::<_, TURN>(this.clone(), delay);
-                    }
-                    return;
-                }
-                SlotAction::Nothing => return,
+                SlotAction::Reset(key) => this.hangs(&key),
+                SlotAction::Again => {}
+                SlotAction::Later(ms) => match this.watch(ms) {
+                    None => return this.turn_in(ms),
+                    more => found = more,
+                },
+                SlotAction::Nothing => match this.watch(WATCH_MS) {
+                    None => return,
+                    more => found = more,
+                },
             }
         }
     }
@@ -149,7 +149,7 @@ impl EngineSlots {
                     "EngineSlots::state"
                 ),
                 hardware <- new_mutex!((), "EngineSlots::hardware"),
-                looking <- new_mutex!((), "EngineSlots::looking"),
+                woken: Atomic::new(false),
                 changed <- new_condvar!("EngineSlots::changed"),
                 turn <- new_delayed_work!("EngineSlots::turn"),
                 pulse <- new_delayed_work!("EngineSlots::pulse"),
@@ -158,9 +158,80 @@ impl EngineSlots {
         )
     }
 
-    /// Queues the work item. Any context.
+    /// Queues the work item. Any context, also with `state` locked.
     pub(super) fn wake(self: &Arc<Self>) {
+        self.woken.store(true, Release);
         workqueue::run_in::<_, TURN>(workqueue::highpri(), self.clone(), 0);
+    }
+
+    /// Has the work item run in `ms` milliseconds, unless it is queued already, or the engine is
+    /// closed.
+    fn turn_in(self: &Arc<Self>, ms: i64) {
+        let state = self.state.lock();
+        if !state.closed {
+            let delay = msecs_to_jiffies(ms.max(1) as u32);
+            let _ = workqueue::highpri().enqueue_delayed::<_, TURN>(self.clone(), delay);
+        }
+    }
+
+    /// Looks at the queues that leave, and decides what is next. Threads that wait for a seat look
+    /// again.
+    fn decide(&self) -> SlotAction {
+        // What happens from now on has the work item decide once more.
+        self.woken.store(false, Release);
+        let mut state = self.state.lock();
+        let next = state.poll_leaving().unwrap_or_else(|| state.next());
+        let notifies = core::mem::take(&mut state.notifies);
+        let gpu = state.any().filter(|_| notifies).map(|rlc| rlc.gpu.clone());
+        drop(state);
+        self.changed.notify_all();
+        if let Some(gpu) = gpu {
+            gpu.hw.vmids.notify();
+        }
+        next
+    }
+
+    /// Looks at the queues that leave until there is something to do for one, or the work item is
+    /// to decide anew, which is after `ms` milliseconds at the latest. `None` if no queue leaves.
+    /// May sleep.
+    fn watch(&self, ms: i64) -> Option<SlotAction> {
+        let began = Instant::<Monotonic>::now();
+        loop {
+            let pause = self.state.lock().poll_delay()?;
+            fsleep(pause);
+            if self.woken.load(Acquire) || began.elapsed().as_millis() >= ms.min(WATCH_MS) {
+                return Some(SlotAction::Again);
+            }
+            let found = self.state.lock().poll_leaving();
+            if found.is_some() {
+                self.changed.notify_all();
+                return found;
+            }
+        }
+    }
+
+    /// Clears up after queues that have left. May sleep.
+    fn settle(&self, mut settlement: Settlement) {
+        if settlement.has_queues() {
+            settlement.check();
+            let mut state = self.state.lock();
+            settlement.drop_queues();
+            state.end_look();
+            drop(state);
+            self.changed.notify_all();
+        }
+        settlement.give_up_vmids();
+        self.state.lock().end_settling();
+        self.changed.notify_all();
+    }
+
+    /// Waits until no queue of process `pasid`, or none at all, comes or goes, or has left and
+    /// still has a VMID. The process's queues are gone, or kept off. Bounded; may sleep.
+    pub(super) fn wait_settled(self: &Arc<Self>, pasid: Option<u16>) {
+        let mut state = self.state.lock();
+        while state.is_unsettled(pasid) {
+            self.changed.wait(&mut state);
+        }
     }
 
     /// Has the engine show soon that queues get turns. Any context.
@@ -175,8 +246,7 @@ impl EngineSlots {
         for slot in 0..state.slots() {
             let seated = state.seated_at(slot);
             if let Some((key, _)) = seated.filter(|(_, entry)| entry.has_work()) {
-                // The work item is woken once, for all.
-                let _ = state.apply(&key, SeatEvent::Clear);
+                state.release(&key);
             }
         }
         drop(state);
@@ -188,11 +258,16 @@ impl EngineSlots {
         let mut vmid = match rlc.vm().use_vmid(rlc.owner.pasid) {
             Ok(vmid) => Some(vmid),
             Err(error) => {
-                // Other processes were faster than `VmidPool::turn` said, or there is an error.
+                // Other processes were faster than `VmidPool::ask` said, or there is an error.
                 if error != ENOSPC {
                     rlc.fail(error);
                 }
-                let _ = self.report(rlc, SeatEvent::NotLoaded(permit));
+                let mut state = self.state.lock();
+                let _ = state.apply(&QueueKey::of(&rlc), SeatEvent::NotLoaded(permit));
+                // Under the lock, as below.
+                drop(rlc);
+                drop(state);
+                self.changed.notify_all();
                 return;
             }
         };
@@ -219,161 +294,59 @@ impl EngineSlots {
             entry.since = Instant::now();
             entry.vmid = vmid.take();
         }
-        let change = state.apply(&QueueKey::of(&rlc), event);
-        let held = match change.map(|change| change.step.action) {
-            Some(SeatAction::Nothing) => {
-                // A job that came meanwhile found no seat to ring for.
-                if rlc.target() != loaded {
-                    ring(&rlc, slot);
-                }
-                if state.inside().count() > 1 {
-                    self.expect_pulse();
-                }
-                // The entry has a reference of its own: nothing is freed under the lock.
-                drop(rlc);
-                None
+        let key = QueueKey::of(&rlc);
+        let step = state.apply(&key, event);
+        let action = step.map_or(SeatAction::Nothing, |step| step.action);
+        if let SeatAction::Nothing = action {
+            // A job that came meanwhile found no seat to ring for.
+            if rlc.target() != loaded {
+                ring(&rlc, slot);
             }
-            action => Some((rlc, action)),
-        };
+            if state.inside().count() > 1 {
+                self.expect_pulse();
+            }
+        }
+        // The entry has a reference of its own, so that nothing is freed here: the thread that
+        // destroys the queue may be through as soon as the lock is free.
+        drop(rlc);
         drop(state);
         drop(hardware);
         self.changed.notify_all();
-        match (held, result) {
+        match action {
             // The slot of a queue that has left was not empty after all.
-            (Some((rlc, Some(SeatAction::Reset(permit)))), Err(error)) => {
-                self.hangs(rlc, permit, error);
-            }
+            SeatAction::Reset => self.hangs(&key),
             // The engine was lost while the queue waited to be loaded.
-            (Some((rlc, Some(SeatAction::Fail))), _) => rlc.fail(EIO),
+            SeatAction::Fail => self.poll_seated(|rlc| rlc.fail(EIO)),
             _ => {}
         }
-    }
-
-    /// Unloads a queue that leaves its slot.
-    ///
-    /// # Errors
-    ///
-    /// `ETIMEDOUT` when `patience` is over before that: the work item goes on with it.
-    fn unload(
-        self: &Arc<Self>,
-        rlc: Arc<SdmaHwQueue>,
-        permit: UnloadPermit,
-        patience: &QuiesceTimeout,
-    ) -> Result {
-        let gpu = rlc.gpu.clone();
-        let pasid = rlc.owner.pasid;
-        let _urgent = gpu.hw.faults.set_urgent(pasid);
-        let (mut rlc, mut permit) = (rlc, permit);
-        loop {
-            let time = patience.left(Delta::from_millis(permit.within_ms()));
-            let since_ms = host::boot_ms();
-            let error = match self.sdma(&gpu.hw).unload(permit.slot(), time) {
-                Ok(rptr) => {
-                    self.is_out(rlc, permit, rptr);
-                    return Ok(());
-                }
-                Err(error) => error,
-            };
-            let why = if patience.is_over() {
-                LateReason::CallerGivesUp
-            } else if gpu.hw.faults.are_under_way(pasid, since_ms) {
-                LateReason::PageFaults
-            } else {
-                LateReason::Hangs
-            };
-            match self.report(rlc, SeatEvent::Late(permit, why)) {
-                Some((again, SeatAction::Unload(more))) => (rlc, permit) = (again, more),
-                Some((hung, SeatAction::Reset(permit))) => {
-                    self.hangs(hung, permit, error);
-                    return Ok(());
-                }
-                // The engine was lost meanwhile.
-                Some((kept, _)) => {
-                    kept.fail(EIO);
-                    return Err(error);
-                }
-                None => return Err(error),
-            }
-        }
-    }
-
-    /// A queue has left its slot at `rptr`.
-    fn is_out(self: &Arc<Self>, rlc: Arc<SdmaHwQueue>, permit: UnloadPermit, rptr: u64) {
-        rlc.save(rptr);
-        rlc.check();
-        self.give_up_vmid(&rlc);
-        let _ = self.report(rlc, SeatEvent::Left(permit));
-    }
-
-    /// Gives up the VMID of a queue that is off the hardware, before the queue is reported to be
-    /// out: a thread that destroys it may be through as soon as it is. May sleep.
-    fn give_up_vmid(&self, rlc: &SdmaHwQueue) {
-        let vmid = self
-            .state
-            .lock()
-            .find(rlc)
-            .and_then(|entry| entry.vmid.take());
-        drop(vmid);
     }
 
     fn sdma<'a>(&self, hw: &'a Hardware) -> &'a Sdma {
         &hw.sdma[usize::from(self.number)]
     }
 
-    /// Reports an event of a queue that this thread moves. If the thread has to do more with the
-    /// queue, that is returned, with the queue. If not, the thread's reference is dropped while the
-    /// entry still has one: a thread that moves the queue of another process must not be the one
-    /// that frees it. May sleep.
-    fn report(
-        self: &Arc<Self>,
-        rlc: Arc<SdmaHwQueue>,
-        event: SeatEvent<Arc<SdmaHwQueue>>,
-    ) -> Option<(Arc<SdmaHwQueue>, SeatAction)> {
-        let mut state = self.state.lock();
-        let Some(change) = state.apply(&QueueKey::of(&rlc), event) else {
-            // The engine was closed, and has the last reference elsewhere or here.
-            drop(state);
-            return None;
-        };
-        let held = match change.step.action {
-            SeatAction::Nothing => {
-                drop(rlc);
-                None
-            }
-            action => Some((rlc, action)),
-        };
-        drop(state);
-        // Its page tables are taken from the VMID.
-        drop(change.vmid);
-        if change.step.notify {
-            self.changed.notify_all();
-        }
-        if change.wakes {
-            self.wake();
-        }
-        held
-    }
-
     /// See [`super::SdmaSlots::submit`].
     pub(super) fn submit(self: &Arc<Self>, rlc: &SdmaHwQueue) {
         let mut state = self.state.lock();
-        let Some(change) = state.apply(&QueueKey::of(rlc), SeatEvent::Work) else {
+        let Some(step) = state.apply(&QueueKey::of(rlc), SeatEvent::Work) else {
             return;
         };
-        if let SeatAction::Ring(slot) = change.step.action {
+        if let SeatAction::Ring(slot) = step.action {
             ring(rlc, slot);
             if state.inside().count() > 1 {
                 self.expect_pulse();
             }
         }
-        drop(state);
-        if change.wakes {
+        if step.wake {
             self.wake();
         }
     }
 
-    /// Takes the queue out of its slot and has it stay out, and waits for that: bounded by the time
-    /// that the hardware may take, and by `patience`. `forget` removes it altogether.
+    /// Has the queue leave its slot and stay out, and waits for that: bounded by the time that the
+    /// hardware may take, and by `patience`. `forget` removes it altogether.
+    ///
+    /// A queue that is out may still have its VMID for a moment, see
+    /// [`EngineSlots::wait_settled`].
     ///
     /// # Errors
     ///
@@ -387,37 +360,35 @@ impl EngineSlots {
         let key = QueueKey::of(rlc);
         let mut state = self.state.lock();
         loop {
-            let Some(change) = state.apply(&key, SeatEvent::Evict) else {
+            let Some(step) = state.apply(&key, SeatEvent::Evict) else {
                 return Ok(());
             };
-            match change.step.action {
-                SeatAction::Unload(permit) => {
-                    let Some(rlc) = state.find(rlc).map(|entry| entry.rlc.clone()) else {
-                        return Ok(());
-                    };
-                    drop(state);
-                    self.unload(rlc, permit, patience)?;
-                    state = self.state.lock();
-                }
+            // With the lock: the thread may not run again for long once it has given that up.
+            if step.wake {
+                self.wake();
+            }
+            if step.notify {
+                self.changed.notify_all();
+            }
+            match step.action {
+                SeatAction::Off if !forget || !state.is_looked_at() => break,
                 // It is kept, with all that the engine may still reach.
                 SeatAction::Keep => return Err(ETIMEDOUT),
-                SeatAction::Wait { .. } if patience.is_endless() => self.changed.wait(&mut state),
-                SeatAction::Wait { poll_us } => {
-                    drop(state);
-                    if patience.is_over() {
-                        return Err(ETIMEDOUT);
-                    }
-                    fsleep(Delta::from_micros(poll_us));
-                    state = self.state.lock();
-                }
-                _ => break,
+                _ => {}
             }
+            if patience.is_endless() {
+                self.changed.wait(&mut state);
+                continue;
+            }
+            drop(state);
+            if patience.is_over() {
+                return Err(ETIMEDOUT);
+            }
+            fsleep(Delta::from_micros(LEAVE_POLL_US));
+            state = self.state.lock();
         }
         let gone = if forget { state.remove(rlc) } else { None };
         drop(state);
-        if gone.is_some() {
-            self.wait_polls();
-        }
         drop(gone);
         Ok(())
     }
@@ -425,15 +396,13 @@ impl EngineSlots {
     /// Allows the queue to be loaded again after [`EngineSlots::evict`].
     pub(super) fn admit(self: &Arc<Self>, rlc: &SdmaHwQueue) {
         let mut state = self.state.lock();
-        let change = state.apply(&QueueKey::of(rlc), SeatEvent::Admit);
-        drop(state);
-        if change.is_some() {
+        if state.apply(&QueueKey::of(rlc), SeatEvent::Admit).is_some() {
             self.wake();
         }
     }
 
-    /// Adds a queue. A direct one gets a slot of its own, in which it is at the return if that is
-    /// free. May sleep.
+    /// Adds a queue. A direct one gets a slot of its own, into which the work item loads it if that
+    /// is free. A doorbell that rings before has no effect, but the write pointer tells.
     ///
     /// # Errors
     ///
@@ -453,24 +422,8 @@ impl EngineSlots {
         } else {
             None
         };
-        let key = QueueKey::of(&rlc);
         state.add(rlc, own, room);
-        let first = match own {
-            Some(_) => state.try_seat(&key),
-            None => SlotAction::Nothing,
-        };
-        drop(state);
-        let wakes = if let SlotAction::Load(rlc, permit) = first {
-            let gpu = rlc.gpu.clone();
-            // A change of queues by the work item would cost more than the load.
-            self.load(rlc, permit);
-            // It may have failed meanwhile, or its VMID been recalled, when the work item found it
-            // neither in nor out.
-            self.state.lock().must_unload(&key, &gpu.hw.vmids)
-        } else {
-            own.is_some()
-        };
-        if wakes {
+        if own.is_some() {
             self.wake();
         }
         Ok(own)
@@ -498,9 +451,12 @@ impl EngineSlots {
 
     /// Looks at the queues that are in a slot, come or go.
     pub(super) fn poll_seated(&self, look: impl Fn(&SdmaHwQueue)) {
-        let _looking = self.looking.lock();
-        let seated = self.state.lock().table.slots().clone();
+        let mut state = self.state.lock();
+        state.begin_look();
+        let seated = state.table.slots().clone();
+        drop(state);
         seated.queues().for_each(|rlc| look(rlc));
+        self.end_look(seated);
     }
 
     /// Looks at the first queues of process `pasid` for which `which` holds, at most
@@ -511,23 +467,32 @@ impl EngineSlots {
         which: impl Fn(&SdmaHwQueue) -> bool,
         look: impl Fn(&SdmaHwQueue),
     ) -> Option<QueueOwner> {
-        let _looking = self.looking.lock();
         let mut found = [const { None }; MAX_SLOTS];
-        {
-            let state = self.state.lock();
-            let all = state.of_process(pasid);
-            let meant = all.filter(|entry| which(&entry.rlc));
-            for (place, entry) in found.iter_mut().zip(meant) {
-                *place = Some(entry.rlc.clone());
-            }
+        let mut state = self.state.lock();
+        state.begin_look();
+        let all = state.of_process(pasid);
+        let meant = all.filter(|entry| which(&entry.rlc));
+        for (place, entry) in found.iter_mut().zip(meant) {
+            *place = Some(entry.rlc.clone());
         }
+        drop(state);
         found.iter().flatten().for_each(|rlc| look(rlc));
-        found.iter().flatten().next().map(|rlc| rlc.owner)
+        let owner = found.iter().flatten().next().map(|rlc| rlc.owner);
+        self.end_look(found);
+        owner
     }
 
-    /// Waits until threads that look at queues now are through. May sleep.
-    fn wait_polls(&self) {
-        drop(self.looking.lock());
+    /// Ends a look at the queues that `held` has references to.
+    fn end_look<T>(&self, held: T) {
+        let mut state = self.state.lock();
+        // The entries have references of their own, so that nothing is freed here.
+        drop(held);
+        state.end_look();
+        let is_last = !state.is_looked_at();
+        drop(state);
+        if is_last {
+            self.changed.notify_all();
+        }
     }
 
     /// Ends all loading. Returns one of the queues that are left, and how many there are. May
@@ -536,7 +501,11 @@ impl EngineSlots {
         let left = self.state.lock().close();
         workqueue::cancel::<_, TURN>(self);
         workqueue::cancel::<_, PULSE>(self);
-        self.wait_polls();
+        let mut state = self.state.lock();
+        while state.is_looked_at() {
+            self.changed.wait(&mut state);
+        }
+        drop(state);
         left.any().map(|rlc| (rlc.clone(), left.len()))
     }
 }

@@ -38,6 +38,7 @@ impl Pump {
                 queue.taken += 1;
                 queue.jobs += 1;
                 run.found.progress = true;
+                run.found.long = true;
                 run.found.single |= queue.jobs == 1;
             }
             run.found.busy |= queue.jobs > 0;
@@ -97,6 +98,7 @@ impl Pump {
                         match found {
                             Ok(found) => {
                                 after.users[user] = self.touched(found);
+                                after.fresh |= found.long;
                                 steps.push((("user", user, "looks"), after));
                             }
                             Err(run) => runs.push((after, run)),
@@ -123,8 +125,8 @@ impl Pump {
     }
 
     pub(super) fn touched(&self, found: PumpFindings) -> User {
-        let (taken, more) = (found.progress, found.more);
-        let left = (self.rules.signal)(PumpSignal::Touched { taken, more });
+        let (taken, soon) = (found.progress, found.more || found.long);
+        let left = (self.rules.signal)(PumpSignal::Touched { taken, soon });
         User::Signal(Signalling { left })
     }
 
@@ -150,6 +152,7 @@ impl Pump {
             // A timer may expire at any time.
             Pass::Idle if state.due != Due::Never => {
                 after.due = Due::Never;
+                after.fresh = false;
                 let faulted = std::mem::take(&mut after.faulted);
                 after.pass = Pass::TakeKicked(PassFlags {
                     faulted,
@@ -305,6 +308,7 @@ impl Model for Pump {
             open: false,
             faulted: false,
             kicked: false,
+            fresh: false,
             pump: PumpState::new(LIMITS),
             first: 0,
             queues: Default::default(),
@@ -357,6 +361,11 @@ impl Model for Pump {
             rule(
                 queue.doorbell <= queue.taken || waits || soon || state.refill_due,
                 "a doorbell is lost",
+            )?;
+            let sooner = state.due == Due::Now || state.refill_due;
+            rule(
+                !state.fresh || queue.doorbell <= queue.taken || waits || sooner,
+                "a doorbell beside a long job waits for the grace time",
             )?;
             rule(
                 queue.jobs == 0 || state.due != Due::Never,

@@ -10,8 +10,9 @@ impl Model for Engine {
     fn start(&self) -> World {
         let queues = (0..self.queues as u8).map(|queue| Queue {
             state: SeatState::new(false),
+            made: !self.is_direct(queue),
             known: !self.is_direct(queue),
-            freed: false,
+            references: 2 - u8::from(self.is_direct(queue)),
             failed: false,
             work: false,
             in_line: false,
@@ -22,11 +23,14 @@ impl Model for Engine {
             Role::Evictor { .. } | Role::Destroyer { .. } => Stage::Evict,
             Role::Creator { .. } => Stage::Add,
             Role::Resetter => Stage::Reset(None),
+            Role::Looker => Stage::Look,
         });
         World {
             table: EngineTable::new(),
             queues: queues.collect(),
             rings: [None; SLOTS],
+            departed: [None; SLOTS],
+            looks: 0,
             stages: stages.collect(),
             hardware: None,
             vmids: self.vmids,
@@ -43,8 +47,7 @@ impl Model for Engine {
             // A queue that was not made yet can be neither evicted nor destroyed.
             let waits = match self.roles[thread] {
                 Role::Evictor { queue, .. } | Role::Destroyer { queue } => {
-                    let entry = &world.queues[usize::from(queue)];
-                    !entry.known && !entry.freed
+                    !world.queues[usize::from(queue)].made
                 }
                 _ => false,
             };
@@ -87,6 +90,8 @@ impl Model for Engine {
         };
         rule(world.broken.is_none(), world.broken.unwrap_or_default())?;
         let slots = world.table.slots();
+        let at_rest = self.is_at_rest(world);
+        let lost = world.table.is_lost();
         for (entry, queue) in world.queues.iter().zip(0..) {
             let seat = entry.state.seat();
             if let Some(&slot) = seat.place() {
@@ -98,33 +103,27 @@ impl Model for Engine {
             let places = slots.queues().filter(|&&seated| seated == queue).count();
             let at = usize::from(seat.place().is_some());
             rule(places == at, "a queue is in two slots, or a slot is lost")?;
-            let movers = match seat {
-                Seat::Loading(..) => (1, 0),
-                Seat::Leaving(..) => (0, 1),
-                _ => (0, 0),
-            };
-            let permits = world.permits(queue);
+            let loading = usize::from(matches!(seat, Seat::Loading(..)));
             rule(
-                permits == movers,
-                "a seat has not exactly the mover that it needs",
+                world.permits(queue) == loading,
+                "a queue is loaded by no thread, or by two",
             )?;
-            let lost = world.table.is_lost();
             rule(
                 !seat.is_stuck() || lost,
                 "a queue is stuck on a live engine",
             )?;
-            if entry.freed {
+            if entry.was_destroyed() {
                 let reached = world.rings.contains(&Some(queue));
                 rule(!reached, "the hardware reaches a queue that was destroyed")?;
-                let dropping =
-                    |stage: &Stage| matches!(stage, Stage::DropReference(of) if *of == queue);
-                let held = permits != (0, 0) || world.stages.iter().any(dropping);
-                rule(!held, "another thread frees a queue that was destroyed")?;
             }
-            if self.is_at_rest(world) && entry.known {
+            if at_rest && entry.known {
                 rule(
                     !(lost && seat.is_in()),
                     "a queue is in a slot of a lost engine",
+                )?;
+                rule(
+                    !seat.is_leaving() && !matches!(seat, Seat::Loading(..)),
+                    "a queue keeps a slot that it was asked to leave",
                 )?;
                 rule(!entry.must_leave(), "a queue that must leave does not")?;
                 let belongs = self.belongs_in_line(world, queue) && !lost;
@@ -136,12 +135,19 @@ impl Model for Engine {
                 rule(!belongs || !room, "a queue waits beside a free slot")?;
             }
         }
+        if at_rest {
+            let departed = world.departed.iter().any(Option::is_some);
+            rule(!departed, "a queue that is out keeps a VMID")?;
+            let held = world.queues.iter().filter(|queue| queue.vmid).count();
+            let all = usize::from(world.vmids + world.elsewhere) + held;
+            rule(all == usize::from(self.vmids), "a VMID is lost")?;
+        }
         Ok(())
     }
 
     fn is_at_rest(&self, world: &World) -> bool {
         // A queue may be kept off for any time.
-        let idle = |stage: &Stage| matches!(stage, Stage::Idle | Stage::Evicted);
+        let idle = |stage: &Stage| matches!(stage, Stage::Idle | Stage::Evicted | Stage::Stopped);
         !world.pending && world.stages.iter().all(idle)
     }
 }

@@ -3,16 +3,6 @@
 
 use super::*;
 
-/// A permit as the machine makes it for a queue that `by` has leave `slot`.
-fn forged_permit(slot: u8, by: Mover) -> UnloadPermit {
-    let mut table = EngineTable::<u8, SLOTS>::new();
-    let mut state = SeatState::forged(Seat::In(slot), false, false);
-    match table.apply(&mut state, SeatEvent::Leave(by)).action {
-        SeatAction::Unload(permit) => permit,
-        other => panic!("{other:?}"),
-    }
-}
-
 impl Engine {
     pub(super) fn is_direct(&self, queue: u8) -> bool {
         self.direct.contains(&queue)
@@ -30,134 +20,204 @@ impl Engine {
     }
 
     /// The transition as this model's rules have it.
-    pub(super) fn transition(
-        &self,
-        world: &mut World,
-        queue: u8,
-        event: SeatEvent<u8>,
-    ) -> SeatStep<u8> {
+    fn transition(&self, world: &mut World, queue: u8, event: SeatEvent<u8>) -> SeatStep<u8> {
         let mutation = self.mutation;
         let state = &mut world.queues[usize::from(queue)].state;
         let before = *state;
         let event = match event {
-            SeatEvent::Late(permit, LateReason::CallerGivesUp)
-                if mutation == Mutation::GivesUpAndFrees =>
-            {
-                SeatEvent::Left(permit)
-            }
-            SeatEvent::EngineLost(permit) if mutation == Mutation::StuckIsOut => {
-                SeatEvent::Left(permit)
+            SeatEvent::ResetEnded { .. } if mutation == Mutation::StuckIsOut => {
+                SeatEvent::ResetEnded { works: true }
             }
             event => event,
         };
-        let (is_loaded, gives_up, is_new) = (
-            matches!(event, SeatEvent::Loaded(_)),
-            matches!(event, SeatEvent::Late(_, LateReason::CallerGivesUp)),
-            matches!(event, SeatEvent::NotLoaded(_)),
-        );
+        let is_loaded = matches!(event, SeatEvent::Loaded(_));
         let mut step = world.table.apply(state, event);
         match (mutation, *before.seat(), *state.seat()) {
-            (Mutation::GivesUpSilently, ..) if gives_up => step.wake = TurnWake::No,
             (Mutation::LeavesSilently, Seat::Leaving(..), _) => step.notify = false,
-            (Mutation::CreatorKeepsQuiet, Seat::Loading(_, Mover::Creator), _) if is_new => {
-                step.wake = TurnWake::No;
-            }
+            (Mutation::AsksSilently, Seat::In(_), Seat::Leaving(..)) => step.wake = false,
+            (Mutation::LeavesAlone, Seat::In(_), Seat::Leaving(..))
+            | (Mutation::LeavesAlone, Seat::Leaving(..), Seat::Out) => step.wake = false,
             (Mutation::InOfLostEngine, _, Seat::Stuck(slot)) if is_loaded => {
-                *state = SeatState::forged(Seat::In(slot), state.is_evicted(), false);
+                *state = SeatState::forged(Seat::In(slot), state.is_evicted());
                 step.action = SeatAction::Nothing;
             }
-            (Mutation::FreesEarly, Seat::In(slot), Seat::Leaving(_, by)) => {
+            (Mutation::FreesEarly, Seat::In(_), Seat::Leaving(..)) => {
                 let mut other = *state;
-                let gone = SeatEvent::Left(forged_permit(slot, by));
-                let _ = world.table.apply(&mut other, gone);
-            }
-            (Mutation::TwoMovers, Seat::Leaving(slot, by), Seat::Leaving(..))
-                if matches!(step.action, SeatAction::Wait { .. }) =>
-            {
-                step.action = SeatAction::Unload(forged_permit(slot, by));
+                let _ = world.table.apply(&mut other, SeatEvent::Idle);
             }
             _ => {}
         }
         step
     }
 
-    /// What `EngineSeats::apply` and `EngineSlots::report` make of an event.
+    /// What `EngineSeats::change` makes of an event.
     pub(super) fn apply(&self, world: &mut World, queue: u8, event: SeatEvent<u8>) -> SeatAction {
+        let slot = world.queues[usize::from(queue)]
+            .state
+            .seat()
+            .place()
+            .copied();
         let step = self.transition(world, queue, event);
+        match step.action {
+            SeatAction::Load(_) => world.queues[usize::from(queue)].references += 1,
+            // Under the same lock; the ring is off.
+            SeatAction::Fail => world.queues[usize::from(queue)].failed = true,
+            SeatAction::Ring(slot) if world.rings[usize::from(slot)] != Some(queue) => {
+                world.broken = Some("a doorbell rings for a queue that is not there");
+            }
+            _ => {}
+        }
         if step.left.is_some() {
             let entry = &mut world.queues[usize::from(queue)];
-            if std::mem::take(&mut entry.vmid) {
-                world.give_vmid();
+            let (vmid, unseen) = (std::mem::take(&mut entry.vmid), entry.work);
+            if vmid || unseen {
+                let place = &mut world.departed[usize::from(slot.unwrap_or_default())];
+                let departed = Departed {
+                    queue,
+                    vmid,
+                    unseen,
+                };
+                if place.replace(departed).is_some() {
+                    world.broken = Some("a queue that has left is forgotten");
+                }
             }
+            world.drop_reference(queue, false);
         }
         if step.left.is_some() || step.action == SeatAction::LineUp {
             self.line_up(world, queue);
         }
-        world.pending |= match step.wake {
-            TurnWake::No => false,
-            TurnWake::IfWaiting => world.queues.iter().any(|queue| queue.in_line),
-            TurnWake::Yes => true,
-        };
+        world.pending |= step.wake;
         if step.notify {
-            let waiting = world
-                .stages
-                .iter_mut()
-                .filter(|stage| **stage == Stage::Wait);
-            waiting.for_each(|stage| *stage = Stage::Evict);
-        }
-        match step.action {
-            SeatAction::Ring(slot) => {
-                let ring = world.rings[usize::from(slot)];
-                // A reset takes queues off, and then says so.
-                if ring != Some(queue) && (ring.is_some() || world.hardware.is_none()) {
-                    world.broken = Some("a doorbell rings for a queue that is not there");
-                }
-            }
-            SeatAction::Fail => world.queues[usize::from(queue)].failed = true,
-            _ => {}
+            Self::notify(world);
         }
         step.action
     }
 
+    /// Threads that wait for a change look again.
+    fn notify(world: &mut World) {
+        let waiting = world.stages.iter_mut();
+        let waiting = waiting.filter(|stage| **stage == Stage::Wait);
+        waiting.for_each(|stage| *stage = Stage::Evict);
+    }
+
+    /// What a thread sees that looks at a slot: the hardware is through with it, or not.
+    fn look(&self, world: &World, queue: u8, slot: u8) -> Vec<(bool, World)> {
+        let mut busy = world.clone();
+        let resets = |stage: &Stage| matches!(stage, Stage::ResetEngine(..) | Stage::ResetDone(..));
+        if world.stages.iter().any(resets) {
+            busy.broken = Some("a read pointer is read in the middle of a reset");
+        }
+        let mut idle = busy.clone();
+        idle.rings[usize::from(slot)] = None;
+        let _ = self.apply(&mut idle, queue, SeatEvent::Idle);
+        vec![(true, idle), (false, busy)]
+    }
+
+    /// Has a queue leave: what `EngineSeats::apply` makes of an event, and whether it is out.
+    fn leave(&self, world: &World, queue: u8, event: SeatEvent<u8>) -> Vec<(SeatAction, World)> {
+        let mut after = world.clone();
+        let looks = |after: &World, slot| {
+            let seen = self.look(after, queue, slot);
+            let action = |is_out| match is_out {
+                true => SeatAction::Off,
+                false => SeatAction::Wait,
+            };
+            seen.into_iter()
+                .map(|(out, world)| (action(out), world))
+                .collect()
+        };
+        match self.apply(&mut after, queue, event) {
+            SeatAction::TurnOff(slot) | SeatAction::Look(slot) => looks(&after, slot),
+            action => vec![(action, after)],
+        }
+    }
+
     /// The stage of a thread that has finished with a queue.
-    pub(super) fn after(&self, thread: usize) -> Stage {
+    fn after(&self, thread: usize) -> Stage {
         match self.roles[thread] {
             Role::TurnWorker => Stage::Decide,
             Role::Evictor { .. } | Role::Destroyer { .. } => Stage::Evict,
-            Role::Creator { .. } => Stage::Added,
-            Role::Resetter => Stage::Idle,
+            Role::Creator { .. } | Role::Resetter | Role::Looker => Stage::Idle,
         }
     }
 
-    /// The stage after the last event of a thread that has moved a queue.
-    pub(super) fn dropped(&self, thread: usize, queue: u8, next: Stage) -> Stage {
-        match self.mutation {
-            // What comes after that makes no difference to the rule.
-            Mutation::DropsLate if self.roles[thread].mover() == Mover::TurnWorker => {
-                Stage::DropReference(queue)
-            }
-            _ => next,
+    /// The work item drops its reference to a queue that it has loaded, under the lock.
+    fn dropped(&self, world: &mut World, queue: u8, next: Stage) -> Stage {
+        if self.mutation == Mutation::DropsLate {
+            return Stage::DropReference(queue, Box::new(next));
         }
+        world.drop_reference(queue, false);
+        next
     }
 
-    pub(super) fn decide(&self, world: &World, thread: usize) -> Vec<(&'static str, World)> {
+    fn decide(&self, world: &World, thread: usize) -> Vec<(&'static str, World)> {
         let mut found = Vec::new();
+        let to = |after: &World, stage: Stage| {
+            let mut after = after.clone();
+            after.stages[thread] = stage;
+            after
+        };
         let idle = |later: bool| {
-            let mut after = world.clone();
-            after.stages[thread] = Stage::Idle;
+            let mut after = to(world, Stage::Idle);
             after.pending |= later;
             after
         };
+        let asked = |queue: u8| {
+            let slot = world.queues[usize::from(queue)].state.asked();
+            slot.filter(|_| self.mutation != Mutation::AskerLooksAlone)
+        };
+        let asked: Vec<(u8, u8)> = (0..self.queues as u8)
+            .filter_map(|queue| Some((queue, asked(queue)?)))
+            .collect();
+        for &(queue, slot) in &asked {
+            found.extend(
+                self.look(world, queue, slot)
+                    .into_iter()
+                    .filter(|(out, after)| *out || after.broken.is_some())
+                    .map(|(_, after)| ("has left", after)),
+            );
+            let reasons = [
+                (self.hangs, LateReason::Hangs),
+                (self.faults, LateReason::PageFaults),
+            ];
+            for (_, why) in reasons.into_iter().filter(|(may, _)| *may) {
+                let mut after = world.clone();
+                let action = self.apply(&mut after, queue, SeatEvent::Late(why));
+                if action == SeatAction::Reset {
+                    after.stages[thread] = Stage::Reset(Some(queue));
+                }
+                found.push(("late", after));
+            }
+        }
+        if world.departed.iter().any(Option::is_some) {
+            let mut after = world.clone();
+            let departed = std::mem::take(&mut after.departed);
+            for departed in departed.iter().flatten().filter(|departed| departed.unseen) {
+                let entry = &mut after.queues[usize::from(departed.queue)];
+                if entry.known {
+                    entry.references += 1;
+                }
+            }
+            after.looks += 1;
+            // A queue that is gone has no jobs.
+            let departed = departed.map(|departed| {
+                departed.map(|departed| Departed {
+                    unseen: departed.unseen && world.queues[usize::from(departed.queue)].known,
+                    ..departed
+                })
+            });
+            found.push(("settle", to(&after, Stage::Settle(departed))));
+            return found;
+        }
         if world.table.is_lost() {
-            return vec![("nothing", idle(false))];
+            if asked.is_empty() {
+                found.push(("nothing", idle(false)));
+            }
+            return found;
         }
         let leave = |queue: u8| {
-            let mut after = world.clone();
-            let event = SeatEvent::Leave(Mover::TurnWorker);
-            if let SeatAction::Unload(permit) = self.apply(&mut after, queue, event) {
-                after.stages[thread] = Stage::Unloading(queue, permit);
-            }
-            ("leave", after)
+            let outcomes = self.leave(world, queue, SeatEvent::Leave);
+            outcomes.into_iter().map(|(_, after)| ("leave", after))
         };
         let seated: Vec<u8> = (0..SLOTS as u8)
             .filter_map(|slot| world.table.slots().get(slot).copied())
@@ -165,7 +225,8 @@ impl Engine {
             .collect();
         let must = |queue: &&u8| world.queues[usize::from(**queue)].must_leave();
         if let Some(&queue) = seated.iter().find(must) {
-            return vec![leave(queue)];
+            found.extend(leave(queue));
+            return found;
         }
         let stale = |queue: u8| {
             world.queues[usize::from(queue)].in_line && !self.belongs_in_line(world, queue)
@@ -173,33 +234,38 @@ impl Engine {
         if let Some(queue) = (0..self.queues as u8).find(|&queue| stale(queue)) {
             let mut after = world.clone();
             after.queues[usize::from(queue)].in_line = false;
-            return vec![("vacate", after)];
+            found.push(("vacate", after));
+            return found;
         }
         let line: Vec<u8> = (0..self.queues as u8)
             .filter(|&queue| world.queues[usize::from(queue)].in_line)
             .collect();
         let slot = world.table.slots().first_free(0);
+        let mut enters = false;
         if let (Some(slot), 1..) = (slot, world.vmids) {
             for &queue in &line {
                 let mut after = world.clone();
                 after.asked = false;
                 after.queues[usize::from(queue)].in_line = false;
-                let by = Mover::TurnWorker;
-                if let SeatAction::Load(permit) =
-                    self.apply(&mut after, queue, SeatEvent::Enter { slot, by, queue })
-                {
+                let event = SeatEvent::Enter { slot, queue };
+                if let SeatAction::Load(permit) = self.apply(&mut after, queue, event) {
+                    // The table's.
+                    after.queues[usize::from(queue)].references += 1;
                     after.stages[thread] = Stage::Lease(queue, permit);
                 }
                 found.push(("enter", after));
+                enters = true;
             }
         }
-        if found.is_empty() && !line.is_empty() {
-            found.extend(seated.iter().map(|&queue| leave(queue)));
-            let mut after = idle(slot.is_some() || !seated.is_empty());
-            after.asked |= world.vmids == 0;
-            found.push(("later", after));
+        if !enters && !line.is_empty() {
+            found.extend(seated.iter().flat_map(|&queue| leave(queue)));
+            if asked.is_empty() {
+                let mut after = idle(slot.is_some() || !seated.is_empty());
+                after.asked |= world.vmids == 0;
+                found.push(("later", after));
+            }
         }
-        if line.is_empty() {
+        if line.is_empty() && asked.is_empty() {
             found.push(("nothing", idle(false)));
         }
         found
@@ -215,37 +281,59 @@ impl Engine {
             after.stages[thread] = stage;
             after
         };
-        let has_hardware = world.hardware.is_none();
-        match world.stages[thread].clone() {
-            Stage::Idle => {
-                if role == Role::TurnWorker && world.pending {
-                    after.pending = false;
-                    found.push(("run", to(&after, Stage::Decide)));
+        let stage = world.stages[thread].clone();
+        let over = matches!(stage, Stage::Idle | Stage::Stopped);
+        if self.stops && role.may_stop() && !over {
+            found.push(("stop", to(&after, Stage::Stopped)));
+        }
+        match stage {
+            Stage::Idle if role == Role::TurnWorker && world.pending => {
+                after.pending = false;
+                found.push(("run", to(&after, Stage::Decide)));
+            }
+            Stage::Decide => found.extend(self.decide(world, thread)),
+            Stage::Settle(departed) => {
+                for departed in departed.iter().flatten().filter(|departed| departed.unseen) {
+                    after.drop_reference(departed.queue, false);
+                }
+                after.looks -= 1;
+                Self::notify(&mut after);
+                found.push(("seen", to(&after, Stage::GiveVmids(departed))));
+            }
+            Stage::GiveVmids(mut departed) => {
+                let next = departed
+                    .iter_mut()
+                    .find_map(|place| place.take().filter(|departed| departed.vmid));
+                match next {
+                    Some(_) => {
+                        after.give_vmid();
+                        found.push(("give VMID", to(&after, Stage::GiveVmids(departed))));
+                    }
+                    None => found.push(("settled", to(&after, Stage::Decide))),
                 }
             }
-            Stage::Decide => return self.decide(world, thread),
             Stage::Lease(queue, permit) => {
                 if world.vmids > 0 {
                     after.vmids -= 1;
                     found.push(("lease", to(&after, Stage::LoadRegisters(queue, permit))));
                 } else {
                     let _ = self.apply(&mut after, queue, SeatEvent::NotLoaded(permit));
-                    let next = self.dropped(thread, queue, self.after(thread));
+                    let next = self.dropped(&mut after, queue, Stage::Decide);
                     found.push(("no VMID", to(&after, next)));
                 }
             }
-            Stage::LoadRegisters(queue, permit) if has_hardware => {
+            Stage::LoadRegisters(queue, permit) if world.hardware.is_none() => {
                 after.hardware = Some(thread);
+                if self.hangs {
+                    let done = Stage::LoadDone(queue, permit.clone(), false);
+                    found.push(("load hangs", to(&after, done)));
+                }
                 let ring = &mut after.rings[usize::from(permit.slot())];
                 if ring.replace(queue).is_some_and(|other| other != queue) {
                     after.broken = Some("two queues are in one slot of the hardware");
                 }
-                let done = Stage::LoadDone(queue, permit.clone(), true);
+                let done = Stage::LoadDone(queue, permit, true);
                 found.push(("load", to(&after, done)));
-                if self.hangs {
-                    let done = Stage::LoadDone(queue, permit, false);
-                    found.push(("load hangs", to(&after, done)));
-                }
             }
             Stage::LoadDone(queue, permit, works) => {
                 after.queues[usize::from(queue)].vmid = true;
@@ -255,139 +343,71 @@ impl Engine {
                     false => SeatEvent::LoadHangs(permit),
                 };
                 let next = match self.apply(&mut after, queue, event) {
-                    SeatAction::Reset(permit) => Stage::Reset(Some((queue, permit))),
-                    _ => self.dropped(thread, queue, self.after(thread)),
+                    SeatAction::Reset => Stage::Reset(Some(queue)),
+                    _ => Stage::Decide,
                 };
+                let next = self.dropped(&mut after, queue, next);
                 found.push(("loaded", to(&after, next)));
             }
-            Stage::Unloading(queue, permit) => {
-                let late = |why| Stage::TimedOut(queue, permit.clone(), why);
-                if matches!(role, Role::Evictor { patient: false, .. }) {
-                    found.push(("give up", to(&after, late(LateReason::CallerGivesUp))));
-                }
-                if self.hangs {
-                    found.push(("hangs", to(&after, late(LateReason::Hangs))));
-                }
-                if self.faults {
-                    found.push(("fault", to(&after, late(LateReason::PageFaults))));
-                }
-                after.rings[usize::from(permit.slot())] = None;
-                let unloaded = Stage::Unloaded(queue, permit);
-                found.push(("unload", to(&after, unloaded)));
-            }
-            Stage::Unloaded(queue, permit) => {
-                let _ = self.apply(&mut after, queue, SeatEvent::Left(permit));
-                let next = self.dropped(thread, queue, self.after(thread));
-                found.push(("unloaded", to(&after, next)));
-            }
-            Stage::TimedOut(queue, permit, why) => {
-                let next = match self.apply(&mut after, queue, SeatEvent::Late(permit, why)) {
-                    SeatAction::Unload(permit) => Stage::Unloading(queue, permit),
-                    SeatAction::Reset(permit) => Stage::Reset(Some((queue, permit))),
-                    _ => Stage::Evicted,
+            Stage::Reset(hung) if world.hardware.is_none() => {
+                let is_gone = |queue: u8| {
+                    let entry = &world.queues[usize::from(queue)];
+                    !entry.known || !entry.state.seat().is_leaving()
                 };
-                found.push(("late", to(&after, next)));
+                if hung.is_some_and(is_gone) {
+                    found.push(("has left after all", to(&after, self.after(thread))));
+                } else if let Some(permit) = after.table.begin_reset() {
+                    after.hardware = Some(thread);
+                    if self.mutation != Mutation::TakesLate {
+                        self.take_by_reset(&mut after);
+                    }
+                    found.push(("take", to(&after, Stage::ResetEngine(hung, permit))));
+                }
             }
-            Stage::Reset(hung) if has_hardware => {
-                after.hardware = Some(thread);
+            Stage::ResetEngine(hung, permit) => {
                 if self.hangs {
-                    let failed = Stage::ResetDone(hung.clone(), false);
+                    let failed = Stage::ResetDone(hung, permit.clone(), false);
                     found.push(("reset fails", to(&after, failed)));
                 }
                 // An engine that did not come to rest once may do so later.
                 after.rings = [None; SLOTS];
-                found.push(("reset", to(&after, Stage::ResetDone(hung, true))));
+                let done = Stage::ResetDone(hung, permit, true);
+                found.push(("reset", to(&after, done)));
             }
-            Stage::ResetDone(hung, works) => {
+            Stage::ResetDone(hung, permit, works) => {
+                if self.mutation == Mutation::TakesLate {
+                    self.take_by_reset(&mut after);
+                }
                 if !works {
                     after.table.set_lost();
                 }
-                let mut taken = [const { None }; SLOTS];
-                for (slot, place) in (0..).zip(&mut taken) {
+                for slot in 0..SLOTS as u8 {
                     let Some(&queue) = world.table.slots().get(slot) else {
                         continue;
                     };
-                    let event = SeatEvent::TakeByReset;
-                    if let SeatAction::Collect(permit) = self.apply(&mut after, queue, event) {
-                        *place = Some((queue, permit));
-                    }
-                }
-                found.push(("take", to(&after, Stage::Collect(hung, works, taken))));
-            }
-            Stage::Collect(hung, works, mut taken) => {
-                if let Some((queue, permit)) = taken.iter_mut().find_map(Option::take) {
-                    let event = match works {
-                        true => SeatEvent::Left(permit),
-                        false => SeatEvent::EngineLost(permit),
-                    };
-                    after.queues[usize::from(queue)].failed |= !works;
+                    let event = SeatEvent::ResetEnded { works };
                     let _ = self.apply(&mut after, queue, event);
-                    let rest = Stage::Collect(hung, works, taken);
-                    found.push(("collected", to(&after, rest)));
-                } else {
-                    after.hardware = None;
-                    after.pending |= works;
-                    let next = match hung {
-                        Some((queue, permit)) => Stage::EndHang(queue, permit, works),
-                        None => self.after(thread),
-                    };
-                    found.push(("go on", to(&after, next)));
+                    after.queues[usize::from(queue)].failed |= !works;
                 }
+                after.table.end_reset(permit);
+                after.hardware = None;
+                after.pending |= works;
+                let next = hung.map_or_else(|| self.after(thread), Stage::FailHung);
+                found.push(("reset over", to(&after, next)));
             }
-            Stage::EndHang(queue, permit, works) => {
+            Stage::FailHung(queue) => {
                 after.queues[usize::from(queue)].failed = true;
-                let event = match works {
-                    true => SeatEvent::Left(permit),
-                    false => SeatEvent::EngineLost(permit),
-                };
-                let _ = self.apply(&mut after, queue, event);
-                after.pending = true;
-                let next = self.dropped(thread, queue, self.after(thread));
-                found.push(("end hang", to(&after, next)));
+                found.push(("fail hung", to(&after, self.after(thread))));
             }
-            Stage::DropReference(_) => found.push(("drop", to(&after, self.after(thread)))),
-            Stage::Evict if !role.queue().is_some_and(|queue| world.queues[queue].known) => {
-                found.push(("off", to(&after, Stage::Idle)));
+            Stage::DropReference(queue, next) => {
+                after.drop_reference(queue, false);
+                found.push(("drop", to(&after, *next)));
             }
-            Stage::Evict => {
-                let (queue, patient, forget) = match role {
-                    Role::Evictor { queue, patient } => (queue, patient, false),
-                    Role::Destroyer { queue } => (queue, true, true),
-                    other => panic!("{other:?} evicts"),
-                };
-                let mut action = self.apply(&mut after, queue, SeatEvent::Evict);
-                if self.mutation == Mutation::DestroysAtOnce
-                    && forget
-                    && matches!(action, SeatAction::Wait { .. })
-                {
-                    action = SeatAction::Off;
-                }
-                match action {
-                    SeatAction::Off => {
-                        if forget {
-                            let entry = &mut after.queues[usize::from(queue)];
-                            (entry.known, entry.freed, entry.in_line) = (false, true, false);
-                        }
-                        let next = if forget { Stage::Idle } else { Stage::Evicted };
-                        found.push(("off", to(&after, next)));
-                    }
-                    SeatAction::Keep => {
-                        let next = if forget { Stage::Idle } else { Stage::Evicted };
-                        found.push(("kept", to(&after, next)));
-                    }
-                    SeatAction::Wait { .. } if patient => {
-                        found.push(("wait", to(&after, Stage::Wait)));
-                    }
-                    SeatAction::Wait { .. } => {
-                        found.push(("poll", to(&after, Stage::Evict)));
-                        found.push(("give up", to(&after, Stage::Evicted)));
-                    }
-                    SeatAction::Unload(permit) => {
-                        found.push(("evict", to(&after, Stage::Unloading(queue, permit))));
-                    }
-                    other => panic!("{other:?} after Evict"),
-                }
+            Stage::GiveVmid => {
+                after.give_vmid();
+                found.push(("give VMID", to(&after, self.after(thread))));
             }
+            Stage::Evict => found.extend(self.evict(world, thread)),
             Stage::Evicted => {
                 if let Role::Evictor { queue, .. } = role {
                     // It may be destroyed meanwhile.
@@ -397,41 +417,113 @@ impl Engine {
                     found.push(("admit", to(&after, Stage::Idle)));
                 }
             }
+            Stage::Free => {
+                if let Role::Destroyer { queue } = role {
+                    after.drop_reference(queue, true);
+                    found.push(("free", to(&after, Stage::Idle)));
+                }
+            }
             Stage::Add => {
-                let Role::Creator { queue } = role else {
-                    panic!("{role:?} makes a queue");
-                };
-                let entry = &mut after.queues[usize::from(queue)];
-                entry.known = true;
-                self.line_up(&mut after, queue);
-                let mut next = Stage::Idle;
-                match (after.table.slots().first_free(0), world.vmids) {
-                    _ if world.table.is_lost() => {
-                        let entry = &mut after.queues[usize::from(queue)];
-                        (entry.known, entry.freed, entry.in_line) = (false, true, false);
+                if let Role::Creator { queue } = role {
+                    let entry = &mut after.queues[usize::from(queue)];
+                    entry.made = true;
+                    if !world.table.is_lost() {
+                        entry.known = true;
+                        entry.references += 1;
+                        self.line_up(&mut after, queue);
+                        after.pending |= self.mutation != Mutation::AddsSilently;
                     }
-                    (Some(slot), 1..) if !world.asked => {
-                        after.queues[usize::from(queue)].in_line = false;
-                        let by = Mover::Creator;
-                        let event = SeatEvent::Enter { slot, by, queue };
-                        if let SeatAction::Load(permit) = self.apply(&mut after, queue, event) {
-                            next = Stage::Lease(queue, permit);
-                        }
+                    found.push(("add", to(&after, Stage::Idle)));
+                }
+            }
+            Stage::Look => {
+                let mut held = [None; SLOTS];
+                for (slot, place) in (0..).zip(&mut held) {
+                    *place = world.table.slots().get(slot).copied();
+                    if let Some(queue) = *place {
+                        after.queues[usize::from(queue)].references += 1;
                     }
-                    _ => after.pending = true,
                 }
-                found.push(("add", to(&after, next)));
+                after.looks += u8::from(self.mutation != Mutation::LooksUncounted);
+                found.push(("look", to(&after, Stage::Looked(held))));
             }
-            Stage::Added => {
-                let Role::Creator { queue } = role else {
-                    panic!("{role:?} has made a queue");
-                };
-                if self.mutation != Mutation::CreatorDoesNotLook {
-                    after.pending |= world.queues[usize::from(queue)].must_leave();
+            Stage::Looked(held) => {
+                for queue in held.into_iter().flatten() {
+                    after.drop_reference(queue, false);
                 }
-                found.push(("added", to(&after, Stage::Idle)));
+                after.looks -= u8::from(self.mutation != Mutation::LooksUncounted);
+                Self::notify(&mut after);
+                found.push(("looked", to(&after, Stage::Idle)));
             }
-            Stage::Wait | Stage::LoadRegisters(..) | Stage::Reset(_) => {}
+            Stage::Idle
+            | Stage::Stopped
+            | Stage::Wait
+            | Stage::LoadRegisters(..)
+            | Stage::Reset(_) => {}
+        }
+        found
+    }
+
+    /// A reset has the seats from now on.
+    fn take_by_reset(&self, world: &mut World) {
+        for slot in 0..SLOTS as u8 {
+            if let Some(&queue) = world.table.slots().get(slot) {
+                let _ = self.apply(world, queue, SeatEvent::TakeByReset);
+            }
+        }
+    }
+
+    /// The step of a thread that evicts or destroys a queue.
+    fn evict(&self, world: &World, thread: usize) -> Vec<(&'static str, World)> {
+        let (queue, patient, forget) = match self.roles[thread] {
+            Role::Evictor { queue, patient } => (queue, patient, false),
+            Role::Destroyer { queue } => (queue, true, true),
+            other => panic!("{other:?} evicts"),
+        };
+        let to = |after: &World, stage: Stage| {
+            let mut after = after.clone();
+            after.stages[thread] = stage;
+            after
+        };
+        let over = if forget { Stage::Free } else { Stage::Evicted };
+        if !world.queues[usize::from(queue)].known {
+            return vec![("gone", to(world, over))];
+        }
+        let mut found = Vec::new();
+        for (mut action, mut after) in self.leave(world, queue, SeatEvent::Evict) {
+            if self.mutation == Mutation::DestroysAtOnce && forget && action == SeatAction::Wait {
+                action = SeatAction::Off;
+            }
+            if self.mutation == Mutation::HelperGivesVmid {
+                let own = after.departed.iter_mut().flatten();
+                if let Some(own) = own.into_iter().find(|departed| departed.queue == queue) {
+                    own.vmid = false;
+                    found.push(("give", to(&after, Stage::GiveVmid)));
+                    continue;
+                }
+            }
+            match action {
+                SeatAction::Off if !forget => found.push(("off", to(&after, over.clone()))),
+                SeatAction::Off if after.looks == 0 => {
+                    let entry = &mut after.queues[usize::from(queue)];
+                    (entry.known, entry.in_line) = (false, false);
+                    after.drop_reference(queue, false);
+                    found.push(("off", to(&after, over.clone())));
+                }
+                // It stays with the engine.
+                SeatAction::Keep => {
+                    let next = if forget { Stage::Idle } else { Stage::Evicted };
+                    found.push(("kept", to(&after, next)));
+                }
+                SeatAction::Off | SeatAction::Wait if patient => {
+                    found.push(("wait", to(&after, Stage::Wait)));
+                }
+                SeatAction::Off | SeatAction::Wait => {
+                    found.push(("poll", to(&after, Stage::Evict)));
+                    found.push(("give up", to(&after, Stage::Evicted)));
+                }
+                other => panic!("{other:?} after Evict"),
+            }
         }
         found
     }
@@ -460,10 +552,10 @@ impl Engine {
             after.pending = true;
             found.push(("fail", after));
         }
-        if self.accidents && entry.work && entry.state.seat().is_in() && !entry.state.is_cleared() {
-            let mut after = world.clone();
-            let _ = self.apply(&mut after, queue, SeatEvent::Clear);
-            found.push(("clear", after));
+        if self.accidents && entry.work && entry.state.seat().is_in() {
+            // It is to leave for a moment.
+            let outcomes = self.leave(world, queue, SeatEvent::Leave);
+            found.extend(outcomes.into_iter().map(|(_, after)| ("clear", after)));
         }
         found
     }

@@ -33,6 +33,8 @@ pub(super) struct State {
     waiting: usize,
     /// Delay until queues report that they are idle once they are disabled.
     leave: Duration,
+    /// Disabled queues report that they are idle only while no packet is in execution.
+    behind: bool,
 }
 
 /// One SDMA engine.
@@ -64,6 +66,7 @@ impl Engine {
                 paused: false,
                 waiting: 0,
                 leave: Duration::ZERO,
+                behind: false,
             }),
             work: Condvar::new(),
             quiet: Condvar::new(),
@@ -153,7 +156,14 @@ impl Engine {
 
     /// Makes disabled queues report that they are idle only after `time`.
     pub fn linger(&self, time: Duration) {
-        self.state().leave = time;
+        let mut state = self.state();
+        state.leave = time;
+        state.behind = false;
+    }
+
+    /// Makes disabled queues report that they are idle only while no packet is in execution.
+    pub fn linger_behind(&self) {
+        self.state().behind = true;
     }
 
     /// Back to the state out of reset; the current packet is lost.
@@ -192,7 +202,10 @@ impl Engine {
         if let Some((queue, index)) = queue_register(offset) {
             let state = self.state();
             let value = state.queues[queue].read(index);
-            let leaving = state.queues[queue].is_leaving(state.leave);
+            let leaving = state.queues[queue].is_leaving(state.leave)
+                || state.behind
+                    && !state.queues[queue].is_enabled()
+                    && state.queues.iter().any(Queue::is_executing);
             // No firmware is left that would report a queue as idle.
             let busy = Queue::is_status(index) && (leaving || self.has_crashed(gpu));
             return if busy { Queue::busy(value) } else { value };

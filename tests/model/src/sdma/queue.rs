@@ -130,7 +130,8 @@ impl Queue {
         self.regs[at(reg)]
     }
 
-    fn enabled(&self) -> bool {
+    /// Returns whether its ring is enabled.
+    pub fn is_enabled(&self) -> bool {
         gfx_rb_cntl::RB_ENABLE.is_set(self.reg(sdma::GFX_RB_CNTL))
     }
 
@@ -151,7 +152,7 @@ impl Queue {
 
     fn has_work(&self) -> bool {
         let more = self.wptr > self.rptr && self.starved != Some(self.wptr) && !self.minor();
-        self.enabled()
+        self.is_enabled()
             && self.is_scheduled()
             && !self.leaving
             && self.exception.is_none()
@@ -160,7 +161,7 @@ impl Queue {
 
     /// Returns whether no queue is there.
     pub fn is_free(&self) -> bool {
-        !(self.executing || self.enabled() && self.is_scheduled())
+        !(self.executing || self.is_enabled() && self.is_scheduled())
     }
 
     /// Returns whether that load is there.
@@ -283,7 +284,7 @@ impl Queue {
 
     /// Returns whether it was disabled less than `time` ago.
     pub fn is_leaving(&self, time: Duration) -> bool {
-        !self.enabled() && self.disabled.is_some_and(|at| at.elapsed() < time)
+        !self.is_enabled() && self.disabled.is_some_and(|at| at.elapsed() < time)
     }
 
     /// Reads register `index`.
@@ -321,15 +322,15 @@ impl Queue {
         let low = |whole: u64| whole & !0xffff_ffff | u64::from(value);
         let high = |whole: u64| whole & 0xffff_ffff | u64::from(value) << 32;
         match index {
-            RB_CNTL if gfx_rb_cntl::RB_ENABLE.is_set(value) && !self.enabled() => {
+            RB_CNTL if gfx_rb_cntl::RB_ENABLE.is_set(value) && !self.is_enabled() => {
                 self.exception = None;
                 self.restart();
             }
-            RB_CNTL if !gfx_rb_cntl::RB_ENABLE.is_set(value) && self.enabled() => {
+            RB_CNTL if !gfx_rb_cntl::RB_ENABLE.is_set(value) && self.is_enabled() => {
                 self.disabled = Some(Instant::now());
             }
             RPTR | RPTR_HI => {
-                if self.enabled() {
+                if self.is_enabled() {
                     return Err(store.refuse(reg, value, "RB_ENABLE is set"));
                 }
                 let rptr = self.rptr;
@@ -343,7 +344,7 @@ impl Queue {
             }
             WPTR_HI => {
                 self.wptr = high(self.wptr);
-                if self.enabled() && self.wptr < self.rptr && !self.minor() {
+                if self.is_enabled() && self.wptr < self.rptr && !self.minor() {
                     let reason = "the write pointer is below the read pointer";
                     return Err(store.refuse(reg, value, reason));
                 }
@@ -394,7 +395,7 @@ impl Queue {
         } else if value > self.wptr {
             self.wptr = value;
         } else if value < self.wptr {
-            return self.vmid() != 0 || !self.enabled();
+            return self.vmid() != 0 || !self.is_enabled();
         }
         true
     }

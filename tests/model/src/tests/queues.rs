@@ -509,3 +509,23 @@ fn a_queue_that_lingers_is_idle_late() {
     command(&rig.gpu, "linger 0").unwrap();
     assert!(idle(&rig, &ring));
 }
+
+#[test]
+fn a_queue_behind_a_packet_is_idle_when_that_ends() {
+    let mut rig = Rig::new();
+    let other = rig.ring(0, 2, 9);
+    let mut ring = rig.ring(0, 1, 8);
+    rig.gpu.start();
+    rig.submit(&mut ring, &TERABYTES);
+    let selected = |rig: &Rig, ring: &Ring| {
+        status::SELECTED.is_set(rig.get_queue(ring, sdma::GFX_CONTEXT_STATUS))
+    };
+    eventually("selected", || selected(&rig, &ring));
+    assert!(!selected(&rig, &other));
+    rig.enable(&other, false);
+    assert!(idle(&rig, &other));
+    command(&rig.gpu, "linger packet").unwrap();
+    assert!(!idle(&rig, &other) && !selected(&rig, &other));
+    rig.set(F32_CNTL, f32_cntl::HALT.of(1) | f32_cntl::RESET.of(1));
+    eventually("idle", || idle(&rig, &other) && !selected(&rig, &ring));
+}

@@ -5,7 +5,7 @@
 use super::entry::{QueueKey, ReadyPlace, SlotEntry};
 use super::seats::WORK_POLL_MS;
 use super::MAX_SLOTS;
-use crate::ip::vmid::{VmidPool, VmidTurn};
+use crate::ip::vmid::VmidPool;
 
 /// The processes that have come to the line, or a note that there were too many.
 #[derive(Default)]
@@ -54,6 +54,8 @@ pub(super) struct SlotChoice<'a> {
     pub(super) idle: Option<(u16, QueueKey)>,
     /// Milliseconds until there may be more to find.
     pub(super) later: Option<i64>,
+    /// VMIDs are wanted or recalled since: [`VmidPool::notify`] is to be called.
+    pub(super) notifies: bool,
 }
 
 impl SlotChoice<'_> {
@@ -73,16 +75,17 @@ impl SlotChoice<'_> {
         if slot_for(entry, self.slots, self.lost).is_none() {
             return;
         }
-        match self.vmids.turn(place.pasid, self.vmid_quantum) {
-            VmidTurn::In(ms) => self.later = sooner(self.later, ms),
-            VmidTurn::Now => {
-                let line = match has_slot {
-                    true => &mut self.best,
-                    false => &mut self.crowded,
-                };
-                *line = first(*line, (entry.rlc.served(), place.turn, key));
-            }
+        if !self.vmids.ask(place.pasid) {
+            let wait = self.vmids.wait(place.pasid, self.vmid_quantum);
+            self.later = sooner(self.later, wait.ms);
+            self.notifies |= wait.notifies;
+            return;
         }
+        let line = match has_slot {
+            true => &mut self.best,
+            false => &mut self.crowded,
+        };
+        *line = first(*line, (entry.rlc.served(), place.turn, key));
     }
 }
 

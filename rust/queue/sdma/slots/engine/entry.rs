@@ -3,12 +3,14 @@
 //! for a slot.
 
 use super::super::super::hw_queue::SdmaHwQueue;
+use crate::ip::retries::UrgentFaults;
+use crate::kern::host;
 use crate::mem::vm::VmidUse;
-use hw::sdma::seat::SeatState;
+use hw::sdma::seat::{LateReason, SeatState, UNLOAD_MS};
 use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Arc;
-use kernel::time::{Instant, Monotonic};
+use kernel::time::{Delta, Instant, Monotonic};
 
 /// The key of a queue among those of an engine: its process, and which queue of that process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +96,17 @@ impl EntryMemory {
     }
 }
 
+/// The request that a queue leave its slot.
+pub(super) struct LeaveRequest {
+    /// When the queue was asked, or was last given more time.
+    since: Instant<Monotonic>,
+    /// The same by the clock of page faults.
+    since_ms: u64,
+    /// The packet under way may wait for a page: until it has ended, whichever threads wait for
+    /// that, such pages come first.
+    _urgent: UrgentFaults,
+}
+
 /// A queue of an engine.
 pub(super) struct SlotEntry {
     pub(super) rlc: Arc<SdmaHwQueue>,
@@ -101,6 +114,8 @@ pub(super) struct SlotEntry {
     pub(super) state: SeatState,
     /// Its VMID, unless it is out.
     pub(super) vmid: Option<VmidUse>,
+    /// The request to leave, while the hardware has yet to let go of it.
+    request: Option<LeaveRequest>,
     /// When it got the slot.
     pub(super) since: Instant<Monotonic>,
     /// The only slot that a direct queue can be in: the one that its doorbell goes to.
@@ -112,6 +127,87 @@ pub(super) struct SlotEntry {
 }
 
 impl SlotEntry {
+    /// A queue that is in no slot. `own` is the slot of a direct one, `room` the memory of a place
+    /// in line.
+    pub(super) fn new(
+        rlc: Arc<SdmaHwQueue>,
+        own: Option<u8>,
+        turn: u64,
+        room: RBTreeNodeReservation<ReadyPlace, QueueKey>,
+    ) -> Self {
+        Self {
+            state: SeatState::new(!rlc.is_runnable()),
+            rlc,
+            vmid: None,
+            request: None,
+            since: Instant::now(),
+            own,
+            turn,
+            room: Some(room),
+        }
+    }
+
+    /// Turns its ring in `slot` off: it leaves. A piece.
+    pub(super) fn turn_off(&mut self, slot: u8) {
+        let rlc = &self.rlc;
+        self.request = Some(LeaveRequest {
+            since: Instant::now(),
+            since_ms: host::boot_ms(),
+            _urgent: rlc.gpu.hw.faults.set_urgent(rlc.owner.pasid),
+        });
+        rlc.sdma().turn_off(slot);
+    }
+
+    /// Whether the hardware is through with it in `slot`, where its ring was turned off. Then its
+    /// position is saved. A piece.
+    pub(super) fn has_left(&mut self, slot: u8) -> bool {
+        match self.rlc.sdma().unload(slot) {
+            Some(rptr) => {
+                self.rlc.save(rptr);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The same, polled for `time`.
+    pub(super) fn leaves_within(&mut self, slot: u8, time: Delta) -> bool {
+        let began = Instant::<Monotonic>::now();
+        while !self.has_left(slot) {
+            if began.elapsed() >= time {
+                return false;
+            }
+            core::hint::spin_loop();
+        }
+        true
+    }
+
+    /// The request to leave is over.
+    pub(super) fn end_request(&mut self) {
+        self.request = None;
+    }
+
+    /// How long ago it was asked to leave, milliseconds, if the hardware has yet to let go of it.
+    pub(super) fn asked_ms(&self) -> Option<i64> {
+        self.state.asked()?;
+        let request = self.request.as_ref()?;
+        Some(request.since.elapsed().as_millis())
+    }
+
+    /// Why it has not left, if it should have by now. If page faults are the reason, it gets more
+    /// time.
+    pub(super) fn late(&mut self) -> Option<LateReason> {
+        self.asked_ms().filter(|&ms| ms >= UNLOAD_MS)?;
+        let (rlc, request) = (&self.rlc, self.request.as_mut()?);
+        let faults = &rlc.gpu.hw.faults;
+        if !faults.are_under_way(rlc.owner.pasid, request.since_ms) {
+            return Some(LateReason::Hangs);
+        }
+        request.since = Instant::now();
+        request.since_ms = host::boot_ms();
+        Some(LateReason::PageFaults)
+    }
+
     /// Whether it may be on the hardware.
     pub(super) fn is_runnable(&self) -> bool {
         !self.state.is_evicted() && self.rlc.is_runnable()
@@ -139,6 +235,11 @@ impl SlotEntry {
             own: self.own,
             turn: self.turn,
         }
+    }
+
+    /// Its key.
+    pub(super) fn key(&self) -> QueueKey {
+        QueueKey::of(&self.rlc)
     }
 
     fn pasid(&self) -> u16 {

@@ -8,51 +8,70 @@ use super::{EngineSlots, MAX_SLOTS};
 use crate::health::{SuspectQueue, WedgeReport, WedgedPart};
 use crate::ip::Hardware;
 use crate::kern::ratelimit::dev_err_ratelimited;
+use crate::queue::gpu::QueueGpu;
+use crate::queue::request::QueueOwner;
 use crate::ring::KernelRings;
-use hw::sdma::seat::{SeatAction, SeatEvent, UnloadPermit};
+use hw::seat::Seat;
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{Arc, MutexGuard};
+
+/// A queue that keeps its engine busy.
+struct HungQueue {
+    owner: QueueOwner,
+    slot: u8,
+    gpu: Arc<QueueGpu>,
+}
 
 impl EngineSlots {
-    /// Resets the engine because a queue that leaves its slot does not leave it. The queue has
-    /// failed, and so have all others of its process, which might do the same next.
-    pub(super) fn hangs(
-        self: &Arc<Self>,
-        rlc: Arc<SdmaHwQueue>,
-        permit: UnloadPermit,
-        error: Error,
-    ) {
+    /// Resets the engine because the queue `key` does not leave its slot. The queue that the engine
+    /// is at has failed, and so have all others of its process, which might do the same next. May
+    /// sleep.
+    pub(super) fn hangs(self: &Arc<Self>, key: &QueueKey) {
+        let hardware = self.hardware.lock();
+        let Some(hung) = self.culprit(key) else {
+            return;
+        };
+        let HungQueue { owner, slot, gpu } = hung;
         dev_err_ratelimited!(
-            process rlc.owner.pid,
-            &*rlc.gpu.hw.dev,
-            "sdma{}: slot {} hangs with queue {} of process {}: {error:?}: the engine is reset\n",
+            process owner.pid,
+            &*gpu.hw.dev,
+            "sdma{}: slot {slot} hangs with queue {} of process {}: {:?}: the engine is reset\n",
             self.number,
-            permit.slot(),
-            rlc.owner.queue,
-            rlc.owner.pid
+            owner.queue,
+            owner.pid,
+            ETIMEDOUT
         );
-        let gpu = rlc.gpu.clone();
-        let owner = rlc.owner;
         gpu.queue_hung(owner.pasid, c"SDMA queue hang", || {
-            let reset = self.reset(&gpu.hw, Some(&gpu.rings), Some(owner.suspect()));
-            rlc.fail(EIO);
+            // A failure is logged there.
+            let _ = self.reset_locked(hardware, &gpu.hw, Some(&gpu.rings), Some(owner.suspect()));
             gpu.slots.fail(None, owner.pasid, EIO);
-            let event = match reset {
-                Ok(()) => {
-                    self.give_up_vmid(&rlc);
-                    SeatEvent::Left(permit)
-                }
-                // Kept, with the memory and the VMID that the engine may still use.
-                Err(_) => SeatEvent::EngineLost(permit),
-            };
-            let _ = self.report(rlc, event);
         });
-        self.wake();
     }
 
-    /// Resets the engine, whatever it is at. Its queues are out, where the hardware has left them,
-    /// but for those that another thread takes out. If the kernel's ring is one of `rings` it goes
-    /// on at once; the queues go on at their next turn. May sleep, allocates nothing.
+    /// The queue because of which the queue `key` does not leave: the one that the engine is at, or
+    /// else itself. `None` if it has left meanwhile. With `hardware` locked.
+    ///
+    /// The engine's processor may have to get through with the packet of one queue before it says
+    /// that another, which was turned off, is idle.
+    fn culprit(&self, key: &QueueKey) -> Option<HungQueue> {
+        let state = self.state.lock();
+        let (_, late) = state.next_from(key).filter(|(found, _)| found == key)?;
+        let Seat::Leaving(own, _) = *late.state.seat() else {
+            return None;
+        };
+        let at = late.rlc.sdma().selected();
+        let selected = at.and_then(|slot| Some((slot, state.seated_at(slot)?.1)));
+        let (slot, entry) = selected.unwrap_or((own, late));
+        Some(HungQueue {
+            owner: entry.rlc.owner,
+            slot,
+            gpu: entry.rlc.gpu.clone(),
+        })
+    }
+
+    /// Resets the engine, whatever it is at. Its queues are out, where the hardware has left them.
+    /// If the kernel's ring is one of `rings` it goes on at once; the queues go on at their next
+    /// turn. May sleep, allocates nothing.
     ///
     /// # Errors
     ///
@@ -64,52 +83,58 @@ impl EngineSlots {
         rings: Option<&KernelRings>,
         suspect: Option<SuspectQueue>,
     ) -> Result {
-        let _hardware = self.hardware.lock();
-        let stopped = self.sdma(hw).reset();
-        let mut out = [const { None }; MAX_SLOTS];
-        {
-            let mut state = self.state.lock();
-            if stopped.is_err() {
-                state.table.set_lost();
-            }
-            for (place, slot) in out.iter_mut().zip(0..) {
-                let Some(rlc) = state.table.slots().get(slot).cloned() else {
-                    continue;
-                };
-                let change = state.apply(&QueueKey::of(&rlc), SeatEvent::TakeByReset);
-                if let Some(SeatAction::Collect(permit)) = change.map(|change| change.step.action) {
-                    *place = Some((rlc, permit));
-                }
-            }
+        self.reset_locked(self.hardware.lock(), hw, rings, suspect)
+    }
+
+    fn reset_locked(
+        self: &Arc<Self>,
+        _hardware: MutexGuard<'_, ()>,
+        hw: &Hardware,
+        rings: Option<&KernelRings>,
+        suspect: Option<SuspectQueue>,
+    ) -> Result {
+        let sdma = self.sdma(hw);
+        let mut state = self.state.lock();
+        // There is no other reset, as `hardware` is locked.
+        let permit = state.table.begin_reset().ok_or(EBUSY)?;
+        state.take_by_reset();
+        drop(state);
+
+        let stopped = sdma.reset();
+        let works = stopped.is_ok();
+        let slots = core::array::from_fn::<_, MAX_SLOTS, _>(|slot| slot as u8);
+        let rptrs = slots.map(|slot| if works { sdma.rptr(slot) } else { 0 });
+
+        let mut state = self.state.lock();
+        if !works {
+            state.table.set_lost();
         }
-        if stopped.is_err() {
-            dev_err!(
-                hw.dev,
-                "sdma{}: the engine does not come to rest: nothing runs on it any more\n",
-                self.number
-            );
+        state.end_reset(&rptrs, works);
+        state.table.end_reset(permit);
+        drop(state);
+        self.changed.notify_all();
+        if works {
             if let Some(rings) = rings {
-                rings.set_dead(self.number);
+                rings.resume(self.number);
             }
-            hw.health.wedge(WedgeReport {
-                part: WedgedPart::Sdma(self.number),
-                suspect,
-            });
-            for (rlc, permit) in out.into_iter().flatten() {
-                rlc.fail(EIO);
-                let _ = self.report(rlc, SeatEvent::EngineLost(permit));
-            }
-            return Err(EIO);
+            sdma.run();
+            self.wake();
+            return Ok(());
         }
-        for (rlc, permit) in out.into_iter().flatten() {
-            let rptr = self.sdma(hw).rptr(permit.slot());
-            self.is_out(rlc, permit, rptr);
-        }
+        dev_err!(
+            hw.dev,
+            "sdma{}: the engine does not come to rest: nothing runs on it any more\n",
+            self.number
+        );
         if let Some(rings) = rings {
-            rings.resume(self.number);
+            rings.set_dead(self.number);
         }
-        self.sdma(hw).run();
-        self.wake();
-        Ok(())
+        hw.health.wedge(WedgeReport {
+            part: WedgedPart::Sdma(self.number),
+            suspect,
+        });
+        // They are kept, with the memory and the VMIDs that the engine may still use.
+        self.poll_seated(|rlc: &SdmaHwQueue| rlc.fail(EIO));
+        Err(EIO)
     }
 }

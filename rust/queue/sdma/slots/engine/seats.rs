@@ -3,8 +3,7 @@
 //! which comes and which goes next.
 //!
 //! All of it is under the engine's spinlock (`EngineSlots::state`): nothing here sleeps or
-//! allocates, or loads a queue. The decision is in the seat and in the permit that goes with it,
-//! and the thread that loads or unloads goes by that.
+//! allocates, or loads a queue. [`pieces`] has the steps by which queues leave.
 //!
 //! A process can have many queues. Each decision looks only at the queues that are in a slot and at
 //! one of each process that waits: a queue that is out and has something to do stands in line
@@ -21,17 +20,17 @@
 //! Of the others it looks at some at a time ([`EngineSeats::survey`]), so that they keep their
 //! places among the processes that wait for VMIDs.
 
+mod pieces;
+
 use super::super::super::hw_queue::SdmaHwQueue;
 use super::choice::{slot_for, sooner, NewArrivals, SlotChoice};
+use super::departed::{DepartedQueues, Settlement};
 use super::entry::{EntryMemory, QueueKey, ReadyPlace, SlotEntry};
 use super::MAX_SLOTS;
 use crate::ip::vmid::VmidPool;
 use crate::mem::vm::VmidUse;
 use hw::latency_average::LatencyAverage;
-use hw::sdma::seat::{
-    EngineTable, LoadPermit, Mover, SeatAction, SeatEvent, SeatState, SeatStep, TurnWake,
-    UnloadPermit,
-};
+use hw::sdma::seat::{leaves_within, EngineTable, LoadPermit, SeatAction, SeatEvent, SeatStep};
 use hw::seat::Seat;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::Arc;
@@ -60,10 +59,14 @@ const PARTS: usize = 8;
 
 /// The next step of the work item.
 pub(super) enum SlotAction {
+    /// Clear up after queues that have left.
+    Settle(Settlement),
     /// Load the queue.
     Load(Arc<SdmaHwQueue>, LoadPermit),
-    /// Unload it.
-    Unload(Arc<SdmaHwQueue>, UnloadPermit),
+    /// Reset the engine, as the queue does not leave it.
+    Reset(QueueKey),
+    /// Decide again: queues have left, or were asked to.
+    Again,
     /// Nothing until so many milliseconds have passed.
     Later(i64),
     /// Nothing until the work item is woken.
@@ -92,19 +95,20 @@ pub(super) struct EngineSeats {
     load: LatencyAverage,
     /// The slots, with the queues that are in them, come or go.
     pub(super) table: EngineTable<Arc<SdmaHwQueue>, MAX_SLOTS>,
+    departed: DepartedQueues,
+    /// The work item is clearing up after queues that have left.
+    settling: bool,
+    /// How many threads look at queues without the lock. Until there are none, queues stay.
+    looks: usize,
     /// No queue is added any more.
     pub(super) closed: bool,
+    /// A decision has changed which VMIDs are wanted or recalled, of which the GPU's engines are to
+    /// be told without the lock.
+    pub(super) notifies: bool,
 }
 
-/// What an event of a queue leads to.
-pub(super) struct SeatChange {
-    /// What its thread must do next.
-    pub(super) step: SeatStep<Arc<SdmaHwQueue>>,
-    /// The VMID of a queue that has left, to be dropped without the lock.
-    pub(super) vmid: Option<VmidUse>,
-    /// Whether the work item must look at the line.
-    pub(super) wakes: bool,
-}
+/// What an event of a queue leads to: see [`EngineSeats::apply`].
+pub(super) type QueueStep = SeatStep<Arc<SdmaHwQueue>>;
 
 impl EngineSeats {
     /// No queues in `slots` slots. The description of a chip has at most [`MAX_SLOTS`].
@@ -122,7 +126,11 @@ impl EngineSeats {
             turn: 1,
             load: LatencyAverage::new(),
             table: EngineTable::new(),
+            departed: DepartedQueues::default(),
+            settling: false,
+            looks: 0,
             closed: false,
+            notifies: false,
         }
     }
 
@@ -139,15 +147,7 @@ impl EngineSeats {
     /// Adds a queue, which is in no slot yet; a direct one with its own.
     pub(super) fn add(&mut self, rlc: Arc<SdmaHwQueue>, own: Option<u8>, room: EntryMemory) {
         let key = QueueKey::of(&rlc);
-        let entry = SlotEntry {
-            state: SeatState::new(!rlc.is_runnable()),
-            rlc,
-            vmid: None,
-            since: Instant::now(),
-            own,
-            turn: self.next_turn(),
-            room: Some(room.place),
-        };
+        let entry = SlotEntry::new(rlc, own, self.next_turn(), room.place);
         self.count += 1;
         if let Some(count) = own.and_then(|own| self.direct.get_mut(usize::from(own))) {
             *count += 1;
@@ -170,10 +170,12 @@ impl EngineSeats {
     }
 
     /// Ends it: no queue is there any more, and none is added. Returns the queues, which the caller
-    /// drops without the lock.
+    /// drops without the lock, once no thread looks at them any more.
     pub(super) fn close(&mut self) -> Self {
         let mut closed = Self {
             closed: true,
+            settling: self.settling,
+            looks: self.looks,
             ..Self::new(self.slots)
         };
         if self.table.is_lost() {
@@ -234,36 +236,6 @@ impl EngineSeats {
         slots.fold(0, |mask, slot| mask | 1 << slot)
     }
 
-    /// Reports an event of a queue: makes the transition that [`hw::sdma::seat`] has for it, and
-    /// what belongs to it here. The caller does the step that is returned. `None` if the engine
-    /// does not know the queue any more.
-    pub(super) fn apply(
-        &mut self,
-        key: &QueueKey,
-        event: SeatEvent<Arc<SdmaHwQueue>>,
-    ) -> Option<SeatChange> {
-        let entry = self.queues.get_mut(key)?;
-        let mut step = self.table.apply(&mut entry.state, event);
-        // The entry's own reference is left, so that nothing is freed under the lock.
-        let has_left = step.left.take().is_some();
-        let vmid = entry.vmid.take_if(|_| has_left);
-        if has_left {
-            let turn = self.next_turn();
-            if let Some(entry) = self.queues.get_mut(key) {
-                entry.turn = turn;
-            }
-        }
-        if has_left || matches!(step.action, SeatAction::LineUp) {
-            self.line_up(key);
-        }
-        let wakes = match step.wake {
-            TurnWake::No => false,
-            TurnWake::IfWaiting => self.has_line(),
-            TurnWake::Yes => true,
-        };
-        Some(SeatChange { step, vmid, wakes })
-    }
-
     /// The slot for one more direct queue of process `pasid`: one that no other queue of the
     /// process has, and that the fewest have.
     pub(super) fn own_slot(&self, pasid: u16) -> Option<u8> {
@@ -322,11 +294,6 @@ impl EngineSeats {
         }
     }
 
-    /// Whether a queue stands in line, or did.
-    fn has_line(&self) -> bool {
-        self.in_line(&ReadyPlace::FIRST).is_some()
-    }
-
     /// The first in line with a place of at least `from`.
     fn in_line(&self, from: &ReadyPlace) -> Option<(ReadyPlace, QueueKey)> {
         let cursor = self.waiting.cursor_lower_bound(from)?;
@@ -336,6 +303,9 @@ impl EngineSeats {
 
     /// Decides what comes next, and marks the seat.
     pub(super) fn next(&mut self) -> SlotAction {
+        if !self.departed.is_empty() {
+            return SlotAction::Settle(self.settle());
+        }
         if self.table.is_lost() {
             return SlotAction::Nothing;
         }
@@ -343,8 +313,8 @@ impl EngineSeats {
             return SlotAction::Nothing;
         };
         let vmids = &*gpu.hw.vmids;
-        if let Some(action) = self.start_unload(vmids) {
-            return action;
+        if self.start_unload(vmids) {
+            return SlotAction::Again;
         }
         let mut choice = SlotChoice {
             vmids,
@@ -356,6 +326,7 @@ impl EngineSeats {
             crowded: None,
             idle: None,
             later: None,
+            notifies: false,
         };
         let new = core::mem::take(&mut self.new);
         let called = vmids.due();
@@ -374,22 +345,25 @@ impl EngineSeats {
             crowded,
             idle,
             mut later,
+            notifies,
             ..
         } = choice;
+        self.notifies |= notifies;
         if let Some((.., key)) = best {
-            return self.enter(&key, taken, Mover::TurnWorker);
+            return self.enter(&key, taken);
         }
         if let Some((.., key)) = crowded {
             match self.make_room(&key) {
                 SlotAction::Later(ms) => later = sooner(later, ms),
-                // All are leaving or stuck: a queue that leaves has the work item woken.
+                // All are leaving, in a reset or stuck: a queue that leaves has the work item look
+                // again.
                 SlotAction::Nothing => {}
                 action => return action,
             }
         }
         // Others may have begun to wait since.
         match (idle.filter(|(pasid, _)| vmids.has_room(*pasid)), later) {
-            (Some((_, key)), _) => self.enter(&key, taken, Mover::TurnWorker),
+            (Some((_, key)), _) => self.enter(&key, taken),
             (None, Some(ms)) => SlotAction::Later(ms),
             (None, None) => SlotAction::Nothing,
         }
@@ -440,51 +414,19 @@ impl EngineSeats {
         from
     }
 
-    /// Has a queue leave that must.
-    fn start_unload(&mut self, vmids: &VmidPool) -> Option<SlotAction> {
+    /// Has queues leave that must. Returns whether there were any.
+    fn start_unload(&mut self, vmids: &VmidPool) -> bool {
         let wanted = vmids.is_wanted();
-        let entry = self.inside().find(|entry| should_unload(entry, wanted))?;
-        let slot = *entry.state.seat().place()?;
-        Some(self.release(slot))
-    }
-
-    /// Whether the queue is in a slot and must leave it.
-    pub(super) fn must_unload(&self, key: &QueueKey, vmids: &VmidPool) -> bool {
-        self.queues.get(key).is_some_and(|entry| {
-            entry.state.seat().is_in() && should_unload(entry, vmids.is_wanted())
-        })
-    }
-
-    /// The work item has the queue in `slot` leave.
-    fn release(&mut self, slot: u8) -> SlotAction {
-        let Some((key, entry)) = self.seated_at(slot) else {
-            return SlotAction::Nothing;
-        };
-        let rlc = entry.rlc.clone();
-        let change = self.apply(&key, SeatEvent::Leave(Mover::TurnWorker));
-        match change.map(|change| change.step.action) {
-            Some(SeatAction::Unload(permit)) => SlotAction::Unload(rlc, permit),
-            _ => SlotAction::Nothing,
+        let must = |entry: &&SlotEntry| should_unload(entry, wanted);
+        let key = self.inside().find(must).map(SlotEntry::key);
+        if let Some(key) = &key {
+            self.release(key);
         }
+        key.is_some()
     }
 
-    /// The thread that makes the queue loads it, if it may run, its slot is free, and no process
-    /// waits for the VMID that it takes.
-    pub(super) fn try_seat(&mut self, key: &QueueKey) -> SlotAction {
-        let taken = self.table.slots().taken();
-        let comes = self.queues.get(key).is_some_and(|entry| {
-            entry.belongs_in_line()
-                && slot_for(entry, self.slots, taken).is_some()
-                && entry.rlc.gpu.hw.vmids.has_room(key.pasid)
-        });
-        match comes {
-            true => self.enter(key, taken, Mover::Creator),
-            false => SlotAction::Nothing,
-        }
-    }
-
-    /// Has the thread `by` load a queue for which there is a slot.
-    fn enter(&mut self, key: &QueueKey, taken: u32, by: Mover) -> SlotAction {
+    /// Has the work item load a queue for which there is a slot.
+    fn enter(&mut self, key: &QueueKey, taken: u32) -> SlotAction {
         self.step_out(key);
         let turn = self.next_turn();
         let Some(entry) = self.queues.get(key) else {
@@ -496,9 +438,11 @@ impl EngineSeats {
         entry.rlc.set_served(turn);
         let rlc = entry.rlc.clone();
         let queue = rlc.clone();
-        let change = self.apply(key, SeatEvent::Enter { slot, by, queue });
-        match change.map(|change| change.step.action) {
-            Some(SeatAction::Load(permit)) => SlotAction::Load(rlc, permit),
+        match self.apply(key, SeatEvent::Enter { slot, queue }) {
+            Some(SeatStep {
+                action: SeatAction::Load(permit),
+                ..
+            }) => SlotAction::Load(rlc, permit),
             _ => SlotAction::Nothing,
         }
     }
@@ -512,14 +456,23 @@ impl EngineSeats {
             true => quantum - entry.since.elapsed().as_millis(),
             false => i64::MIN,
         };
-        let victims = self.inside().filter_map(|entry| {
+        let mine = |entry: &SlotEntry| {
             let slot = *entry.state.seat().place()?;
-            own.is_none_or(|own| own == slot)
-                .then(|| (left(entry), slot))
-        });
+            own.is_none_or(|own| own == slot).then_some(entry.key())
+        };
+        // One at a time, unless that takes long.
+        let soon = |entry: &SlotEntry| mine(entry).and_then(|_| leaves_within(entry.asked_ms()?));
+        if let Some(ms) = self.seated().filter_map(soon).min() {
+            return SlotAction::Later(ms);
+        }
+        let victims = self.inside();
+        let victims = victims.filter_map(|entry| Some((left(entry), mine(entry)?)));
         match victims.min() {
             Some((left @ 1.., _)) => SlotAction::Later(left),
-            Some((_, slot)) => self.release(slot),
+            Some((_, key)) => {
+                self.release(&key);
+                SlotAction::Again
+            }
             None => SlotAction::Nothing,
         }
     }
@@ -529,7 +482,6 @@ impl EngineSeats {
 /// `wanted`, or has had its turn.
 fn should_unload(entry: &SlotEntry, wanted: bool) -> bool {
     !entry.is_runnable()
-        || entry.state.is_cleared()
         || wanted && !entry.has_work()
         || entry.vmid.as_ref().is_some_and(VmidUse::is_recalled)
 }
