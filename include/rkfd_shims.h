@@ -35,6 +35,7 @@ void rkfd_rmb(void);
 /* Devices */
 void rkfd_device_lock(struct device *dev);
 void rkfd_device_unlock(struct device *dev);
+int rkfd_devcgroup_check_render_node(unsigned int minor);
 
 /* PCI */
 int rkfd_pci_domain_nr(struct pci_dev *pdev);

@@ -36,6 +36,7 @@ pub(crate) mod pci_ext;
 pub(crate) mod power;
 pub(crate) mod ratelimit;
 pub(crate) mod rebind;
+pub(crate) mod render_node;
 pub(crate) mod sched;
 pub(crate) mod series;
 pub(crate) mod task;
