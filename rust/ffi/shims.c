@@ -220,21 +220,6 @@ int rkfd_mutex_lock_killable(struct mutex *lock)
 
 /* Memory of processes */
 
-unsigned long rkfd_rlimit_memlock(void)
-{
-	return rlimit(RLIMIT_MEMLOCK);
-}
-
-bool rkfd_capable_ipc_lock(void)
-{
-	return capable(CAP_IPC_LOCK);
-}
-
-s64 rkfd_pinned_vm_add_return(struct mm_struct *mm, s64 pages)
-{
-	return atomic64_add_return(pages, &mm->pinned_vm);
-}
-
 void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier,
 			       unsigned long seq)
 {
