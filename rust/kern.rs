@@ -5,6 +5,7 @@
 pub(crate) mod addresses;
 pub(crate) mod anon_file;
 pub(crate) mod arc_slot;
+mod bar;
 pub(crate) mod barrier;
 pub(crate) mod buddy;
 pub(crate) mod chrdev;
