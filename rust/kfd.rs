@@ -142,7 +142,7 @@ impl Kfd {
             nodes.push(node, GFP_KERNEL)?;
         }
         let shown = self.processes.show(id).and_then(|()| {
-            let topology = self.topology.show(|| self.all_facts());
+            let topology = self.topology.show(|| self.shown_facts());
             topology.inspect_err(|_| self.processes.hide(id))
         });
         shown.inspect_err(|_| {
@@ -159,7 +159,7 @@ impl Kfd {
             .retain(|node| !Arc::ptr_eq(&node.gpu, gpu));
         self.processes.remove_gpu(gpu);
         self.processes.hide(gpu.hw.id);
-        if let Err(error) = self.topology.show(|| self.all_facts()) {
+        if let Err(error) = self.topology.show(|| self.shown_facts()) {
             pr_warn!("the topology is not shown: {error:?}\n");
         }
     }
@@ -221,6 +221,14 @@ impl Kfd {
         for node in nodes.iter().filter(|node| node.is_granted_to(process)) {
             facts.push(node.facts, GFP_KERNEL)?;
         }
+        Ok(facts)
+    }
+
+    /// The facts of all GPUs, which are shown from now on; see [`Kfd::all_facts`].
+    fn shown_facts(&self) -> Result<KVec<GpuFacts>> {
+        let facts = self.all_facts()?;
+        let reach = facts.iter().any(|facts| facts.peers != 0);
+        self.amdgpu.set_peers(reach);
         Ok(facts)
     }
 
