@@ -35,6 +35,7 @@ void rkfd_rmb(void);
 /* Devices */
 void rkfd_device_lock(struct device *dev);
 void rkfd_device_unlock(struct device *dev);
+int rkfd_devcgroup_check_render_node(unsigned int minor);
 
 /* PCI */
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
@@ -72,9 +73,6 @@ void *rkfd_pfn_address(unsigned long pfn);
 int rkfd_mutex_lock_killable(struct mutex *lock);
 
 /* Memory of processes */
-unsigned long rkfd_rlimit_memlock(void);
-bool rkfd_capable_ipc_lock(void);
-s64 rkfd_pinned_vm_add_return(struct mm_struct *mm, s64 pages);
 void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier, unsigned long seq);
 bool rkfd_mmu_interval_read_retry(struct mmu_interval_notifier *notifier, unsigned long seq);
 struct page *rkfd_hmm_pfn_to_page(unsigned long hmm_pfn);

@@ -5,6 +5,7 @@
 pub(crate) mod addresses;
 pub(crate) mod anon_file;
 pub(crate) mod arc_slot;
+mod bar;
 pub(crate) mod barrier;
 pub(crate) mod buddy;
 pub(crate) mod chrdev;
@@ -37,6 +38,7 @@ pub(crate) mod pci_ext;
 pub(crate) mod power;
 pub(crate) mod ratelimit;
 pub(crate) mod rebind;
+pub(crate) mod render_node;
 pub(crate) mod sched;
 pub(crate) mod series;
 pub(crate) mod task;

@@ -59,6 +59,14 @@ struct KfdNode {
     drm: ARef<DrmDevice>,
 }
 
+impl KfdNode {
+    /// Whether `process`, the caller's, may use the GPU: `/dev/kfd` is one file for all GPUs, so
+    /// the render node counts. A process with a context keeps it, whatever its cgroups deny later.
+    fn is_granted_to(&self, process: &Process) -> bool {
+        process.context(self.facts.id).is_some() || self.facts.render_node.is_granted()
+    }
+}
+
 /// Waits, when dropped, for the remaining work of ended processes.
 struct SynchronizeOnDrop(Arc<ProcessTable>);
 
@@ -134,7 +142,7 @@ impl Kfd {
             nodes.push(node, GFP_KERNEL)?;
         }
         let shown = self.processes.show(id).and_then(|()| {
-            let topology = self.topology.show(|| self.all_facts());
+            let topology = self.topology.show(|| self.shown_facts());
             topology.inspect_err(|_| self.processes.hide(id))
         });
         shown.inspect_err(|_| {
@@ -151,7 +159,7 @@ impl Kfd {
             .retain(|node| !Arc::ptr_eq(&node.gpu, gpu));
         self.processes.remove_gpu(gpu);
         self.processes.hide(gpu.hw.id);
-        if let Err(error) = self.topology.show(|| self.all_facts()) {
+        if let Err(error) = self.topology.show(|| self.shown_facts()) {
             pr_warn!("the topology is not shown: {error:?}\n");
         }
     }
@@ -167,13 +175,61 @@ impl Kfd {
         f(node.ok_or(ENODEV)?)
     }
 
-    /// The context of `process` on the GPU `id`.
+    /// Runs `f` on the GPU `id`, which stays in place meanwhile, if `process`, the caller's, may
+    /// use it.
     ///
     /// # Errors
     ///
-    /// `ENODEV` for an unknown GPU; `ENOMEM`.
+    /// `ENODEV` for an unknown GPU, and for one that the caller's cgroups deny.
+    fn with_granted<T>(
+        &self,
+        process: &Process,
+        id: GpuId,
+        f: impl FnOnce(&KfdNode) -> Result<T>,
+    ) -> Result<T> {
+        self.with_node(id, |node| {
+            if node.is_granted_to(process) {
+                f(node)
+            } else {
+                Err(ENODEV)
+            }
+        })
+    }
+
+    /// The context of `process`, the caller's, on the GPU `id`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` as [`Kfd::with_granted`]; `ENOMEM`.
     fn context(&self, process: &Process, id: GpuId) -> Result<Arc<GpuContext>> {
-        self.with_node(id, |node| process.context_on(&node.gpu))
+        self.with_granted(process, id, |node| process.context_on(&node.gpu))
+    }
+
+    /// The number of GPUs.
+    fn gpus(&self) -> usize {
+        self.nodes.lock().len()
+    }
+
+    /// The facts of the GPUs that `process`, the caller's, may use, in the order of their nodes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn facts_for(&self, process: &Process) -> Result<KVec<GpuFacts>> {
+        let mut facts = KVec::new();
+        let nodes = self.nodes.lock();
+        for node in nodes.iter().filter(|node| node.is_granted_to(process)) {
+            facts.push(node.facts, GFP_KERNEL)?;
+        }
+        Ok(facts)
+    }
+
+    /// The facts of all GPUs, which are shown from now on; see [`Kfd::all_facts`].
+    fn shown_facts(&self) -> Result<KVec<GpuFacts>> {
+        let facts = self.all_facts()?;
+        let reach = facts.iter().any(|facts| facts.peers != 0);
+        self.amdgpu.set_peers(reach);
+        Ok(facts)
     }
 
     /// The facts of all GPUs, in the order of their nodes.
@@ -254,7 +310,7 @@ impl PluggedGpu {
             id: gpu.hw.id,
             domain: gpu.hw.domain,
             location: gpu.hw.location,
-            render_minor: drm.render_minor().ok_or(ENODEV)?,
+            render_node: drm.render_node().ok_or(ENODEV)?,
             vram: gpu.memory.vram.total(),
             revision: gpu.hw.revision,
             firmware: info.firmware,

@@ -12,6 +12,7 @@ use kernel::sync::{Arc, Mutex};
 
 use crate::kern::class::ClassDevice;
 use crate::kern::host::NumaNode;
+use crate::kern::render_node::RenderNode;
 use tree::TopologyTree;
 
 /// The properties of a GPU in the topology.
@@ -25,8 +26,8 @@ pub(crate) struct GpuFacts {
     pub(crate) domain: u32,
     /// The PCI bus in 15:8, device and function in 7:0.
     pub(crate) location: u32,
-    /// The minor number of the render node.
-    pub(crate) render_minor: u32,
+    /// The render node, which cgroups grant or deny.
+    pub(crate) render_node: RenderNode,
     /// The size of VRAM, in bytes.
     pub(crate) vram: u64,
     /// The revision of the ASIC.

@@ -5,6 +5,7 @@
 #include <linux/cpufreq.h>
 #include <linux/cpumask.h>
 #include <linux/devcoredump.h>
+#include <linux/device_cgroup.h>
 #include <linux/hmm.h>
 #include <linux/hwmon.h>
 #include <linux/magic.h>
@@ -15,6 +16,8 @@
 #include <linux/userfaultfd_k.h>
 
 #include <asm/processor.h>
+
+#include <drm/drm_ioctl.h>
 
 #include "rkfd_shims.h"
 
@@ -45,6 +48,13 @@ void rkfd_device_lock(struct device *dev)
 void rkfd_device_unlock(struct device *dev)
 {
 	device_unlock(dev);
+}
+
+/* 0 if the caller's cgroups let it read and write the render node of this minor number. */
+int rkfd_devcgroup_check_render_node(unsigned int minor)
+{
+	return devcgroup_check_permission(DEVCG_DEV_CHAR, DRM_MAJOR, minor,
+					  DEVCG_ACC_READ | DEVCG_ACC_WRITE);
 }
 
 /* PCI */
@@ -209,21 +219,6 @@ int rkfd_mutex_lock_killable(struct mutex *lock)
 }
 
 /* Memory of processes */
-
-unsigned long rkfd_rlimit_memlock(void)
-{
-	return rlimit(RLIMIT_MEMLOCK);
-}
-
-bool rkfd_capable_ipc_lock(void)
-{
-	return capable(CAP_IPC_LOCK);
-}
-
-s64 rkfd_pinned_vm_add_return(struct mm_struct *mm, s64 pages)
-{
-	return atomic64_add_return(pages, &mm->pinned_vm);
-}
 
 void rkfd_mmu_interval_set_seq(struct mmu_interval_notifier *notifier,
 			       unsigned long seq)

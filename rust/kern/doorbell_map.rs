@@ -2,20 +2,20 @@
 //! The doorbell BAR (BAR2).
 
 use kernel::device::{Bound, Core};
-use kernel::io::Io;
+use kernel::devres::Devres;
 use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::bar::{BarCaching, BarMapping};
 use super::dma_resource::DmaResource;
-use super::series::DevresBar;
 
 /// The index of the doorbell BAR.
 const BAR: u32 = 2;
 
 /// The doorbells, mapped uncached. After unbind, writes to doorbells are dropped. Any context.
 pub(crate) struct DoorbellMap {
-    bar: DevresBar,
+    bar: Devres<BarMapping>,
     start: u64,
     size: u64,
     dma: Arc<DmaResource>,
@@ -26,12 +26,12 @@ impl DoorbellMap {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if another driver has the BAR; `ENOMEM` if it cannot be mapped.
+    /// `ENODEV` if firmware has assigned no address to the BAR; `ENOMEM` if it cannot be mapped.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let start = pdev.resource_start(BAR)?;
         let size = pdev.resource_len(BAR)?;
         let bound: &pci::Device<Bound> = pdev;
-        let bar = bound.iomap_region(BAR, c"rkfd doorbells")?.into_devres()?;
+        let bar = BarMapping::new(bound, BAR, BarCaching::Uncached)?;
         let dma = Arc::new(DmaResource::new(bound.as_ref(), start, size)?, GFP_KERNEL)?;
         Ok(Self {
             bar,
@@ -46,14 +46,14 @@ impl DoorbellMap {
     /// to 8 is ignored.
     pub(crate) fn ring(&self, offset: u32, value: u64) {
         if let Some(bar) = self.bar.try_access() {
-            let _ = bar.try_write64(value, offset as usize);
+            let _ = bar.write64(offset as usize, value);
         }
     }
 
     /// Rings the doorbell at byte `offset` with one 32-bit store, as the IH requires.
     pub(crate) fn ring32(&self, offset: u32, value: u32) {
         if let Some(bar) = self.bar.try_access() {
-            let _ = bar.try_write32(value, offset as usize);
+            let _ = bar.write32(offset as usize, value);
         }
     }
 

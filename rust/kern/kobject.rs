@@ -162,7 +162,7 @@ impl SysfsFolder {
         let inner = KBox::new(
             KobjectInner {
                 kobject: Opaque::zeroed(),
-                files: files.0,
+                files: files.files,
             },
             GFP_KERNEL,
         )?;
@@ -244,12 +244,12 @@ impl AddedFiles {
     unsafe fn new(kobject: *mut ffi::kobject, files: SysfsFiles) -> Result<Self> {
         // SAFETY: By this function's contract; the result keeps the files, in a list that no longer
         // changes.
-        unsafe { create_files(kobject, &files.0) }?;
+        unsafe { create_files(kobject, &files.files) }?;
         // SAFETY: The folder exists, so the kobject has a reference.
         unsafe { ffi::kobject_get(kobject) };
         Ok(Self {
             kobject,
-            files: files.0,
+            files: files.files,
         })
     }
 }

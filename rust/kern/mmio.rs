@@ -2,12 +2,12 @@
 //! The register BAR (BAR5): 32-bit accesses by dword index.
 
 use kernel::device::{Bound, Core};
-use kernel::io::Io;
+use kernel::devres::Devres;
 use kernel::pci;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, AtomicFlag, Release};
 
-use super::series::DevresBar;
+use super::bar::{BarCaching, BarMapping};
 
 /// The index of the register BAR.
 const BAR: u32 = 5;
@@ -19,7 +19,7 @@ pub(crate) const GONE: u32 = u32::MAX;
 /// return [`GONE`] and writes are dropped, as the bus behaves when a device was pulled out. Any
 /// context.
 pub(crate) struct Mmio {
-    bar: DevresBar,
+    bar: Devres<BarMapping>,
     start: u64,
     size: u64,
     /// Whether the connection to the device has failed.
@@ -31,12 +31,12 @@ impl Mmio {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if another driver has the BAR; `ENOMEM` if it cannot be mapped.
+    /// `ENODEV` if firmware has assigned no address to the BAR; `ENOMEM` if it cannot be mapped.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let start = pdev.resource_start(BAR)?;
         let size = pdev.resource_len(BAR)?;
         let bound: &pci::Device<Bound> = pdev;
-        let bar = bound.iomap_region(BAR, c"rkfd registers")?.into_devres()?;
+        let bar = BarMapping::new(bound, BAR, BarCaching::Uncached)?;
         Ok(Self {
             bar,
             start,
@@ -53,7 +53,7 @@ impl Mmio {
         let Some(bar) = self.bar.try_access() else {
             return GONE;
         };
-        bar.try_read32(byte(dword)).unwrap_or(GONE)
+        bar.read32(byte(dword)).unwrap_or(GONE)
     }
 
     /// Writes the register at `dword`. Earlier stores to memory are visible to the device before
@@ -64,7 +64,7 @@ impl Mmio {
         }
         if let Some(bar) = self.bar.try_access() {
             // Outside the BAR: dropped, as the bus would.
-            let _ = bar.try_write32(value, byte(dword));
+            let _ = bar.write32(byte(dword), value);
         }
     }
 

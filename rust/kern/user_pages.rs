@@ -1,67 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Memory of a process, pinned for the kernel's own accesses.
+//! Memory of a process, pinned for the kernel's own accesses. The limit of locked memory does not
+//! apply: the caller bounds it.
 
 use super::{page_list::PageList, task};
 use crate::ffi;
 use core::{ops::Deref, ptr::NonNull};
-use kernel::{mm::Mm, page::PAGE_SIZE, prelude::*, sync::aref::ARef};
+use kernel::{page::PAGE_SIZE, prelude::*};
 
 /// The number of pages that are pinned together: the caller can be killed between two batches.
 const BATCH: usize = 512;
-
-/// Pages that count as pinned by a process (`VmPin` of its status), until dropped.
-struct LockedPages {
-    mm: ARef<Mm>,
-    pages: i64,
-}
-
-impl LockedPages {
-    /// Adds `pages` to the count of the calling process.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` beyond its limit of locked memory, which does not apply with CAP_IPC_LOCK; `ESRCH`
-    /// for a kernel thread.
-    fn new(pages: usize) -> Result<Self> {
-        let task = kernel::current!();
-        let mm: &Mm = task.mm().ok_or(ESRCH)?;
-        let pages = i64::try_from(pages).map_err(|_| ENOMEM)?;
-        // SAFETY: The process is the caller.
-        let limit = unsafe { ffi::rkfd_rlimit_memlock() } / PAGE_SIZE;
-        // From here on the drop of `locked` subtracts them again.
-        let locked = Self {
-            mm: mm.into(),
-            pages,
-        };
-        // SAFETY: The address space is referenced.
-        let all = unsafe { ffi::rkfd_pinned_vm_add_return(mm.as_raw().cast(), pages) };
-        let within = u64::try_from(all).is_ok_and(|all| all <= limit as u64);
-        // SAFETY: Queries the caller's capability.
-        if !within && !unsafe { ffi::rkfd_capable_ipc_lock() } {
-            return Err(ENOMEM);
-        }
-        Ok(locked)
-    }
-}
-
-impl Drop for LockedPages {
-    fn drop(&mut self) {
-        // SAFETY: As in `new`.
-        unsafe { ffi::rkfd_pinned_vm_add_return(self.mm.as_raw().cast(), -self.pages) };
-    }
-}
 
 /// Pinned pages; unpinned when dropped, and marked dirty if they may have been written.
 struct PinnedPages {
     list: PageList,
     writable: bool,
-    _locked: LockedPages,
 }
 
 impl PinnedPages {
     fn pin(start: usize, pages: usize, writable: bool) -> Result<Self> {
         let mut pinned = Self {
-            _locked: LockedPages::new(pages)?,
             list: PageList::with_capacity(pages, writable)?,
             writable,
         };
@@ -131,8 +88,7 @@ impl UserPages {
     ///
     /// `EINVAL` if either is not a multiple of the page size; `EFAULT` if nothing is mapped, if the
     /// memory is not writable but `writable` is set, and for mappings that cannot be pinned for
-    /// long (devices, files that track writes); `EINTR` if the caller is killed; `ENOMEM`, also
-    /// beyond the limit of locked memory.
+    /// long (devices, files that track writes); `EINTR` if the caller is killed; `ENOMEM`.
     pub(crate) fn pin(start: u64, size: usize, writable: bool) -> Result<Self> {
         let start = usize::try_from(start).map_err(|_| EFAULT)?;
         if size == 0 || start % PAGE_SIZE != 0 || size % PAGE_SIZE != 0 {

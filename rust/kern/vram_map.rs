@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The VRAM BAR (BAR0), mapped write-combining.
 
-use core::ffi::c_void;
-
 use kernel::device::{Bound, Core};
 use kernel::devres::Devres;
 use kernel::pci;
 use kernel::prelude::*;
 
+use super::bar::{BarCaching, BarMapping};
 use crate::ffi;
 
 /// The index of the VRAM BAR.
@@ -28,70 +27,17 @@ pub(crate) struct VramMap {
     size: u64,
 }
 
-/// The BAR, requested and mapped.
-struct BarMapping {
-    pdev: kernel::sync::aref::ARef<pci::Device>,
-    base: *mut u8,
-}
-
-// SAFETY: The mapping is global; its address is valid in every context.
-unsafe impl Send for BarMapping {}
-// SAFETY: As above; the memory behind it is only accessed by the I/O accessors, which allow races.
-unsafe impl Sync for BarMapping {}
-
-impl BarMapping {
-    fn new(pdev: &pci::Device<Bound>, start: u64, size: u64) -> Result<Self> {
-        let raw = raw(pdev);
-        // SAFETY: `raw` is a valid PCI device, `BAR` one of its resources and the name is static.
-        let busy = unsafe { ffi::pci_request_region(raw, BAR as i32, c"rkfd vram".as_char_ptr()) };
-        if busy != 0 {
-            return Err(EBUSY);
-        }
-        // SAFETY: The range is the device's BAR, requested above.
-        let base = unsafe { ffi::ioremap_wc(start, size as usize) }.cast::<u8>();
-        if base.is_null() {
-            // SAFETY: Requested above.
-            unsafe { ffi::pci_release_region(raw, BAR as i32) };
-            return Err(ENOMEM);
-        }
-        let pdev: &pci::Device = pdev;
-        Ok(Self {
-            pdev: pdev.into(),
-            base,
-        })
-    }
-}
-
-impl Drop for BarMapping {
-    fn drop(&mut self) {
-        // SAFETY: Mapped and requested in `new`; `Devres` has ended all accesses.
-        unsafe {
-            ffi::iounmap(self.base.cast::<c_void>());
-            ffi::pci_release_region(raw(&self.pdev), BAR as i32);
-        }
-    }
-}
-
-fn raw<C: kernel::device::DeviceContext>(pdev: &pci::Device<C>) -> *mut ffi::pci_dev {
-    // `pci::Device` is a transparent wrapper of `struct pci_dev`.
-    core::ptr::from_ref(pdev).cast_mut().cast()
-}
-
 impl VramMap {
     /// Maps all of BAR0 of `pdev`.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if another driver has it; `ENOMEM` if it cannot be mapped; `ENODEV` if firmware has
-    /// assigned no address to it.
+    /// `ENODEV` if firmware has assigned no address to it; `ENOMEM` if it cannot be mapped.
     pub(crate) fn new(pdev: &pci::Device<Core<'_>>) -> Result<Self> {
         let start = pdev.resource_start(BAR)?;
         let size = pdev.resource_len(BAR)?;
-        if start == 0 || size == 0 {
-            return Err(ENODEV);
-        }
         let bound: &pci::Device<Bound> = pdev;
-        let mapping = Devres::new(bound.as_ref(), BarMapping::new(bound, start, size)?)?;
+        let mapping = BarMapping::new(bound, BAR, BarCaching::WriteCombining)?;
         Ok(Self {
             mapping,
             start,
@@ -147,7 +93,7 @@ impl VramMap {
         while done < bytes {
             let end = bytes.min(done + CHUNK);
             let mapping = self.mapping.try_access().ok_or(ENODEV)?;
-            access(mapping.base.wrapping_add(offset + done), done..end);
+            access(mapping.base().wrapping_add(offset + done), done..end);
             done = end;
         }
         Ok(())
@@ -158,7 +104,7 @@ impl VramMap {
         let at = self.check(offset, 8, 8)?;
         let mapping = self.mapping.try_access().ok_or(ENODEV)?;
         // SAFETY: Checked to be in the mapping, which lives as long as the guard.
-        Ok(unsafe { ffi::readq(mapping.base.wrapping_add(at).cast()) })
+        Ok(unsafe { ffi::readq(mapping.base().wrapping_add(at).cast()) })
     }
 
     /// Writes the 64-bit word at `offset` in one access.
@@ -166,7 +112,7 @@ impl VramMap {
         let at = self.check(offset, 8, 8)?;
         let mapping = self.mapping.try_access().ok_or(ENODEV)?;
         // SAFETY: Checked to be in the mapping, which lives as long as the guard.
-        unsafe { ffi::writeq(value, mapping.base.wrapping_add(at).cast()) };
+        unsafe { ffi::writeq(value, mapping.base().wrapping_add(at).cast()) };
         Ok(())
     }
 

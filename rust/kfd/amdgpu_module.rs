@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `/sys/module/amdgpu`, with the entries that clients look for there.
 
+use core::fmt;
+
 use kernel::device::Device;
 use kernel::prelude::*;
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::Arc;
 
 use crate::kern::kobject::{SysfsFiles, SysfsFolder, SysfsLink, SysfsName};
 
 static INITSTATE: SysfsName = SysfsName::new(c"initstate");
 static CWSR_ENABLE: SysfsName = SysfsName::new(c"cwsr_enable");
+static PCIE_P2P: SysfsName = SysfsName::new(c"pcie_p2p");
+
+/// Whether a GPU reaches the memory of another one by PCI Express, in the form of the parameter
+/// that RCCL reads.
+struct PeerAccess(AtomicFlag);
+
+impl fmt::Display for PeerAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.load(Relaxed) { "Y\n" } else { "N\n" })
+    }
+}
 
 /// The folder. Its parts are dropped before it.
 pub(super) struct AmdgpuModule {
     /// The folder of GPUs, which Kubernetes' device plugin reads.
     gpus: SysfsFolder,
+    peers: Arc<PeerAccess>,
     _drivers: SysfsFolder,
     _parameters: SysfsFolder,
     _folder: SysfsFolder,
@@ -40,16 +55,25 @@ impl AmdgpuModule {
                     pr_err!("amdgpu is loaded: unload it first (modprobe -r amdgpu)\n");
                 }
             })?;
-        // Clients look here for whether waves are saved.
-        let parameters = SysfsFiles::new().with(&CWSR_ENABLE, &"1\n")?;
+        let peers = Arc::new(PeerAccess(AtomicFlag::new(false)), GFP_KERNEL)?;
+        // Clients look here for whether waves are saved, and for whether GPUs reach each other.
+        let parameters = SysfsFiles::new()
+            .with(&CWSR_ENABLE, &"1\n")?
+            .with_live(&PCIE_P2P, peers.clone())?;
         let drivers = folder.folder(c"drivers", SysfsFiles::new())?;
         let module = Self {
             gpus: drivers.folder(c"pci:amdgpu", SysfsFiles::new())?,
+            peers,
             _drivers: drivers,
             _parameters: folder.folder(c"parameters", parameters)?,
             _folder: folder,
         };
         Ok(Arc::new(module, GFP_KERNEL)?)
+    }
+
+    /// Sets whether a GPU reaches the memory of another one.
+    pub(super) fn set_peers(&self, reach: bool) {
+        self.peers.0.store(reach, Relaxed);
     }
 
     /// Adds the GPU `device` until the returned value is dropped.

@@ -159,14 +159,6 @@ impl AllocMemory {
 }
 
 const KINDS: u32 = flag::VRAM | flag::GTT | flag::USERPTR | flag::DOORBELL | flag::MMIO_REMAP;
-const ATTRIBUTES: u32 = flag::WRITABLE
-    | flag::EXECUTABLE
-    | flag::PUBLIC
-    | flag::NO_SUBSTITUTE
-    | flag::COHERENT
-    | flag::UNCACHED
-    | flag::EXT_COHERENT
-    | flag::CONTIGUOUS;
 
 /// The range at which a buffer of `size` bytes will be mapped.
 ///
@@ -202,40 +194,46 @@ pub(super) fn export_flags(flags: u32) -> Result<bool> {
     }
 }
 
-/// ALLOC_MEMORY_OF_GPU. VRAM may be without a range, at address 0.
+/// ALLOC_MEMORY_OF_GPU. Memory has as many whole pages as its size needs; registers have one size.
+/// VRAM may be without a range, at address 0. Flags that have no meaning yet are ignored, so that
+/// programs may pass hints of later versions.
 ///
 /// # Errors
 ///
-/// `EINVAL` for unknown flags, not exactly one kind of memory, or a range that is not whole pages
-/// of the GPU's aperture; `EOPNOTSUPP` for a ring mapped twice, which gfx9 does not need.
+/// `EINVAL` for no bytes, not exactly one kind of memory, another size than that of the registers,
+/// a range that does not begin with a page or is not in the GPU's aperture, or a ring mapped twice,
+/// which gfx9 does not need.
 pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
-    if args.flags & flag::AQL_QUEUE_MEM != 0 {
-        return Err(errno::not_supported());
-    }
-    if args.flags & !(KINDS | ATTRIBUTES) != 0 {
+    let has = |bit: u32| args.flags & bit != 0;
+    if has(flag::AQL_QUEUE_MEM) {
         return Err(EINVAL);
     }
-    // Memory that is exported, and mapped where it is imported.
-    let placeless = args.va_addr == 0 && args.flags & KINDS == flag::VRAM;
-    let range = match placeless {
-        true => None,
-        false => Some(place(args.va_addr, args.size)?),
-    };
-    let has = |bit: u32| args.flags & bit != 0;
+    let pages = args
+        .size
+        .checked_next_multiple_of(PAGE_SIZE)
+        .ok_or(EINVAL)?;
     let (kind, size) = match args.flags & KINDS {
         flag::VRAM => {
             let contiguous = has(flag::CONTIGUOUS);
-            (AllocKind::Vram { contiguous }, args.size)
+            (AllocKind::Vram { contiguous }, pages)
         }
-        flag::GTT => (AllocKind::Gtt, args.size),
-        flag::USERPTR => (AllocKind::User(args.mmap_offset), args.size),
-        flag::DOORBELL => (AllocKind::Doorbell, SLICE_BYTES),
-        flag::MMIO_REMAP => (AllocKind::MmioRemap, PAGE_SIZE),
+        flag::GTT => (AllocKind::Gtt, pages),
+        // The pages from that of the address on.
+        flag::USERPTR => {
+            let address = args.mmap_offset - args.mmap_offset % PAGE_SIZE;
+            (AllocKind::User(address), pages)
+        }
+        flag::DOORBELL if args.size == SLICE_BYTES => (AllocKind::Doorbell, SLICE_BYTES),
+        flag::MMIO_REMAP if args.size == PAGE_SIZE => (AllocKind::MmioRemap, PAGE_SIZE),
         _ => return Err(EINVAL),
     };
-    if args.size != size {
-        return Err(EINVAL);
-    }
+    // Memory that is exported, and mapped where it is imported.
+    let placeless = args.va_addr == 0 && args.flags & KINDS == flag::VRAM;
+    let range = match placeless {
+        true if size == 0 => return Err(EINVAL),
+        true => None,
+        false => Some(place(args.va_addr, size)?),
+    };
     let usage = BoUsage {
         access: PageAccess {
             read: true,

@@ -21,7 +21,7 @@ impl Caller<'_> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an unknown GPU; `ENOMEM`.
+    /// `EINVAL` for a GPU that does not exist, or that the process's cgroups deny; `ENOMEM`.
     pub(super) fn context(&self, gpu_id: u32) -> Result<Arc<GpuContext>> {
         let id = args::gpu_id(gpu_id)?;
         if let Some(context) = self.process.context(id) {

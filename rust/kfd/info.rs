@@ -25,12 +25,14 @@ pub(super) fn get_version(_caller: &Caller<'_>, args: &mut uapi::GetVersion) -> 
     Ok(())
 }
 
-/// GET_CLOCK_COUNTERS: the clocks of host and GPU at about one moment. A GPU that does not exist
-/// has a clock of 0.
+/// GET_CLOCK_COUNTERS: the clocks of host and GPU at about one moment. A GPU that the process may
+/// not use has a clock of 0.
 pub(super) fn get_clock_counters(caller: &Caller<'_>, args: &mut uapi::GetClockCounters) -> Result {
-    args.gpu_clock_counter = args::gpu_id(args.gpu_id)
-        .and_then(|id| caller.kfd.with_node(id, |node| Ok(node.gpu.hw.clock.now())))
-        .unwrap_or(0);
+    let now = |id| {
+        let kfd = caller.kfd;
+        kfd.with_granted(caller.process, id, |node| Ok(node.gpu.hw.clock.now()))
+    };
+    args.gpu_clock_counter = args::gpu_id(args.gpu_id).and_then(now).unwrap_or(0);
     args.cpu_clock_counter = host::raw_ns();
     args.system_clock_counter = host::boot_ns();
     args.system_clock_freq = HOST_CLOCK_HZ;
@@ -51,12 +53,12 @@ fn apertures(facts: &GpuFacts) -> uapi::Apertures {
     }
 }
 
-/// GET_PROCESS_APERTURES: the first seven GPUs.
+/// GET_PROCESS_APERTURES: the first seven GPUs that the process may use.
 pub(super) fn get_process_apertures(
     caller: &Caller<'_>,
     args: &mut uapi::GetProcessApertures,
 ) -> Result {
-    let gpus = caller.kfd.all_facts()?;
+    let gpus = caller.kfd.facts_for(caller.process)?;
     for (place, facts) in args.process_apertures.iter_mut().zip(&gpus) {
         *place = apertures(facts);
         args.num_of_nodes += 1;
@@ -64,7 +66,8 @@ pub(super) fn get_process_apertures(
     Ok(())
 }
 
-/// GET_PROCESS_APERTURES_NEW: as many GPUs as the caller has room for; their number if it has none.
+/// GET_PROCESS_APERTURES_NEW: as many of those GPUs as the caller has room for; their number if it
+/// has none.
 ///
 /// # Errors
 ///
@@ -73,13 +76,13 @@ pub(super) fn get_process_apertures_new(
     caller: &Caller<'_>,
     args: &mut uapi::GetProcessAperturesNew,
 ) -> Result {
-    let gpus = caller.kfd.all_facts()?;
+    let gpus = caller.kfd.facts_for(caller.process)?;
     let count = u32::try_from(gpus.len())?;
     if args.num_of_nodes == 0 {
         args.num_of_nodes = count;
         return Ok(());
     }
-    let nodes = NumaNode::all().count() + gpus.len();
+    let nodes = NumaNode::all().count() + caller.kfd.gpus();
     if args.num_of_nodes as usize > nodes {
         return Err(EINVAL);
     }

@@ -12,7 +12,7 @@ use super::caller::Caller;
 use super::{dmabuf, events, info, memory, queues, settings, smi, svm};
 use crate::kern::new_fd::NewFd;
 use crate::kern::uapi::{self, nr, IoctlDirection, IoctlInfo};
-use crate::kern::{errno, trace, uaccess_ext};
+use crate::kern::{trace, uaccess_ext};
 
 /// `AMDKFD_IOCTL_BASE`.
 const TYPE: u32 = b'K' as u32;
@@ -134,11 +134,11 @@ fn answer(call: &IoctlCall<'_>) -> Result<isize> {
         nr::AVAILABLE_MEMORY => call.run(memory::available),
         nr::EXPORT_DMABUF => call.run_giving(dmabuf::export, NewFd::install),
         nr::RUNTIME_ENABLE => call.run(settings::runtime_enable),
-        // Known commands that are refused: checkpoints, the debugger, further processes of one
-        // address space, the profiler.
-        nr::CRIU_OP | nr::DBG_TRAP | nr::CREATE_PROCESS | nr::PROFILER => {
-            Err(errno::not_supported())
-        }
+        // Checkpoints, and the debugger: the answer of amdkfd without its scheduler.
+        nr::CRIU_OP | nr::DBG_TRAP => Err(EINVAL),
+        // Commands of later versions of the interface: further processes of one address space, the
+        // profiler.
+        nr::CREATE_PROCESS | nr::PROFILER => Err(ENOTTY),
         _ => Err(ENOTTY),
     }
 }

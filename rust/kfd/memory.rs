@@ -47,6 +47,9 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
         AllocKind::Gtt => (BufferSource::Gtt, None),
         AllocKind::User(address) => (BufferSource::User(address), None),
         AllocKind::Doorbell => {
+            // This leases one of few slices: a process without memory, which needs no render node,
+            // must not take it from others.
+            context.vm()?;
             let registers = context.queue_resources()?.registers()?;
             (BufferSource::Registers(registers), Some(MmapKind::Doorbell))
         }

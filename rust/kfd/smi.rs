@@ -9,7 +9,6 @@ use kernel::uaccess::{UserSliceReader, UserSliceWriter};
 
 use super::args;
 use super::caller::Caller;
-use crate::gpu::Gpu;
 use crate::kern::anon_file::{self, AnonFile};
 use crate::kern::new_fd::NewFd;
 use crate::kern::{series, task, uapi};
@@ -22,17 +21,18 @@ const MOST: usize = 1024;
 ///
 /// # Errors
 ///
-/// `EINVAL` for an unknown GPU; `EMFILE`; `ENFILE`; `ENOMEM`.
+/// `EINVAL` for a GPU that does not exist, or that the process's cgroups deny; `EMFILE`; `ENFILE`;
+/// `ENOMEM`.
 pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result<NewFd> {
     let id = args::gpu_id(args.gpuid)?;
-    let gpu: Arc<Gpu> = caller
+    let smi = caller
         .kfd
-        .with_node(id, |node| Ok(node.gpu.clone()))
+        .with_granted(caller.process, id, |node| Ok(node.gpu.hw.smi.clone()))
         .map_err(|_| EINVAL)?;
     let watcher = SmiWatcher::new(caller.process.space().clone(), task::is_admin())?;
-    gpu.hw.smi.join(&watcher)?;
+    smi.join(&watcher)?;
     let file = SmiFile {
-        smi: gpu.hw.smi.clone(),
+        smi,
         watcher,
     };
     let file = Arc::new(file, GFP_KERNEL_ACCOUNT)?;

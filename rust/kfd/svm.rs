@@ -24,7 +24,7 @@ const GET: u32 = 1;
 ///
 /// # Errors
 ///
-/// - `EOPNOTSUPP` unless the administrator has enabled it.
+/// - `EPERM` unless the administrator has enabled it, as from amdkfd without it.
 /// - `EINVAL` for a range that is not whole pages or is empty, unknown operations, attributes that
 ///   do not fit into the command, or no attributes at all.
 /// - `ENODEV` if the GPU is removed meanwhile.
@@ -32,7 +32,7 @@ const GET: u32 = 1;
 /// - `EADDRINUSE` where a buffer is mapped.
 pub(super) fn svm(caller: &Caller<'_>, arg: usize, size: usize) -> Result {
     if !params::is_svm_enabled() {
-        return Err(errno::not_supported());
+        return Err(EPERM);
     }
     let room = size.checked_sub(HEAD).ok_or(EINVAL)? / EACH;
     let args: SvmArgs = uaccess_ext::read_element(arg as u64, 0)?;

@@ -5,7 +5,8 @@
 //! that the driver does not use itself, but no more. The amount by which several clients together
 //! exceed it has to fit into system memory. System memory has one limit for all GPUs and clients,
 //! which leaves enough for the machine to go on. An eighth of it is reserved for clients that have
-//! little.
+//! little. User memory that is pinned has a limit of its own, in place of RLIMIT_MEMLOCK: other
+//! drivers of these GPUs pin none, and the limits for containers are small.
 
 use crate::kern::{memory, task};
 use hw::share::FairShare;
@@ -31,7 +32,9 @@ const MAPPING_BYTES: u64 = 1024;
 const MAX_MAPPINGS: u32 = 1 << 20;
 
 /// Bytes of system memory that are charged, for all GPUs.
-static CHARGED: Atomic<i64> = Atomic::new(0);
+static CHARGED: ChargedBytes = ChargedBytes::new();
+/// Bytes of user memory that are pinned, for all GPUs; each pin counts.
+static PINNED: ChargedBytes = ChargedBytes::new();
 
 /// Returns the limit of system memory that may be charged, in bytes: three quarters of the
 /// machine's memory, so that the machine goes on.
@@ -49,6 +52,56 @@ fn system_share() -> FairShare {
     FairShare::new(limit, limit / KEPT_PART, PARTIES)
 }
 
+/// The divisors of the machine's memory for the part that may be pinned, and of that part for what
+/// is reserved for clients that have little.
+const PINNED_PART: u64 = 16;
+const PINNED_KEPT_PART: u64 = 2;
+
+/// Returns how the memory that may be pinned is shared. Pinned memory is the process's own, and
+/// counts in its cgroup like any other, but cannot be swapped out.
+fn pin_share() -> FairShare {
+    let limit = memory::total() / PINNED_PART;
+    FairShare::new(limit, limit / PINNED_KEPT_PART, PARTIES)
+}
+
+/// A count of bytes that clients share.
+struct ChargedBytes(Atomic<i64>);
+
+impl ChargedBytes {
+    const fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    fn get(&self) -> u64 {
+        u64::try_from(self.0.load(Relaxed)).unwrap_or(0)
+    }
+
+    /// Adds `bytes` for a client that has `own` of them already. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if that exceeds the client's part of `share`.
+    fn charge(&self, share: FairShare, bytes: u64, own: u64) -> Result {
+        let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
+        let mut taken = self.0.load(Relaxed);
+        // A request that is refused is never counted: it would block other clients meanwhile.
+        loop {
+            if !share.allows(u64::try_from(taken).unwrap_or(0), own, bytes) {
+                return Err(ENOMEM);
+            }
+            let sum = taken.checked_add(signed).ok_or(ENOMEM)?;
+            match self.0.cmpxchg(taken, sum, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => taken = now,
+            }
+        }
+    }
+
+    fn uncharge(&self, bytes: u64) {
+        self.0.add(-(bytes as i64), Relaxed);
+    }
+}
+
 /// Charges `bytes` of system memory to a client that is charged with `own` bytes already. Context:
 /// any.
 ///
@@ -56,31 +109,17 @@ fn system_share() -> FairShare {
 ///
 /// `ENOMEM` if that exceeds the client's share.
 pub(super) fn charge(bytes: u64, own: u64) -> Result {
-    let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
-    let share = system_share();
-    let mut taken = CHARGED.load(Relaxed);
-    // A request that is refused is never counted: it would block other clients meanwhile.
-    loop {
-        if !share.allows(u64::try_from(taken).unwrap_or(0), own, bytes) {
-            return Err(ENOMEM);
-        }
-        let sum = taken.checked_add(signed).ok_or(ENOMEM)?;
-        match CHARGED.cmpxchg(taken, sum, Relaxed) {
-            Ok(_) => return Ok(()),
-            Err(now) => taken = now,
-        }
-    }
+    CHARGED.charge(system_share(), bytes, own)
 }
 
 /// Returns memory that was charged by [`charge`].
 pub(super) fn uncharge(bytes: u64) {
-    CHARGED.add(-(bytes as i64), Relaxed);
+    CHARGED.uncharge(bytes);
 }
 
 /// Returns the bytes that [`charge`] still grants to a client that has `own`.
 pub(super) fn remaining(own: u64) -> u64 {
-    let taken = u64::try_from(CHARGED.load(Relaxed)).unwrap_or(0);
-    system_share().most(taken, own)
+    system_share().most(CHARGED.get(), own)
 }
 
 /// A kind of memory that a client has.
@@ -114,6 +153,8 @@ pub(crate) struct MemoryClient {
     bytes: [Atomic<i64>; MemoryRegion::COUNT],
     /// Bytes of system memory that are charged to the client, for all regions.
     system: Atomic<i64>,
+    /// Bytes of user memory that its queues keep pinned; each pin counts.
+    pinned: Atomic<i64>,
     /// Mappings in its address space.
     mappings: Atomic<u32>,
     pasid: Atomic<u32>,
@@ -136,6 +177,7 @@ impl MemoryClient {
         let client = Self {
             bytes: [const { Atomic::new(0) }; MemoryRegion::COUNT],
             system: Atomic::new(0),
+            pinned: Atomic::new(0),
             mappings: Atomic::new(0),
             pasid: Atomic::new(0),
             away: AtomicFlag::new(false),
@@ -289,6 +331,38 @@ impl Drop for SystemShare {
     fn drop(&mut self) {
         self.client.add(self.region, -(self.bytes as i64));
         self.client.uncharge(self.bytes);
+    }
+}
+
+/// User memory that is pinned for a client. Dropping it returns the charge.
+pub(super) struct PinShare {
+    client: Arc<MemoryClient>,
+    bytes: u64,
+}
+
+impl PinShare {
+    /// Charges `bytes` to `client`. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if that exceeds its share.
+    pub(super) fn charge(client: &Arc<MemoryClient>, bytes: u64) -> Result<Self> {
+        let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
+        let own = u64::try_from(client.pinned.fetch_add(signed, Relaxed)).unwrap_or(0);
+        PINNED
+            .charge(pin_share(), bytes, own)
+            .inspect_err(|_| client.pinned.add(-signed, Relaxed))?;
+        Ok(Self {
+            client: client.clone(),
+            bytes,
+        })
+    }
+}
+
+impl Drop for PinShare {
+    fn drop(&mut self) {
+        self.client.pinned.add(-(self.bytes as i64), Relaxed);
+        PINNED.uncharge(self.bytes);
     }
 }
 

@@ -3,7 +3,10 @@
 
 use crate::{
     kern::user_pages::UserPages,
-    mem::vm::{HeldMapping, Vm},
+    mem::{
+        account::PinShare,
+        vm::{HeldMapping, Vm},
+    },
 };
 use hw::va::VaRange;
 use kernel::{prelude::*, sync::Arc};
@@ -18,7 +21,14 @@ struct PinnedRange {
     start: u64,
     size: u64,
     write: bool,
-    pages: Arc<UserPages>,
+    pages: Arc<ChargedPages>,
+}
+
+/// Pinned pages that are charged to the address space.
+struct ChargedPages {
+    pages: UserPages,
+    // After the pages: they are unpinned before it.
+    _share: PinShare,
 }
 
 impl ViewPins {
@@ -28,8 +38,8 @@ impl ViewPins {
     ///
     /// # Errors
     ///
-    /// `EFAULT` if it cannot be pinned; `EINTR`; `ENOMEM`, also beyond the process's limit of
-    /// locked memory.
+    /// `EFAULT` if it cannot be pinned; `EINTR`; `ENOMEM`, also beyond the address space's share of
+    /// pinned memory.
     pub(crate) fn add(&mut self, vm: &Arc<Vm>, range: VaRange) -> Result {
         let Ok(held) = vm.hold(range) else {
             return Ok(());
@@ -44,7 +54,12 @@ impl ViewPins {
             return Ok(());
         }
         let bytes = usize::try_from(size).map_err(|_| EFAULT)?;
-        let pages = Arc::new(UserPages::pin(start, bytes, write)?, GFP_KERNEL_ACCOUNT)?;
+        let share = PinShare::charge(vm.client(), size)?;
+        let pages = ChargedPages {
+            pages: UserPages::pin(start, bytes, write)?,
+            _share: share,
+        };
+        let pages = Arc::new(pages, GFP_KERNEL_ACCOUNT)?;
         let range = PinnedRange {
             start,
             size,
@@ -59,7 +74,7 @@ impl ViewPins {
     /// # Errors
     ///
     /// `EFAULT` if the range was not pinned.
-    fn of(&self, held: &HeldMapping) -> Result<Option<Arc<UserPages>>> {
+    fn of(&self, held: &HeldMapping) -> Result<Option<Arc<ChargedPages>>> {
         let Some(user) = held.bo().user() else {
             return Ok(None);
         };
@@ -69,7 +84,7 @@ impl ViewPins {
         Ok(Some(pages.clone()))
     }
 
-    fn get(&self, start: u64, size: u64, write: bool) -> Option<&Arc<UserPages>> {
+    fn get(&self, start: u64, size: u64, write: bool) -> Option<&Arc<ChargedPages>> {
         let mut pins = self.0.iter();
         pins.find(|pin| (pin.start, pin.size, pin.write) == (start, size, write))
             .map(|pin| &pin.pages)
@@ -80,7 +95,7 @@ impl ViewPins {
 /// allowed. User memory stays pinned for it. If the process changes its mapping, the content may
 /// differ from that which the process sees, but the pages never belong to another process.
 pub(crate) struct CpuView {
-    pinned: Option<Arc<UserPages>>,
+    pinned: Option<Arc<ChargedPages>>,
     held: HeldMapping,
 }
 
@@ -101,7 +116,7 @@ impl CpuView {
     /// [`BoData::read32s`](super::bo::BoData::read32s).
     pub(crate) fn read32s(&self, offset: u64, to: &mut [u32]) -> Result {
         match &self.pinned {
-            Some(pages) => pages.read32s(offset, to),
+            Some(pinned) => pinned.pages.read32s(offset, to),
             None => self.held.bo().read32s(self.at(offset)?, to),
         }
     }
@@ -109,7 +124,7 @@ impl CpuView {
     /// Reads the 64-bit value at byte `offset`; see [`BoData::read64`](super::bo::BoData::read64).
     pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
         match &self.pinned {
-            Some(pages) => pages.read64(offset),
+            Some(pinned) => pinned.pages.read64(offset),
             None => self.held.bo().read64(self.at(offset)?),
         }
     }
@@ -118,7 +133,7 @@ impl CpuView {
     /// [`BoData::write64`](super::bo::BoData::write64).
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
         match &self.pinned {
-            Some(pages) => pages.write64(offset, value),
+            Some(pinned) => pinned.pages.write64(offset, value),
             None => self.held.bo().write64(self.at(offset)?, value),
         }
     }

@@ -3,8 +3,8 @@
 //!
 //! Slice 0 has the doorbells of the kernel's rings, slice 1 those of the hardware rings of
 //! scheduled queues. Each process has one of the slices from 2 on, once it has a queue whose
-//! doorbell reaches the hardware itself: the BAR has room for 254 of them, and a process that only
-//! has scheduled queues needs none.
+//! doorbell reaches the hardware itself, or a buffer of doorbells for the GPU: the BAR has room for
+//! 254 of them, and a process that only has scheduled queues needs none.
 
 use crate::ip::Hardware;
 use crate::kern::params;
@@ -181,8 +181,8 @@ impl DoorbellSlice {
         self.leased_index()
     }
 
-    /// Returns the slice of the BAR, which the process has since its first direct or compute queue.
-    /// Any context.
+    /// Returns the slice of the BAR, which the process has since its first direct or compute queue,
+    /// or its first buffer of doorbells. Any context.
     ///
     /// # Errors
     ///

@@ -15,6 +15,7 @@ use kernel::prelude::*;
 use super::GpuFacts;
 use crate::kern::host::{self, NumaNode};
 use crate::kern::params;
+use crate::kern::render_node::RenderNode;
 
 /// The first number of the SIMDs, which keeps them apart from processors.
 const FIRST_SIMD: u32 = 0x8000_0000;
@@ -23,6 +24,8 @@ const FIRST_SIMD: u32 = 0x8000_0000;
 pub(super) struct TopologyNode {
     /// The id of a GPU; 0 for processors.
     pub(super) gpu_id: u32,
+    /// The render node of a GPU.
+    pub(super) render_node: Option<RenderNode>,
     /// The family of a GPU.
     pub(super) name: &'static str,
     /// The main record.
@@ -171,6 +174,7 @@ impl<'a> Machine<'a> {
         };
         Ok(TopologyNode {
             gpu_id: 0,
+            render_node: None,
             name: "",
             properties: KBox::new(properties, GFP_KERNEL)?,
             banks,
@@ -224,7 +228,7 @@ impl<'a> Machine<'a> {
             simd_id_base: first_simd,
             location_id: gpu.location,
             domain: gpu.domain,
-            drm_render_minor: gpu.render_minor,
+            drm_render_minor: gpu.render_node.minor,
             num_sdma_engines: asic.sdma.host_engines.into(),
             // ROCr would choose other ways to copy if it knew of these.
             num_sdma_xgmi_engines: 0,
@@ -237,6 +241,7 @@ impl<'a> Machine<'a> {
         };
         Ok(TopologyNode {
             gpu_id: gpu.id.get().into(),
+            render_node: Some(gpu.render_node),
             name: asic.ids.family,
             properties: KBox::new(properties, GFP_KERNEL)?,
             banks,

@@ -58,24 +58,32 @@ impl TopologyTree {
     }
 
     fn add_node(&mut self, nodes: usize, number: usize, node: &TopologyNode) -> Result {
-        let files = SysfsFiles::new()
+        let files = || SysfsFiles::of_node(node.render_node);
+        let own = files()
             .with(&GPU_ID, &NumberFile(node.gpu_id))?
             .with(&NAME, &TextLine(node.name))?
             .with(&PROPERTIES, &*node.properties)?;
         let name = CString::try_from_fmt(fmt!("{number}"))?;
-        let folder = self.add(nodes, &name, files)?;
-        self.add_list(folder, c"mem_banks", &node.banks)?;
-        self.add_list(folder, c"caches", &node.caches)?;
-        self.add_list(folder, c"io_links", &node.links.direct)?;
-        self.add_list(folder, c"p2p_links", &node.links.indirect)
+        let folder = self.add(nodes, &name, own)?;
+        self.add_list(folder, c"mem_banks", files, &node.banks)?;
+        self.add_list(folder, c"caches", files, &node.caches)?;
+        self.add_list(folder, c"io_links", files, &node.links.direct)?;
+        self.add_list(folder, c"p2p_links", files, &node.links.indirect)
     }
 
-    /// Adds a folder of numbered folders with the properties of `records`.
-    fn add_list<T: fmt::Display>(&mut self, node: usize, name: &CStr, records: &[T]) -> Result {
+    /// Adds a folder of numbered folders with the properties of `records`; `files` makes the empty
+    /// list of the files of one.
+    fn add_list<T: fmt::Display>(
+        &mut self,
+        node: usize,
+        name: &CStr,
+        files: impl Fn() -> SysfsFiles,
+        records: &[T],
+    ) -> Result {
         let list = self.add(node, name, SysfsFiles::new())?;
         for (index, record) in records.iter().enumerate() {
             let name = CString::try_from_fmt(fmt!("{index}"))?;
-            self.add(list, &name, SysfsFiles::new().with(&PROPERTIES, record)?)?;
+            self.add(list, &name, files().with(&PROPERTIES, record)?)?;
         }
         Ok(())
     }

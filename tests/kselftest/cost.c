@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Objects of a process are charged: to its share, its cgroup or its limit on locked memory.
+ * Objects of a process are charged: to its share or its cgroup.
  * Documentation/limits.md has the table.
  */
 #include <errno.h>
@@ -126,26 +126,66 @@ static int limit_locked(uint64_t bytes)
 	return setrlimit(RLIMIT_MEMLOCK, &limit) ? errno : 0;
 }
 
-/* A process's own memory that a queue needs pinned counts as locked. */
-TEST_F(cost, pins_are_limited)
+/*
+ * A process's own memory that a queue needs pinned does not count as locked: amdkfd pins none, and
+ * limits for containers are small.
+ */
+TEST_F(cost, pins_whatever_the_limit)
 {
+	static const uint64_t limits[] = { 0, 64 * KIB, 3 * MIB, 8 * MIB };
 	const long long pinned = number_in("/proc/self/status", "VmPin");
 	struct queues queues;
+	unsigned int i;
+
+	ASSERT_EQ(0, drop_capability(CAP_IPC_LOCK));
+	ASSERT_EQ(0, queues_prepare(&self->dev, &queues, MIB, KFD_ALLOC_USERPTR));
+	for (i = 0; i < 4 * ARRAY_SIZE(limits); i++) {
+		ASSERT_EQ(0, limit_locked(limits[i / 4]));
+		ASSERT_EQ(0, queues_add(&self->dev, &queues));
+		/* It leaves the limit to others: RDMA counts here. */
+		EXPECT_EQ(pinned, number_in("/proc/self/status", "VmPin"));
+	}
+	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
+}
+
+/* In a child: whether a queue can be made whose memory has to be pinned. */
+static int pins_a_page(void)
+{
+	struct queues queues;
+	struct kfd_dev dev;
+	int err = kfd_open(&dev);
+
+	if (!err)
+		err = queues_prepare(&dev, &queues, KFD_PAGE, KFD_ALLOC_USERPTR);
+	return err ? err : queues_add(&dev, &queues);
+}
+
+/* The driver has a share for such memory, of which one process leaves a part to others. */
+TEST_F(cost, pins_are_a_share)
+{
+	const uint64_t share = (uint64_t)number_in("/proc/meminfo", "MemTotal") * KIB / 16;
+	size_t size = KFD_PAGE;
+	struct queues queues;
+	int status, err = 0;
+	pid_t pid;
 
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdkfd pins nothing");
-	ASSERT_EQ(0, drop_capability(CAP_IPC_LOCK));
-	ASSERT_EQ(0, queues_prepare(&self->dev, &queues, MIB, KFD_ALLOC_USERPTR));
-	ASSERT_EQ(0, limit_locked(MIB));
-	EXPECT_EQ(ENOMEM, queues_add(&self->dev, &queues));
-	EXPECT_EQ(pinned, number_in("/proc/self/status", "VmPin"));
-	/* Both pointers are in one page. */
-	ASSERT_EQ(0, limit_locked(MIB + KFD_PAGE));
-	ASSERT_EQ(0, queues_add(&self->dev, &queues));
-	EXPECT_EQ(pinned + 1024 + 4, number_in("/proc/self/status", "VmPin"));
-	EXPECT_EQ(ENOMEM, queues_add(&self->dev, &queues));
+	while (2 * size <= share / 64)
+		size *= 2;
+	ASSERT_EQ(0, queues_prepare(&self->dev, &queues, size, KFD_ALLOC_USERPTR));
+	while (queues.count < QUEUES_MOST && !err)
+		err = queues_add(&self->dev, &queues);
+	EXPECT_EQ(ENOMEM, err);
+	EXPECT_LE(share / 4, queues.count * size);
+	EXPECT_GE(share / 4 * 3, queues.count * size);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		_exit(pins_a_page());
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
 	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
-	EXPECT_EQ(pinned, number_in("/proc/self/status", "VmPin"));
 	ASSERT_EQ(0, queues_add(&self->dev, &queues));
 	EXPECT_EQ(0, queues_remove(&self->dev, &queues));
 }

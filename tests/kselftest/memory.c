@@ -164,6 +164,40 @@ TEST_F(memory, alloc_bad_sizes)
 	}
 }
 
+/* Sizes are rounded up to whole pages. */
+TEST_F(memory, alloc_rounds_sizes_up)
+{
+	static const uint32_t kinds[] = {
+		KFD_ALLOC_VRAM, KFD_ALLOC_GTT, KFD_ALLOC_USERPTR,
+	};
+	static const size_t sizes[] = { 1, 0x100, KFD_PAGE - 1, KFD_PAGE + 1, 3 * KFD_PAGE - 8 };
+	struct kfd_ioctl_alloc_memory_of_gpu_args next = good(&self->dev, KFD_ALLOC_GTT);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes) * ARRAY_SIZE(kinds); i++) {
+		const size_t size = sizes[i % ARRAY_SIZE(sizes)];
+		const size_t whole = (size + KFD_PAGE - 1) / KFD_PAGE * KFD_PAGE;
+		struct kfd_bo bo;
+
+		TH_LOG("%zu bytes, flags %#x", size, kinds[i / ARRAY_SIZE(sizes)]);
+		ASSERT_EQ(0, kfd_bo_create(&self->dev, &bo, size,
+					   kinds[i / ARRAY_SIZE(sizes)]));
+		((volatile uint8_t *)bo.cpu)[whole - 1] = 0x11;
+		EXPECT_EQ(0x11, ((volatile uint8_t *)bo.cpu)[whole - 1]);
+		/* The last page is mapped, and no page after it. */
+		next.va_addr = (uintptr_t)bo.cpu + whole - KFD_PAGE;
+		ASSERT_EQ(0, kfd_alloc(self->dev.fd, &next));
+		EXPECT_NE(0, kfd_map(self->dev.fd, next.handle, self->dev.gpu_id));
+		EXPECT_EQ(0, kfd_free(self->dev.fd, next.handle));
+		next.va_addr = (uintptr_t)bo.cpu + whole;
+		ASSERT_EQ(0, kfd_alloc(self->dev.fd, &next));
+		EXPECT_EQ(0, kfd_map(self->dev.fd, next.handle, self->dev.gpu_id));
+		EXPECT_EQ(0, kfd_unmap(self->dev.fd, next.handle, self->dev.gpu_id));
+		EXPECT_EQ(0, kfd_free(self->dev.fd, next.handle));
+		EXPECT_EQ(0, kfd_bo_destroy(&self->dev, &bo));
+	}
+}
+
 /* Bad addresses that amdkfd rejects in a later MAP, rkfd rejects at once. */
 TEST_F(memory, alloc_bad_addresses)
 {
@@ -172,9 +206,6 @@ TEST_F(memory, alloc_bad_addresses)
 
 	if (!kfd_is_rkfd())
 		SKIP(return, "amdkfd checks addresses in MAP");
-	args.size = KFD_PAGE + 1;
-	EXPECT_ANSWER(size_wrong, kfd_alloc(self->dev.fd, &args));
-	args.size = KFD_PAGE;
 	args.va_addr = va + 8;
 	EXPECT_ANSWER(address_overflow, kfd_alloc(self->dev.fd, &args));
 	args.va_addr = UINT64_MAX & ~(uint64_t)(KFD_PAGE - 1);
@@ -193,12 +224,23 @@ TEST_F(memory, alloc_bad_flags)
 	struct kfd_ioctl_alloc_memory_of_gpu_args args = good(&self->dev, KFD_ALLOC_RW);
 
 	EXPECT_ANSWER(no_memory_type, kfd_alloc(self->dev.fd, &args));
-	if (!kfd_is_rkfd())
-		return;
 	args.flags = KFD_ALLOC_VRAM | KFD_IOC_ALLOC_MEM_FLAGS_GTT;
 	EXPECT_ANSWER(two_memory_types, kfd_alloc(self->dev.fd, &args));
-	args.flags = KFD_ALLOC_GTT | 1u << 10;
-	EXPECT_ANSWER(two_memory_types, kfd_alloc(self->dev.fd, &args));
+	args.flags = KFD_ALLOC_GTT | KFD_IOC_ALLOC_MEM_FLAGS_AQL_QUEUE_MEM;
+	args.size = 2 * KFD_PAGE;
+	EXPECT_ANSWER(ring_twice, kfd_alloc(self->dev.fd, &args));
+}
+
+/* Flags that have no meaning yet are ignored. */
+TEST_F(memory, alloc_unknown_flags)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args =
+		good(&self->dev, KFD_ALLOC_GTT | 1u << 5 | 1u << 10 | 1u << 22);
+
+	ASSERT_EQ(0, kfd_alloc(self->dev.fd, &args));
+	EXPECT_EQ(0, kfd_map(self->dev.fd, args.handle, self->dev.gpu_id));
+	EXPECT_EQ(0, kfd_unmap(self->dev.fd, args.handle, self->dev.gpu_id));
+	EXPECT_EQ(0, kfd_free(self->dev.fd, args.handle));
 }
 
 TEST_F(memory, alloc_more_than_there_is)
@@ -268,6 +310,23 @@ TEST_F(memory, userptr_at_other_address)
 
 	ASSERT_NE(MAP_FAILED, pages);
 	args.mmap_offset = (uintptr_t)pages;
+	ASSERT_EQ(0, kfd_alloc(self->dev.fd, &args));
+	EXPECT_EQ(0, kfd_map(self->dev.fd, args.handle, self->dev.gpu_id));
+	EXPECT_EQ(0, kfd_unmap(self->dev.fd, args.handle, self->dev.gpu_id));
+	EXPECT_EQ(0, kfd_free(self->dev.fd, args.handle));
+}
+
+/* An address inside a page stands for the page. */
+TEST_F(memory, userptr_inside_page)
+{
+	struct kfd_ioctl_alloc_memory_of_gpu_args args =
+		good(&self->dev, KFD_ALLOC_USERPTR);
+	uint8_t *pages = mmap(NULL, 2 * KFD_PAGE, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, pages);
+	args.mmap_offset = (uintptr_t)pages + 0x80;
+	args.size = 0x100;
 	ASSERT_EQ(0, kfd_alloc(self->dev.fd, &args));
 	EXPECT_EQ(0, kfd_map(self->dev.fd, args.handle, self->dev.gpu_id));
 	EXPECT_EQ(0, kfd_unmap(self->dev.fd, args.handle, self->dev.gpu_id));

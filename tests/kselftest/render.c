@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The render node, as far as libdrm_amdgpu needs it. */
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -55,6 +57,29 @@ TEST_F(render, device_file)
 		card |= strncmp(entry->d_name, "card", 4) == 0;
 	closedir(dir);
 	EXPECT_TRUE(card);
+}
+
+/* The BARs of VRAM, doorbells and registers can be mapped through sysfs. */
+TEST_F(render, bars)
+{
+	static const unsigned int bars[] = { 0, 2, 5 };
+	unsigned int i;
+	char path[128];
+	void *mem;
+	int fd;
+
+	for (i = 0; i < ARRAY_SIZE(bars); i++) {
+		snprintf(path, sizeof(path), "/sys/dev/char/226:%u/device/resource%u",
+			 self->dev.drm_minor, bars[i]);
+		TH_LOG("%s", path);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		ASSERT_LE(0, fd);
+		mem = mmap(NULL, KFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		EXPECT_NE(MAP_FAILED, mem);
+		if (mem != MAP_FAILED)
+			munmap(mem, KFD_PAGE);
+		close(fd);
+	}
 }
 
 TEST_F(render, version)

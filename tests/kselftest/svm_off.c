@@ -13,8 +13,8 @@ TEST_F(svm, is_not_there)
 	snprintf(file, sizeof(file), KFD_TOPOLOGY "/nodes/%u/properties", self->dev.node);
 	ASSERT_TRUE(kfd_property(file, "capability", &capability));
 	EXPECT_EQ(0, capability >> 27 & 1);
-	EXPECT_EQ(EOPNOTSUPP, svm_set(FD, self->mem, SIZE, SVM_ACCESS, GPU));
-	EXPECT_EQ(EOPNOTSUPP, svm(FD, SVM_GET, self->mem, SIZE, NULL, 0));
+	EXPECT_EQ(EPERM, svm_set(FD, self->mem, SIZE, SVM_ACCESS, GPU));
+	EXPECT_EQ(EPERM, svm(FD, SVM_GET, self->mem, SIZE, NULL, 0));
 }
 
 TEST_F(svm, page_faults_are_not_retried)

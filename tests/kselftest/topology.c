@@ -247,6 +247,36 @@ static unsigned int links_between(unsigned int from, const char *kind, unsigned 
 	}
 }
 
+/* True if the GPU of node @from has a link to that of node @to, directly. */
+static bool is_linked(unsigned int from, unsigned int to)
+{
+	uint64_t weight;
+
+	return from != to && node_value(from, "simd_count", 0) &&
+	       node_value(to, "simd_count", 0) && links_between(from, "p2p_links", to, &weight);
+}
+
+/* amdgpu's parameter says whether GPUs reach each other's memory: RCCL reads it. */
+TEST_F(topology, peers_parameter)
+{
+	FILE *f = fopen("/sys/module/amdgpu/parameters/pcie_p2p", "re");
+	unsigned int from, to;
+	bool linked = false;
+	char text[8] = "";
+
+	if (!f && !kfd_is_rkfd())
+		SKIP(return, "a kernel without HSA_AMD_P2P");
+	ASSERT_NE(NULL, f);
+	EXPECT_NE(NULL, fgets(text, sizeof(text), f));
+	fclose(f);
+	if (!kfd_is_rkfd())
+		return;
+	for (from = 0; from < self->nodes; from++)
+		for (to = 0; to < self->nodes; to++)
+			linked |= is_linked(from, to);
+	EXPECT_STREQ(linked ? "Y\n" : "N\n", text);
+}
+
 /* The NUMA node of a GPU's device, -1 if it is unknown. */
 static int numa_node(unsigned int gpu)
 {

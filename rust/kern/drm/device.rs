@@ -28,6 +28,7 @@ use crate::{
             gem::{GemDriverObject, GemObject},
             ioctl, share,
         },
+        render_node::RenderNode,
         task::TaskIdentity,
     },
 };
@@ -213,12 +214,13 @@ impl<T> DrmDevice<T> {
         unsafe { &*Self::container(drm) }
     }
 
-    /// The number of the render node (`/dev/dri/renderD<n>`), once the device is registered.
-    pub(crate) fn render_minor(&self) -> Option<u32> {
+    /// The render node, once the device is registered.
+    pub(crate) fn render_node(&self) -> Option<RenderNode> {
         // SAFETY: `render` is set when the device is made, and does not change; it is null without
         // a render node.
         let index = unsafe { (*self.as_raw()).render.as_ref()?.index };
-        u32::try_from(index).ok()
+        let minor = u32::try_from(index).ok()?;
+        Some(RenderNode { minor })
     }
 
     /// Sends user space a uevent with `WEDGED=`: the device has hung, and `recovery` says how to

@@ -9,6 +9,7 @@ use kernel::str::CString;
 use kernel::sync::Arc;
 
 use crate::ffi;
+use crate::kern::render_node::RenderNode;
 
 /// The largest size of a file in bytes: sysfs reads a page.
 const PAGE: usize = 4096;
@@ -73,6 +74,8 @@ enum FileContent {
 pub(super) struct SysfsFile {
     attribute: ffi::device_attribute,
     content: FileContent,
+    /// The render node without which the file cannot be read.
+    node: Option<RenderNode>,
     /// The name, if it differs from that of the kind.
     _name: Option<CString>,
 }
@@ -90,6 +93,7 @@ impl SysfsFile {
         Self {
             attribute,
             content,
+            node: None,
             _name: name,
         }
     }
@@ -139,7 +143,10 @@ impl Write for SysfsPage<'_> {
 }
 
 /// The files for a folder.
-pub(crate) struct SysfsFiles(pub(super) KVec<SysfsFile>);
+pub(crate) struct SysfsFiles {
+    pub(super) files: KVec<SysfsFile>,
+    node: Option<RenderNode>,
+}
 
 // SAFETY: Any thread only reads the attributes; the rest may move between threads.
 unsafe impl Send for SysfsFiles {}
@@ -154,8 +161,8 @@ impl SysfsFiles {
     ///
     /// `ENOMEM` if there is no memory.
     pub(in crate::kern) fn attributes(&self) -> Result<KVec<*mut ffi::attribute>> {
-        let mut attributes = KVec::with_capacity(self.0.len() + 1, GFP_KERNEL)?;
-        for file in &self.0 {
+        let mut attributes = KVec::with_capacity(self.files.len() + 1, GFP_KERNEL)?;
+        for file in &self.files {
             attributes.push(file.as_attribute().cast_mut(), GFP_KERNEL)?;
         }
         attributes.push(core::ptr::null_mut(), GFP_KERNEL)?;
@@ -164,7 +171,16 @@ impl SysfsFiles {
 
     /// An empty list.
     pub(crate) fn new() -> Self {
-        Self(KVec::new())
+        Self::of_node(None)
+    }
+
+    /// An empty list for files that only processes can read to which their cgroups grant `node`:
+    /// others get `EPERM`, as from amdkfd.
+    pub(crate) fn of_node(node: Option<RenderNode>) -> Self {
+        Self {
+            files: KVec::new(),
+            node,
+        }
     }
 
     /// An empty list with room for `count` files.
@@ -173,7 +189,10 @@ impl SysfsFiles {
     ///
     /// `ENOMEM` if there is no memory.
     pub(crate) fn with_capacity(count: usize) -> Result<Self> {
-        Ok(Self(KVec::with_capacity(count, GFP_KERNEL)?))
+        Ok(Self {
+            files: KVec::with_capacity(count, GFP_KERNEL)?,
+            node: None,
+        })
     }
 
     /// Adds file `name` with the text that `content` displays now.
@@ -220,8 +239,9 @@ impl SysfsFiles {
         self.with_file(SysfsFile::new(kind, Some(name), FileContent::Live(content)))
     }
 
-    fn with_file(mut self, file: SysfsFile) -> Result<Self> {
-        self.0.push(file, GFP_KERNEL)?;
+    fn with_file(mut self, mut file: SysfsFile) -> Result<Self> {
+        file.node = self.node;
+        self.files.push(file, GFP_KERNEL)?;
         Ok(self)
     }
 }
@@ -289,6 +309,9 @@ pub(super) unsafe fn display(file: *const SysfsFile, page: *mut kernel::ffi::c_c
             core::slice::from_raw_parts_mut(page.cast::<u8>(), PAGE),
         )
     };
+    if file.node.is_some_and(|node| !node.is_granted()) {
+        return EPERM.to_errno() as isize;
+    }
     let mut page = SysfsPage(page, 0);
     let written = match &file.content {
         FileContent::Text(text) => page.write_bytes(text),

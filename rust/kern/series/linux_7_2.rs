@@ -2,7 +2,6 @@
 //! Linux 7.2.
 
 use kernel::device::{Bound, Device};
-use kernel::devres::Devres;
 use kernel::dma::Coherent;
 use kernel::irq::{Flags, IrqReturn, ThreadedHandler, ThreadedRegistration};
 use kernel::pci;
@@ -23,9 +22,6 @@ pub(crate) use pci_table;
 
 /// The table information that `probe` gets: the entry's.
 pub(crate) type IdInfo<'a, T> = &'a T;
-
-/// A BAR that is mapped until the device is unbound.
-pub(crate) type DevresBar = Devres<pci::Bar<'static>>;
 
 /// The value of a parameter of the module.
 pub(crate) fn number(value: &u8) -> u8 {

@@ -11,8 +11,6 @@ use kernel::prelude::*;
 
 use super::IrqHandler;
 
-pub(crate) use kernel::pci::DevresBar;
-
 /// This module.
 pub(crate) static THIS_MODULE: ThisModule = <crate::LocalModule as ModuleMetadata>::THIS_MODULE;
 

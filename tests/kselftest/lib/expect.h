@@ -45,7 +45,9 @@ static const struct kfd_expect answer_size_zero = SAME(EINVAL);
 static const struct kfd_expect answer_size_wrong = SAME(EINVAL);
 static const struct kfd_expect answer_address_overflow = SAME(EINVAL);
 static const struct kfd_expect answer_no_memory_type = SAME(EINVAL);
-static const struct kfd_expect answer_two_memory_types = SAME(EINVAL);
+static const struct kfd_expect answer_two_memory_types = DIFFERS(EINVAL, 0);
+/* A ring mapped twice, which gfx9 does not need. */
+static const struct kfd_expect answer_ring_twice = DIFFERS(EINVAL, 0);
 static const struct kfd_expect answer_more_than_vram = SAME(ENOMEM);
 static const struct kfd_expect answer_userptr_nothing_there = SAME(EFAULT);
 /* amdkfd needs write access whatever the flags say, and its MAP succeeds without the pages. */
