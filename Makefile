@@ -22,6 +22,9 @@ model: ## the device model
 demo: ## from nothing to copies over an SDMA queue in the guest
 	@scripts/demo
 
+times: ## the steps of the last build or demo: start, end, CPU time
+	@scripts/times
+
 guest: ## run CMD='...' in the guest, with the files and folders of ADD='...' beside it
 	@scripts/guest
 
@@ -79,4 +82,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules deb model demo guest kfdtest vm test test-debug test-long llama corpus fuzz bench bench-amdgpu state timeline check rust-project rustdoc sysroot debug-kernel clean
+.PHONY: help modules deb model demo times guest kfdtest vm test test-debug test-long llama corpus fuzz bench bench-amdgpu state timeline check rust-project rustdoc sysroot debug-kernel clean

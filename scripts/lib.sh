@@ -2,6 +2,8 @@
 # Shared by the scripts here, sourced by bash: paths, progress messages, the sysroot.
 # shellcheck shell=bash
 set -euo pipefail
+# For messages and numbers that scripts read.
+export LC_ALL=C.UTF-8
 
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CACHE=${RKFD_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rkfd}
@@ -19,37 +21,57 @@ die() {
 	exit 1
 }
 
+# A message takes the place of a terminal's line of progress.
 note() {
+	[ ! -t 2 ] || printf '\r\033[K' >&2
 	printf 'rkfd: %s\n' "$*" >&2
 }
 
 # step LABEL COMMAND...: runs a command with its output in a log. One line has the label and the
 # time. A failure shows the end of the log, and then the message of the script's function hint, if
-# it has one. Not for use in a condition: errexit would be lost.
+# it has one. A signal ends the command with all that it has started. Not for use in a condition:
+# errexit would be lost. Under scripts/steps, which runs several of them, that script shows the
+# progress, and gets the times.
 step() {
-	local label=$1 log pid rc=0 start=$SECONDS shown=0 t
+	local label=$1 log pid rc=0 start=$SECONDS began=$EPOCHREALTIME shown=0 t
 	shift
 	mkdir -p "$CACHE/log"
 	log=$CACHE/log/$(printf %s "$label" | tr -c 'A-Za-z0-9.' '-').$$.log
-	[ -t 2 ] || note "$label ..."
+	if [ -n "${RKFD_STEPS:-}" ]; then
+		times >"$RKFD_STEPS/cpu.$$"
+		printf '%s\t%s\t%s\n' "$began" "$label" "$log" >"$RKFD_STEPS/run.$$"
+	elif [ ! -t 2 ]; then
+		note "$label ..."
+	fi
+	# In a process group of its own.
+	set -m
 	"$@" >"$log" 2>&1 </dev/null &
 	pid=$!
-	while kill -0 $pid 2>/dev/null; do
+	set +m
+	# The shell would print that the command was terminated.
+	trap 'exec 2>/dev/null; end_group '$pid'; exit 143' INT TERM HUP
+	while [ -z "${RKFD_STEPS:-}" ] && kill -0 $pid 2>/dev/null; do
 		sleep 0.2
 		t=$((SECONDS - start))
 		if [ -t 2 ]; then
 			printf '\rrkfd: %s ... %d s ' "$label" $t >&2
 		elif [ $((t - shown)) -ge 60 ]; then
 			shown=$t
-			note "$label ... $t s: $(tail -n 1 "$log" | tr -d '\r' | cut -c 1-90)"
+			note "$label ... $t s: $(last_line "$log")"
 		fi
 	done
 	wait $pid || rc=$?
+	trap - INT TERM HUP
 	t=$((SECONDS - start))
-	[ ! -t 2 ] || printf '\r' >&2
+	if [ -n "${RKFD_STEPS:-}" ]; then
+		times >>"$RKFD_STEPS/cpu.$$"
+		printf '%s\t%s\t%s\t%s\n' "$label" "$began" "$EPOCHREALTIME" \
+			"$(tr '\n' ' ' <"$RKFD_STEPS/cpu.$$")" >>"$RKFD_STEPS/times"
+		rm -f "$RKFD_STEPS/run.$$" "$RKFD_STEPS/cpu.$$"
+	fi
 	if [ $rc -ne 0 ]; then
 		note "$label: failed after $t s; the end of $log:"
-		tail -n 30 "$log" >&2
+		tail -n 20 "$log" >&2
 		if declare -F hint >/dev/null; then
 			hint "$log"
 		fi
@@ -57,6 +79,23 @@ step() {
 	fi
 	note "$label: $t s"
 	rm -f "$log"
+}
+
+# end_group ID: ends all programs of a process group.
+end_group() {
+	local n
+	trap '' INT TERM HUP
+	kill -- -"$1" 2>/dev/null || return 0
+	for n in {1..100}; do
+		sleep 0.1
+		kill -0 -- -"$1" 2>/dev/null || return 0
+	done
+	kill -KILL -- -"$1" 2>/dev/null || true
+}
+
+# last_line LOG: what a step says now.
+last_line() {
+	tail -c 300 "$1" 2>/dev/null | tr '\r\t' '\n ' | grep -v '^ *$' | tail -n 1 | cut -c 1-90 || true
 }
 
 need_root() {
@@ -79,8 +118,9 @@ sysroot_of() {
 }
 # shellcheck disable=SC2086
 SYSROOT=$(sysroot_of $SERIES)
-# This checkout's places inside the sysroot: copies of the sources, and the built files.
-CHECKOUT=$(basename "$TOP")-$(printf %s "$TOP" | digest | cut -c 1-6)
+# This checkout's places inside the sysroot: copies of the sources, and the built files. make cannot
+# have spaces in paths.
+CHECKOUT=$(basename "$TOP" | tr -c 'A-Za-z0-9._+\n-' -)-$(printf %s "$TOP" | digest | cut -c 1-6)
 SRC=/src/$CHECKOUT
 OUT=/out/$CHECKOUT
 
@@ -132,7 +172,32 @@ sync_sources() {
 		filters+=(--exclude="$f")
 	done
 	mkdir -p "$SYSROOT$1"
-	rsync -a --delete "${filters[@]}" "$TOP/" "$SYSROOT$1/"
+	(
+		# Steps that run side by side have the same sources.
+		flock 8
+		rsync -a --delete "${filters[@]}" "$TOP/" "$SYSROOT$1/"
+	) 8>"$CACHE/$CHECKOUT-sources.lock"
+}
+
+# fresh NAME FOLDER...: removes these folders of the sysroot if a build of that name (whole) was ended
+# half way, because some compilers leave a part of a file then.
+fresh() {
+	local name=$1 f
+	shift
+	[ -e "$SYSROOT$name.unfinished" ] || return 0
+	for f; do rm -rf "${SYSROOT:?}$f"; done
+}
+
+# whole NAME COMMAND...: runs a command of a step, which builds. Unless a signal ends it, it has
+# finished, well or not.
+whole() {
+	unfinished=$SYSROOT$1.unfinished
+	shift
+	mkdir -p "$(dirname "$unfinished")"
+	touch "$unfinished"
+	trap 'exit 143' INT TERM HUP
+	trap '[ $? = 143 ] || rm -f "$unfinished"' EXIT
+	"$@"
 }
 
 # of_kernel KERNEL: sets K to the folder of that kernel: stock, Debian's of the sysroot; debug; or
@@ -175,13 +240,14 @@ stock_config() {
 
 # stock_make ARGUMENTS...: runs make as for Debian's kernel: with the compiler that the kernel was
 # built with, and for the release that it reports, which for a release candidate differs from its
-# Makefile.
+# Makefile. Rust code gets no debug information, which costs a third of the time and is in no
+# guest; KRUSTFLAGS= among the arguments brings it back.
 stock_make() {
 	local release compiler
 	release=$(kernel_release)
 	compiler=$(stock_config CC_VERSION_TEXT)
 	in_sysroot make CC="${compiler%% *}" KERNELVERSION="${release%%[+-]*}" LOCALVERSION="${release#"${release%%[+-]*}"}" \
-		-j"$JOBS" "$@"
+		KRUSTFLAGS=-Cdebuginfo=0 -j"$JOBS" "$@"
 }
 
 debug_kernel() {
@@ -203,10 +269,7 @@ registry_hint() {
 # runner ARGUMENTS: tests/runner takes this shell's place. It is linked statically, as it runs on
 # the machine itself, whose C library may be older than the sysroot's.
 runner() {
-	hint() { registry_hint "$1"; }
-	"$TOP/scripts/sysroot"
-	locked "$CHECKOUT" step "test runner" "$TOP/scripts/cargo" rustc -p rkfd-runner \
-		--bin rkfd-runner -- -C target-feature=+crt-static
+	[ -n "${RKFD_PREPARED:-}" ] || locked "$CHECKOUT" "$TOP/scripts/part" runner
 	exec "$SYSROOT$OUT/target/debug/rkfd-runner" --top "$TOP" --cache "$CACHE" \
 		--sysroot "$SYSROOT" --out "$OUT" --checkout "$CHECKOUT" --base "$BASE" \
 		--suites "$SUITES" "$@"

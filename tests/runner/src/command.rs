@@ -8,7 +8,9 @@ use anyhow::{bail, Context, Result};
 use crate::guest::Kernel;
 use crate::life::silence;
 use crate::machine::{word, Machine, Model};
+use crate::notes::Notes;
 use crate::process::{self, HasSaid, Process};
+use crate::qemu::accel;
 use crate::size::Size;
 use crate::sysroot::Sysroot;
 
@@ -34,6 +36,17 @@ fn prepare(places: &Sysroot, kernel: &str, suites: &[&str]) -> Result<Kernel> {
         name: kernel.into(),
         vmlinuz: vmlinuz.trim_end().into(),
     })
+}
+
+/// Finds out whether KVM works on this machine, once for each boot of it.
+///
+/// # Errors
+///
+/// There is no kernel to try, or a signal ends the runner.
+pub fn trial(places: &Sysroot) -> Result<u8> {
+    let vmlinuz = process::output(places.script("vmlinuz").arg("stock"))?;
+    accel(places, vmlinuz.trim_end(), &Notes::stderr())?;
+    Ok(0)
 }
 
 /// A setting of the environment, if it says something.

@@ -38,11 +38,13 @@ const USAGE: &str = "\
 rkfd-runner PLACES test [--list] KERNEL [NAME...]
 rkfd-runner PLACES guest [FILE...]
 rkfd-runner PLACES shell [FILE...]
+rkfd-runner PLACES trial
 
 test boots the guests of tests/guest/plan.toml that KERNEL gets (stock, debug, long, or a Debian
 suite), or the boots and tests of these names, and prints a tally; --list prints the plan instead.
 guest runs one command in a guest, shell gives a shell in one; both take settings from the
-environment (scripts/guest) and files that the guest gets in /rkfd/add.
+environment (scripts/guest) and files that the guest gets in /rkfd/add. trial finds out whether KVM
+works, which the first guest would do.
 PLACES, all of them from scripts/lib.sh: --top, --cache, --sysroot, --out, --checkout, --base and
 --suites.";
 
@@ -95,6 +97,7 @@ fn run() -> Result<ExitCode> {
         "test" => command::test::run(&places, list, rest)?,
         "guest" => command::guest::run(&places, rest)?,
         "shell" => command::shell::run(&places, rest)?,
+        "trial" => command::trial(&places)?,
         _ => bail!("runner: there is no command {command}\n{USAGE}"),
     };
     Ok(ExitCode::from(code))

@@ -2,18 +2,18 @@
 //! The command line of QEMU.
 
 use std::fs;
-use std::io::{Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::fs::{memfd_create, MemfdFlags};
 
 use crate::machine::{Machine, Model};
 use crate::notes::Notes;
-use crate::process::Process;
+use crate::process::{Process, POLL};
 use crate::sysroot::{random_word, text_of, Sysroot};
 
 /// Emulated, string instructions go byte by byte: memory is cleared ten times as fast without
@@ -361,19 +361,43 @@ fn try_kvm(places: &Sysroot, vmlinuz: &str) -> Result<bool> {
     finds_no_root(&mut command)
 }
 
-/// Whether the kernel whose console is a program's output has come to its root file system. The
-/// output goes to a file without a name, which no other run of the runner can meet.
+/// How long a trial lasts at most.
+const TRIAL: Duration = Duration::from_secs(30);
+
+/// Whether the kernel whose console is a program's output has come to its root file system. QEMU
+/// stays, paused, when KVM cannot go on, and its error ends the trial. The output goes to files
+/// without names, which no other run of the runner can meet.
 fn finds_no_root(command: &mut Command) -> Result<bool> {
-    let mut console = fs::File::from(memfd_create("kvm-console", MemfdFlags::CLOEXEC)?);
-    command.stdout(console.try_clone()?).stderr(Stdio::null());
-    Process::start(command)?.wait_for(Duration::from_secs(30))?;
-    let mut text = Vec::new();
-    console.rewind()?;
-    console.read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).lines().any(|line| {
+    let console = fs::File::from(memfd_create("kvm-console", MemfdFlags::CLOEXEC)?);
+    let errors = fs::File::from(memfd_create("kvm-errors", MemfdFlags::CLOEXEC)?);
+    command.stdout(console.try_clone()?);
+    command.stderr(errors.try_clone()?);
+    let start = Instant::now();
+    let mut process = Process::start(command)?;
+    while process.wait_for(POLL)?.is_none() {
+        if start.elapsed() >= TRIAL || is_stopped(&text_so_far(&errors)?) {
+            break;
+        }
+    }
+    Ok(text_so_far(&console)?.lines().any(|line| {
         line.split_once("Kernel panic")
             .is_some_and(|(_, l)| l.contains("root fs"))
     }))
+}
+
+/// Returns whether QEMU's messages say that KVM cannot go on.
+fn is_stopped(messages: &str) -> bool {
+    ["KVM internal error", "kvm run failed"]
+        .iter()
+        .any(|error| messages.contains(error))
+}
+
+/// The text of a file that a program writes. The place at which the program writes stays.
+fn text_so_far(file: &fs::File) -> Result<String> {
+    let len = usize::try_from(file.metadata()?.len())?;
+    let mut text = vec![0; len];
+    file.read_exact_at(&mut text, 0)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -524,5 +548,13 @@ mod tests {
                 scope.spawn(|| assert!(!console("Linux version 7")));
             }
         });
+    }
+
+    #[test]
+    fn an_error_of_kvm_ends_the_trial() {
+        let script = "echo 'KVM internal error. Suberror: 1' >&2; sleep 60";
+        let start = Instant::now();
+        assert!(!finds_no_root(Command::new("sh").args(["-c", script])).unwrap());
+        assert!(start.elapsed() < TRIAL, "{:?}", start.elapsed());
     }
 }

@@ -43,6 +43,11 @@ impl Kind {
     pub const fn is_wide(self) -> bool {
         matches!(self, Kind::Int64 | Kind::F64)
     }
+
+    /// Returns whether it is a float.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Kind::F16 | Kind::F32 | Kind::F64)
+    }
 }
 
 /// One decoded instruction.

@@ -226,7 +226,7 @@ struct BackwardPermute;
 
 impl Tuned for BackwardPermute {
     #[inline(always)]
-    fn run(build: impl Build, inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+    fn run<B: Build>(build: B, inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         let exec = wave.exec();
         let at = &wave.rows[usize::from(row_of(inst.src[0]))].0;
         let mut from = Row::ZERO;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Selection of the build of an instruction's lane loop: with AVX2 and FMA where the machine has
-//! them, else the baseline.
+//! them, else the baseline. Arithmetic of the baseline goes lane by lane, in the functions that
+//! masked and denormal operands need anyway: a second set of loops over all lanes was a third of
+//! the time that this crate takes to compile.
 //!
 //! The only module with `unsafe`: a function that was compiled for more than the baseline must not
 //! be called on a machine that has less.
@@ -30,11 +32,13 @@ pub trait Body {
 /// A [`Body`] that uses its build for operations that the compiler does not turn into instructions.
 pub trait Tuned {
     /// See [`Body::run`].
-    fn run(build: impl Build, inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow;
+    fn run<B: Build>(build: B, inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow;
 }
 
 /// Operations that builds implement in their own ways, with the same results.
 pub trait Build: Copy {
+    /// Loops over all lanes are worth their size.
+    const IS_WIDE: bool;
     /// See [`Widen`].
     fn widen(self, from: &[u16; 8]) -> [f32; 8];
     /// See [`halves::narrow`].
@@ -66,6 +70,8 @@ pub fn permuted_row(build: impl Build, row: &Row, from: &Row) -> Row {
 pub struct Baseline;
 
 impl Build for Baseline {
+    const IS_WIDE: bool = false;
+
     #[inline(always)]
     fn widen(self, from: &[u16; 8]) -> [f32; 8] {
         from.map(|half| f16::from_bits(half).widen())
@@ -98,6 +104,8 @@ impl Wide {
 
 #[cfg(target_arch = "x86_64")]
 impl Build for Wide {
+    const IS_WIDE: bool = true;
+
     #[inline(always)]
     fn widen(self, from: &[u16; 8]) -> [f32; 8] {
         // SAFETY: the machine has F16C, or there would be no `self`. Vectors and arrays have the

@@ -6,6 +6,10 @@
 #[path = "common/single.rs"]
 mod single;
 
+use std::cmp::Ordering;
+use std::num::FpCategory;
+
+use half::f16;
 use proptest::prelude::*;
 use rkfd_shader::code::Code;
 use rkfd_shader::env::Env;
@@ -113,6 +117,63 @@ const COMPARES: &[(&str, u32, Condition)] = &[
     ("v_cmp_ne_u32", 0xcd, |a, b| a != b),
 ];
 
+/// The order of two values of the type that a compare's opcode names.
+fn order(op: u32, a: u64, b: u64, flushes: bool) -> Option<Ordering> {
+    let half = |bits: u64| {
+        let half = f16::from_bits(bits as u16);
+        if flushes && half.classify() == FpCategory::Subnormal {
+            f16::ZERO
+        } else {
+            half
+        }
+    };
+    let single = |bits: u64| {
+        let single = f32::from_bits(bits as u32);
+        if flushes && single.is_subnormal() {
+            0.0
+        } else {
+            single
+        }
+    };
+    let double = |bits: u64| {
+        let double = f64::from_bits(bits);
+        if flushes && double.is_subnormal() {
+            0.0
+        } else {
+            double
+        }
+    };
+    let has_sign = op & 8 == 0;
+    match op >> 5 {
+        1 => half(a).partial_cmp(&half(b)),
+        2 => single(a).partial_cmp(&single(b)),
+        3 => double(a).partial_cmp(&double(b)),
+        5 if has_sign => Some((a as i16).cmp(&(b as i16))),
+        5 => Some((a as u16).cmp(&(b as u16))),
+        6 if has_sign => Some((a as i32).cmp(&(b as i32))),
+        6 => Some((a as u32).cmp(&(b as u32))),
+        _ if has_sign => Some((a as i64).cmp(&(b as i64))),
+        _ => Some(a.cmp(&b)),
+    }
+}
+
+/// Returns whether the condition of a compare's opcode holds for that order. The opcode has a bit
+/// for each order, and integers have no NaN and a number 7 that always holds.
+fn holds(op: u32, order: Option<Ordering>) -> bool {
+    let orders = match op {
+        0xa0.. if op & 7 == 7 => 15,
+        0xa0.. => op & 7,
+        _ => op & 15,
+    };
+    let bit = match order {
+        Some(Ordering::Less) => 1,
+        Some(Ordering::Equal) => 2,
+        Some(Ordering::Greater) => 4,
+        None => 8,
+    };
+    orders & bit != 0
+}
+
 fn signed(a: i128) -> i128 {
     if a >= 1 << 31 {
         a - (1 << 32)
@@ -218,6 +279,35 @@ proptest! {
             exec >> lane & 1 == 1 && rule(a, b)
         }).fold(0u64, |mask, lane| mask | 1 << lane);
         prop_assert_eq!(after.pair(20), expected, "{}", name);
+    }
+
+    /// Every condition of every type.
+    #[test]
+    fn conditions(
+        op in prop_oneof![0x20..0x80u32, 0xa0..0x100u32],
+        other in prop_oneof![Just(0u16), Just(2)],
+        flushes: bool,
+        seed: u64,
+        exec in exec(),
+    ) {
+        let before = wave(seed, exec);
+        let mut after = wave(seed, exec);
+        if flushes {
+            after.mode = 0;
+        }
+        let sources = [Operand::Vgpr(0), Operand::Vgpr(other), Operand::Constant(0)];
+        run(&mut after, vop3(op, 20, sources));
+        let value = |n: usize, lane: usize| {
+            u64::from(before.v(n)[lane]) | u64::from(before.v(n + 1)[lane]) << 32
+        };
+        let expected = (0..64).filter(|&lane| {
+            let order = order(op, value(0, lane), value(other.into(), lane), flushes);
+            exec >> lane & 1 == 1 && holds(op, order)
+        }).fold(0u64, |mask, lane| mask | 1 << lane);
+        prop_assert_eq!(after.pair(20), expected, "{:x}", op);
+        // v_cmpx.
+        let left = if op & 16 == 0 { exec } else { expected };
+        prop_assert_eq!(after.exec(), left, "{:x}", op);
     }
 
     /// v_add_co_u32 and v_addc_co_u32 one after the other add 64 bits.

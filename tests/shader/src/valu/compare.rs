@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Compares: a mask with a bit for each active lane, also into EXEC for v_cmpx.
 
-use std::cmp::Ordering;
 use std::marker::PhantomData;
 
 use half::f16;
@@ -13,70 +12,29 @@ use super::{fetch, lane, Form, Spec};
 use crate::decode::{Inst, Kind};
 use crate::env::Env;
 use crate::simd::Body;
-use crate::wave::{mask_of, Flow, Wave, LANES};
-
-/// A condition on the sources of one lane.
-trait Test {
-    type A: Ty;
-    type B: Ty;
-    fn holds(a: Self::A, b: Self::B) -> bool;
-}
-
-/// A [`Test`] for 64 lanes.
-struct Lanes<T, const X: bool>(PhantomData<T>);
-
-impl<T: Test, const X: bool> Body for Lanes<T, X> {
-    #[inline(always)]
-    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-        let a = fetch::<T::A>(wave, inst.src[0], 0);
-        let b = fetch::<T::B>(wave, inst.src[1], 1);
-        let mut bytes = [0; LANES];
-        let rows = &wave.rows;
-        let mode = wave.mode;
-        let (a0, a1) = (&rows[a].0, &rows[a + usize::from(T::A::KIND.is_wide())].0);
-        let (b0, b1) = (&rows[b].0, &rows[b + usize::from(T::B::KIND.is_wide())].0);
-        let float = matches!(T::A::KIND, Kind::F16 | Kind::F32 | Kind::F64);
-        if !float || types::keeps_denormals(mode) {
-            for lane in 0..LANES {
-                let (a, b) = (T::A::get(a0[lane], a1[lane]), T::B::get(b0[lane], b1[lane]));
-                bytes[lane] = u8::from(T::holds(a, b));
-            }
-        } else {
-            for (n, byte) in bytes.iter_mut().enumerate() {
-                let a = lane::<T::A>(rows, a, n).flush(mode, types::INPUT);
-                let b = lane::<T::B>(rows, b, n).flush(mode, types::INPUT);
-                *byte = u8::from(T::holds(a, b));
-            }
-        }
-        let mask = mask_of(&bytes) & wave.exec();
-        wave.set_pair(inst.sdst.into(), mask);
-        if X {
-            wave.set_exec(mask);
-        }
-        Flow::Next
-    }
-}
-
-fn spec<T: Test + 'static>(name: &'static str, x: bool) -> Spec {
-    let kinds = [T::A::KIND, T::B::KIND, Kind::Int32, Kind::Int64];
-    if x {
-        Spec::of::<Lanes<T, true>>(name, Form::Compare, 2, kinds)
-    } else {
-        Spec::of::<Lanes<T, false>>(name, Form::Compare, 2, kinds)
-    }
-}
+use crate::wave::{mask_of, Flow, Row, Wave, LANES, SPLAT};
 
 /// The type in which integers and floats are compared.
 trait Compared: Ty {
-    fn order(self, other: Self) -> Option<Ordering>;
+    fn is_less(self, other: Self) -> bool;
+    fn is_equal(self, other: Self) -> bool;
+    fn is_at_most(self, other: Self) -> bool;
 }
 
 macro_rules! compared {
     ($($ty:ty),*) => {$(
         impl Compared for $ty {
             #[inline(always)]
-            fn order(self, other: $ty) -> Option<Ordering> {
-                self.partial_cmp(&other)
+            fn is_less(self, other: $ty) -> bool {
+                self < other
+            }
+            #[inline(always)]
+            fn is_equal(self, other: $ty) -> bool {
+                self == other
+            }
+            #[inline(always)]
+            fn is_at_most(self, other: $ty) -> bool {
+                self <= other
             }
         }
     )*};
@@ -85,94 +43,216 @@ compared!(u16, i16, u32, i32, u64, i64, f32, f64);
 
 impl Compared for f16 {
     #[inline(always)]
-    fn order(self, other: f16) -> Option<Ordering> {
-        self.widen().partial_cmp(&other.widen())
+    fn is_less(self, other: f16) -> bool {
+        self.widen() < other.widen()
     }
-}
-
-/// A condition as a set of the three bits less, equal, greater that make it true; bit 3 is for
-/// NaNs.
-struct Condition<T, const C: u32>(PhantomData<T>);
-
-impl<T: Compared, const C: u32> Test for Condition<T, C> {
-    type A = T;
-    type B = T;
     #[inline(always)]
-    fn holds(a: T, b: T) -> bool {
-        let order = a.order(b);
-        (C & 1 != 0) & (order == Some(Ordering::Less))
-            | (C & 2 != 0) & (order == Some(Ordering::Equal))
-            | (C & 4 != 0) & (order == Some(Ordering::Greater))
-            | (C & 8 != 0) & order.is_none()
+    fn is_equal(self, other: f16) -> bool {
+        self.widen() == other.widen()
+    }
+    #[inline(always)]
+    fn is_at_most(self, other: f16) -> bool {
+        self.widen() <= other.widen()
     }
 }
 
-/// The condition with number 0 to 15.
-fn condition<T: Compared + 'static>(number: u32, x: bool) -> Spec {
-    match number {
-        0 => spec::<Condition<T, 0>>("v_cmp_f", x),
-        1 => spec::<Condition<T, 1>>("v_cmp_lt", x),
-        2 => spec::<Condition<T, 2>>("v_cmp_eq", x),
-        3 => spec::<Condition<T, 3>>("v_cmp_le", x),
-        4 => spec::<Condition<T, 4>>("v_cmp_gt", x),
-        5 => spec::<Condition<T, 5>>("v_cmp_lg", x),
-        6 => spec::<Condition<T, 6>>("v_cmp_ge", x),
-        7 => spec::<Condition<T, 7>>("v_cmp_o", x),
-        8 => spec::<Condition<T, 8>>("v_cmp_u", x),
-        9 => spec::<Condition<T, 9>>("v_cmp_nge", x),
-        10 => spec::<Condition<T, 10>>("v_cmp_nlg", x),
-        11 => spec::<Condition<T, 11>>("v_cmp_ngt", x),
-        12 => spec::<Condition<T, 12>>("v_cmp_nle", x),
-        13 => spec::<Condition<T, 13>>("v_cmp_neq", x),
-        14 => spec::<Condition<T, 14>>("v_cmp_nlt", x),
-        _ => spec::<Condition<T, 15>>("v_cmp_tru", x),
+/// The lanes' loops; the other conditions swap the sources, or negate the mask.
+const LESS: u8 = 0;
+const EQUAL: u8 = 1;
+const AT_MOST: u8 = 2;
+
+/// The low and the high dwords of a source.
+type Source<'a> = [&'a [u32; LANES]; 2];
+
+#[inline(always)]
+fn source<T: Ty>(rows: &[Row], row: usize) -> Source<'_> {
+    [&rows[row].0, &rows[row + usize::from(T::KIND.is_wide())].0]
+}
+
+/// The lanes for which the relation holds.
+#[inline(always)]
+fn related<T: Compared, const RELATION: u8>(a: Source<'_>, b: Source<'_>) -> u64 {
+    let mut bytes = [0; LANES];
+    for lane in 0..LANES {
+        let (a, b) = (
+            T::get(a[0][lane], a[1][lane]),
+            T::get(b[0][lane], b[1][lane]),
+        );
+        bytes[lane] = u8::from(match RELATION {
+            LESS => a.is_less(b),
+            EQUAL => a.is_equal(b),
+            _ => a.is_at_most(b),
+        });
+    }
+    mask_of(&bytes)
+}
+
+/// Integers have eight conditions. These are their numbers among those of floats, without the ones
+/// that NaNs make different.
+const OF_INTEGERS: [u16; 8] = [0, 1, 2, 11, 4, 13, 14, 15];
+
+/// A compare of 64 lanes. The condition is a part of the opcode, a set of three bits less, equal,
+/// greater that make it true. Number 7 is true without a NaN, and numbers from 8 on are the
+/// opposites of the others.
+struct Compare<T>(PhantomData<T>);
+
+impl<T: Compared> Body for Compare<T> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let mut a = fetch::<T>(wave, inst.src[0], 0);
+        let mut b = fetch::<T>(wave, inst.src[1], 1);
+        let number = if T::KIND.is_float() {
+            if !types::keeps_denormals(wave.mode) {
+                a = flushed::<T>(wave, a, 0);
+                b = flushed::<T>(wave, b, 1);
+            }
+            inst.op & 15
+        } else {
+            OF_INTEGERS[usize::from(inst.op & 7)]
+        };
+        let opposite = number > 7;
+        let number = if opposite { 15 - number } else { number };
+        if number & 4 != 0 {
+            (a, b) = (b, a);
+        }
+        let (a, b) = (source::<T>(&wave.rows, a), source::<T>(&wave.rows, b));
+        let mut mask = match number {
+            0 => 0,
+            1 | 4 | 5 => related::<T, LESS>(a, b),
+            2 => related::<T, EQUAL>(a, b),
+            _ if T::KIND.is_float() => related::<T, AT_MOST>(a, b),
+            _ => 0,
+        };
+        // Different, or without a NaN.
+        if T::KIND.is_float() && (number == 5 || number == 7) {
+            mask |= related::<T, LESS>(b, a);
+        }
+        if opposite {
+            mask = !mask;
+        }
+        write(inst, wave, mask, inst.op & 16 != 0)
     }
 }
 
-struct Class<T>(PhantomData<T>);
+/// Copies a source to its own row, with denormals flushed as MODE says.
+#[cold]
+#[inline(never)]
+fn flushed<T: Ty>(wave: &mut Wave, row: usize, slot: usize) -> usize {
+    let to = SPLAT + 2 * slot;
+    for n in 0..LANES {
+        let value = lane::<T>(&wave.rows, row, n).flush(wave.mode, types::INPUT);
+        let (lo, hi) = value.put();
+        wave.rows[to].0[n] = lo;
+        if T::KIND.is_wide() {
+            wave.rows[to + 1].0[n] = hi;
+        }
+    }
+    to
+}
 
-macro_rules! class_test {
-    ($ty:ty, $quiet:expr) => {
-        impl Test for Class<$ty> {
-            type A = $ty;
-            type B = u32;
-            fn holds(a: $ty, b: u32) -> bool {
-                let quiet = a.to_bits() >> $quiet & 1 == 1;
-                b >> class(a.classify(), a.is_sign_negative(), quiet) & 1 == 1
+/// Writes the mask, for v_cmpx to EXEC too.
+#[inline(always)]
+fn write(inst: &Inst, wave: &mut Wave, mask: u64, x: bool) -> Flow {
+    let mask = mask & wave.exec();
+    wave.set_pair(inst.sdst.into(), mask);
+    if x {
+        wave.set_exec(mask);
+    }
+    Flow::Next
+}
+
+fn compare<T: Compared>(name: &'static str) -> Spec {
+    let kinds = [T::KIND, T::KIND, Kind::Int32, Kind::Int64];
+    Spec::of::<Compare<T>>(name, Form::Compare, 2, kinds)
+}
+
+/// The names of the conditions.
+const NAMES: [&str; 16] = [
+    "v_cmp_f",
+    "v_cmp_lt",
+    "v_cmp_eq",
+    "v_cmp_le",
+    "v_cmp_gt",
+    "v_cmp_lg",
+    "v_cmp_ge",
+    "v_cmp_o",
+    "v_cmp_u",
+    "v_cmp_nge",
+    "v_cmp_nlg",
+    "v_cmp_ngt",
+    "v_cmp_nle",
+    "v_cmp_neq",
+    "v_cmp_nlt",
+    "v_cmp_tru",
+];
+
+/// Classes of floats.
+trait Classified: Ty {
+    /// Returns whether the value is of one of the classes in the set `of`.
+    fn is_one(self, of: u32) -> bool;
+}
+
+macro_rules! classified {
+    ($($ty:ty, $quiet:literal);*) => {$(
+        impl Classified for $ty {
+            fn is_one(self, of: u32) -> bool {
+                let quiet = self.to_bits() >> $quiet & 1 == 1;
+                of >> class(self.classify(), self.is_sign_negative(), quiet) & 1 == 1
             }
         }
-    };
+    )*};
 }
-class_test!(f16, 9);
-class_test!(f32, 22);
-class_test!(f64, 51);
+classified!(f16, 9; f32, 22; f64, 51);
+
+/// v_cmp_class, and with an odd opcode v_cmpx_class.
+struct Class<T>(PhantomData<T>);
+
+impl<T: Classified> Body for Class<T> {
+    #[inline(always)]
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let mut a = fetch::<T>(wave, inst.src[0], 0);
+        let b = fetch::<u32>(wave, inst.src[1], 1);
+        if !types::keeps_denormals(wave.mode) {
+            a = flushed::<T>(wave, a, 0);
+        }
+        let mut bytes = [0; LANES];
+        for (n, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from(lane::<T>(&wave.rows, a, n).is_one(wave.rows[b].0[n]));
+        }
+        write(inst, wave, mask_of(&bytes), inst.op & 1 != 0)
+    }
+}
+
+fn classes<T: Classified>(name: &'static str) -> Spec {
+    let kinds = [T::KIND, Kind::Int32, Kind::Int32, Kind::Int64];
+    Spec::of::<Class<T>>(name, Form::Compare, 2, kinds)
+}
 
 /// The VOPC instruction with that opcode.
 pub fn vopc(op: u32) -> Option<Spec> {
     // Sixteen conditions of floats, eight of integers (signed, then unsigned); then the same for
     // v_cmpx.
-    let x = op & 0x10 != 0;
-    let number = op & 0xf;
-    let integer = number & 7;
+    let number = (op & 15) as usize;
     // Integers: 5 is ne, which is lg; 7 is always true.
-    let integer = if integer == 7 { 15 } else { integer };
+    let integer = if number & 7 == 7 { 15 } else { number & 7 };
+    let (float, integer) = (NAMES[number], NAMES[integer]);
     let signed = op & 8 == 0;
     Some(match op {
-        0x10 => spec::<Class<f32>>("v_cmp_class_f32", false),
-        0x11 => spec::<Class<f32>>("v_cmpx_class_f32", true),
-        0x12 => spec::<Class<f64>>("v_cmp_class_f64", false),
-        0x13 => spec::<Class<f64>>("v_cmpx_class_f64", true),
-        0x14 => spec::<Class<f16>>("v_cmp_class_f16", false),
-        0x15 => spec::<Class<f16>>("v_cmpx_class_f16", true),
-        0x20..=0x3f => condition::<f16>(number, x),
-        0x40..=0x5f => condition::<f32>(number, x),
-        0x60..=0x7f => condition::<f64>(number, x),
-        0xa0..=0xbf if signed => condition::<i16>(integer, x),
-        0xa0..=0xbf => condition::<u16>(integer, x),
-        0xc0..=0xdf if signed => condition::<i32>(integer, x),
-        0xc0..=0xdf => condition::<u32>(integer, x),
-        0xe0..=0xff if signed => condition::<i64>(integer, x),
-        0xe0..=0xff => condition::<u64>(integer, x),
+        0x10 => classes::<f32>("v_cmp_class_f32"),
+        0x11 => classes::<f32>("v_cmpx_class_f32"),
+        0x12 => classes::<f64>("v_cmp_class_f64"),
+        0x13 => classes::<f64>("v_cmpx_class_f64"),
+        0x14 => classes::<f16>("v_cmp_class_f16"),
+        0x15 => classes::<f16>("v_cmpx_class_f16"),
+        0x20..=0x3f => compare::<f16>(float),
+        0x40..=0x5f => compare::<f32>(float),
+        0x60..=0x7f => compare::<f64>(float),
+        0xa0..=0xbf if signed => compare::<i16>(integer),
+        0xa0..=0xbf => compare::<u16>(integer),
+        0xc0..=0xdf if signed => compare::<i32>(integer),
+        0xc0..=0xdf => compare::<u32>(integer),
+        0xe0..=0xff if signed => compare::<i64>(integer),
+        0xe0..=0xff => compare::<u64>(integer),
         _ => return None,
     })
 }

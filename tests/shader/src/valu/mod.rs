@@ -22,8 +22,8 @@ use std::marker::PhantomData;
 
 use crate::decode::{Inst, Kind, Src};
 use crate::env::Env;
-use crate::simd::{Body, Handler};
-use crate::wave::{Active, Flow, Row, Wave, LANES};
+use crate::simd::{Body, Build, Handler, Tuned};
+use crate::wave::{Flow, Row, Wave, LANES};
 use types::Ty;
 
 /// The form of an instruction: the place of its results, and its inputs besides its sources.
@@ -110,9 +110,30 @@ pub(crate) fn lane<T: Ty>(rows: &[Row], row: usize, lane: usize) -> T {
     T::get(rows[row].0[lane], hi)
 }
 
-impl<O: Alu> Body for Lanes<O> {
+impl<O: Alu> Tuned for Lanes<O> {
     #[inline(always)]
-    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+    fn run<B: Build>(_: B, inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        if B::IS_WIDE {
+            Self::together(inst, wave)
+        } else {
+            one_by_one::<O>(inst, wave)
+        }
+    }
+}
+
+impl<O: Alu> Lanes<O> {
+    /// MODE can flush an operand's denormals.
+    const FLOATS: bool = O::A::KIND.is_float()
+        || O::B::KIND.is_float()
+        || O::C::KIND.is_float()
+        || O::D::KIND.is_float();
+
+    #[inline(always)]
+    fn together(inst: &Inst, wave: &mut Wave) -> Flow {
+        let few = wave.exec().count_ones() <= FEW;
+        if few || Self::FLOATS && !types::keeps_denormals(wave.mode) {
+            return one_by_one::<O>(inst, wave);
+        }
         let a = fetch::<O::A>(wave, inst.src[0], 0);
         let b = if O::SOURCES > 1 {
             fetch::<O::B>(wave, inst.src[1], 1)
@@ -126,10 +147,6 @@ impl<O: Alu> Body for Lanes<O> {
         };
         let mut lo = Row::ZERO;
         let mut hi = Row::ZERO;
-        let floats = [O::A::KIND, O::B::KIND, O::C::KIND, O::D::KIND]
-            .iter()
-            .any(|kind| matches!(kind, Kind::F16 | Kind::F32 | Kind::F64));
-        let mode = wave.mode;
         let wide = |wide: bool, row: usize| if wide { row + 1 } else { row };
         let rows = &wave.rows;
         let (a0, a1) = (&rows[a].0, &rows[wide(O::A::KIND.is_wide(), a)].0);
@@ -141,20 +158,15 @@ impl<O: Alu> Body for Lanes<O> {
             &rows[c].0,
             &rows[wide(O::C::KIND.is_wide() && O::SOURCES > 2, c)].0,
         );
-        let few = wave.exec().count_ones() <= FEW;
-        if !few && (!floats || types::keeps_denormals(mode)) {
-            for lane in 0..LANES {
-                let a = O::A::get(a0[lane], a1[lane]);
-                let b = O::B::get(b0[lane], b1[lane]);
-                let c = O::C::get(c0[lane], c1[lane]);
-                let (x, y) = O::lane(a, b, c).put();
-                lo.0[lane] = x;
-                if O::D::KIND.is_wide() {
-                    hi.0[lane] = y;
-                }
+        for lane in 0..LANES {
+            let a = O::A::get(a0[lane], a1[lane]);
+            let b = O::B::get(b0[lane], b1[lane]);
+            let c = O::C::get(c0[lane], c1[lane]);
+            let (x, y) = O::lane(a, b, c).put();
+            lo.0[lane] = x;
+            if O::D::KIND.is_wide() {
+                hi.0[lane] = y;
             }
-        } else {
-            (lo, hi) = one_by_one::<O>(mode, wave.active(), [[a0, a1], [b0, b1], [c0, c1]]);
         }
         let dst = usize::from(inst.dst);
         wave.put(dst, &lo);
@@ -165,19 +177,62 @@ impl<O: Alu> Body for Lanes<O> {
     }
 }
 
-/// As the loop in [`Lanes::run`], only for the active lanes, with any MODE.
+/// As [`Lanes::together`], only for the active lanes, with any MODE, and on any machine.
 #[cold]
 #[inline(never)]
-fn one_by_one<O: Alu>(mode: u32, active: Active, [a, b, c]: [[&[u32; LANES]; 2]; 3]) -> (Row, Row) {
+fn one_by_one<O: Alu>(inst: &Inst, wave: &mut Wave) -> Flow {
+    let [a, b, c] = sources(
+        inst,
+        wave,
+        &[O::A::KIND, O::B::KIND, O::C::KIND][..O::SOURCES],
+    );
     let (mut lo, mut hi) = (Row::ZERO, Row::ZERO);
-    for lane in active {
-        let a = O::A::get(a[0][lane], a[1][lane]).flush(mode, types::INPUT);
-        let b = O::B::get(b[0][lane], b[1][lane]).flush(mode, types::INPUT);
-        let c = O::C::get(c[0][lane], c[1][lane]).flush(mode, types::INPUT);
+    let (mode, rows) = (wave.mode, &wave.rows);
+    let (a0, a1) = (&rows[a[0]].0, &rows[a[1]].0);
+    let (b0, b1) = (&rows[b[0]].0, &rows[b[1]].0);
+    let (c0, c1) = (&rows[c[0]].0, &rows[c[1]].0);
+    for lane in wave.active() {
+        let a = O::A::get(a0[lane], a1[lane]).flush(mode, types::INPUT);
+        let b = O::B::get(b0[lane], b1[lane]).flush(mode, types::INPUT);
+        let c = O::C::get(c0[lane], c1[lane]).flush(mode, types::INPUT);
         let result = O::lane(a, b, c).flush(mode, types::OUTPUT);
         (lo.0[lane], hi.0[lane]) = result.put();
     }
-    (lo, hi)
+    write(
+        wave,
+        inst.dst.into(),
+        &lo,
+        O::D::KIND.is_wide().then_some(&hi),
+    )
+}
+
+/// The rows of the sources' low and high dwords. The first source stands for those that there are
+/// not.
+#[inline(never)]
+fn sources(inst: &Inst, wave: &mut Wave, kinds: &[Kind]) -> [[usize; 2]; 3] {
+    let mut out = [[0; 2]; 3];
+    for (n, kind) in kinds.iter().enumerate() {
+        out[n] = if kind.is_wide() {
+            let row = wave.wide(inst.src[n], n);
+            [row, row + 1]
+        } else {
+            [wave.narrow(inst.src[n], n); 2]
+        };
+    }
+    for n in kinds.len()..3 {
+        out[n] = out[0];
+    }
+    out
+}
+
+/// Writes a result.
+#[inline(never)]
+fn write(wave: &mut Wave, dst: usize, lo: &Row, hi: Option<&Row>) -> Flow {
+    wave.put(dst, lo);
+    if let Some(hi) = hi {
+        wave.put(dst + 1, hi);
+    }
+    Flow::Next
 }
 
 impl Spec {
@@ -185,7 +240,7 @@ impl Spec {
     pub fn alu<O: Alu>(name: &'static str, form: Form) -> Spec {
         Spec {
             name,
-            handler: Handler::of::<Lanes<O>>(),
+            handler: Handler::tuned::<Lanes<O>>(),
             sources: O::SOURCES,
             kinds: [O::A::KIND, O::B::KIND, O::C::KIND, O::D::KIND],
             form,

@@ -128,16 +128,15 @@ impl Changes {
         if self.is_empty() {
             return Ok(inst);
         }
-        let is_float = |kind: Kind| matches!(kind, Kind::F16 | Kind::F32 | Kind::F64);
         let is_small = |kind: Kind| matches!(kind, Kind::F16 | Kind::Int16);
         let sources = spec.sources;
         // Integers have no signs to change; for v_mov_b32 and the like these would be those of an
         // f32.
         let signs = (0..3)
-            .any(|n| (self.abs[n] || self.neg[n]) && (n >= sources || !is_float(spec.kinds[n])));
+            .any(|n| (self.abs[n] || self.neg[n]) && (n >= sources || !spec.kinds[n].is_float()));
         let halves = (0..3).any(|n| self.high[n] && (n >= sources || !is_small(spec.kinds[n])))
             || self.high_result && !is_small(spec.kinds[3]);
-        let result = (self.clamp || self.omod != 0) && !is_float(spec.kinds[3]);
+        let result = (self.clamp || self.omod != 0) && !spec.kinds[3].is_float();
         let scalar = matches!(spec.form, Form::Scalar | Form::WriteLane);
         // SDWA selects parts of a dword.
         let wide = self.sdwa.is_some() && spec.kinds[..sources].iter().any(|kind| kind.is_wide());
@@ -185,7 +184,7 @@ struct Modified;
 
 impl Tuned for Modified {
     #[inline(always)]
-    fn run(build: impl Build, inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+    fn run<B: Build>(build: B, inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let Some(mods) = &inst.mods else {
             return Flow::Next;
         };

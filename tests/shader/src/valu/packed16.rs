@@ -89,7 +89,7 @@ struct Halves<const OP: u8>;
 
 impl<const OP: u8> Tuned for Halves<OP> {
     #[inline(always)]
-    fn run(_: impl Build, inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+    fn run<B: Build>(_: B, inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         let rows = sources(inst, wave, if OP == MAD { 3 } else { 2 });
         let a: &[u16; PARTS] = transmute_ref!(&wave.rows[rows[0]].0);
         let b: &[u16; PARTS] = transmute_ref!(&wave.rows[rows[1]].0);
@@ -128,7 +128,7 @@ struct Floats<const OP: u8>;
 
 impl<const OP: u8> Tuned for Floats<OP> {
     #[inline(always)]
-    fn run(build: impl Build, inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+    fn run<B: Build>(build: B, inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
         let rows = sources(inst, wave, if OP == FMA { 3 } else { 2 });
         let a: &[[[u16; 8]; 2]; PARTS / 16] = transmute_ref!(&wave.rows[rows[0]].0);
         let b: &[[[u16; 8]; 2]; PARTS / 16] = transmute_ref!(&wave.rows[rows[1]].0);
