@@ -79,10 +79,10 @@ impl PageList {
         Ok(unsafe { ffi::rkfd_page_to_pfn(page.as_ptr()) })
     }
 
-    /// The address of the byte at `offset`, if it is a multiple of `width`, a power of two up to a
+    /// The address of the byte at `offset`, if it is a multiple of `WIDTH`, a power of two up to a
     /// page.
-    fn at(&self, offset: u64, width: u64) -> Result<*mut u8> {
-        if offset % width != 0 {
+    fn at<const WIDTH: u64>(&self, offset: u64) -> Result<*mut u8> {
+        if offset % WIDTH != 0 {
             return Err(EINVAL);
         }
         let index = usize::try_from(offset / PAGE_SIZE as u64).map_err(|_| EINVAL)?;
@@ -95,9 +95,9 @@ impl PageList {
         })
     }
 
-    fn at_writable(&self, offset: u64, width: u64) -> Result<*mut u8> {
+    fn at_writable<const WIDTH: u64>(&self, offset: u64) -> Result<*mut u8> {
         if self.writable {
-            self.at(offset, width)
+            self.at::<WIDTH>(offset)
         } else {
             Err(EPERM)
         }
@@ -127,7 +127,7 @@ impl PageList {
         while !rest.is_empty() {
             let in_page = (PAGE_SIZE - offset as usize % PAGE_SIZE) / 4;
             let (part, after) = rest.split_at_mut(in_page.min(rest.len()));
-            let from = self.at(offset, 4)?.cast::<u32>();
+            let from = self.at::<4>(offset)?.cast::<u32>();
             for (index, dword) in part.iter_mut().enumerate() {
                 // SAFETY: `from` is aligned, and the part does not leave its page.
                 *dword = unsafe { from.add(index).read_volatile() };
@@ -150,7 +150,7 @@ impl PageList {
         while !rest.is_empty() {
             let in_page = (PAGE_SIZE - offset as usize % PAGE_SIZE) / 4;
             let (part, after) = rest.split_at(in_page.min(rest.len()));
-            let to = self.at_writable(offset, 4)?.cast::<u32>();
+            let to = self.at_writable::<4>(offset)?.cast::<u32>();
             for (index, dword) in part.iter().enumerate() {
                 // SAFETY: `to` is aligned, and the part does not leave its page.
                 unsafe { to.add(index).write_volatile(*dword) };
@@ -167,7 +167,7 @@ impl PageList {
     ///
     /// `EINVAL` if `offset` is not a multiple of 8, or is not inside.
     pub(crate) fn read64(&self, offset: u64) -> Result<u64> {
-        let from = self.at(offset, 8)?.cast::<u64>();
+        let from = self.at::<8>(offset)?.cast::<u64>();
         // SAFETY: The address is aligned and inside a page of the list.
         Ok(unsafe { from.read_volatile() })
     }
@@ -179,7 +179,7 @@ impl PageList {
     /// `EPERM` if the pages are read-only; `EINVAL` if `offset` is not a multiple of 8, or is not
     /// inside.
     pub(crate) fn write64(&self, offset: u64, value: u64) -> Result {
-        let to = self.at_writable(offset, 8)?.cast::<u64>();
+        let to = self.at_writable::<8>(offset)?.cast::<u64>();
         // SAFETY: The address is aligned and inside a page of the list.
         unsafe { to.write_volatile(value) };
         Ok(())
