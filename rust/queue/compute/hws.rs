@@ -184,6 +184,7 @@ impl HwsShared {
         if !queue.has_failed() {
             let owner = queue.owner;
             dev_warn_ratelimited!(
+                process owner.pid,
                 &*self.dev,
                 "compute queue {} of process {} does not leave the hardware: it is reset\n",
                 owner.queue,
