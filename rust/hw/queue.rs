@@ -160,7 +160,11 @@ impl MecInfo {
         if index >= self.user_hqds() {
             return None;
         }
-        let (pipe, queue) = (index % self.pipes, index / self.pipes);
+        let (Some(pipe), Some(queue)) =
+            (index.checked_rem(self.pipes), index.checked_div(self.pipes))
+        else {
+            return None;
+        };
         Some(Hqd {
             index,
             location: HqdLocation {

@@ -31,10 +31,7 @@ pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result<Ne
         .map_err(|_| EINVAL)?;
     let watcher = SmiWatcher::new(caller.process.space().clone(), task::is_admin())?;
     smi.join(&watcher)?;
-    let file = SmiFile {
-        smi,
-        watcher,
-    };
+    let file = SmiFile { smi, watcher };
     let file = Arc::new(file, GFP_KERNEL_ACCOUNT)?;
     let fd = NewFd::new(anon_file::open::<SmiFile>(c"kfd_smi_ev", file)?, true)?;
     args.anon_fd = fd.number();

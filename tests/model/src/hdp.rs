@@ -59,26 +59,26 @@ impl Hdp {
     ) -> Result<u64, E> {
         let page = addr / PAGE;
         let mut walked = self.walked();
-        if !walked.pages.contains_key(&page) {
-            if let Some((word, bit)) = self.bit(page) {
-                // A store of the device that comes from now on finds the bit, and waits.
-                word.fetch_or(bit, Ordering::SeqCst);
-            }
-            let mut bytes = Page::new([0; PAGE as usize]);
-            read(page * PAGE, &mut bytes[..])?;
-            if walked.order.len() == MOST {
-                if let Some(oldest) = walked.order.pop_front() {
-                    self.remove(&mut walked, oldest);
-                }
-            }
-            walked.order.push_back(page);
-            walked.pages.insert(page, bytes);
-        }
         let at = (addr % PAGE & !7) as usize;
-        let bytes = walked.pages.get(&page).map(|page| &page[at..at + 8]);
-        Ok(bytes.map_or(0, |bytes| {
-            u64::from_le_bytes(std::array::from_fn(|n| bytes[n]))
-        }))
+        let load = |bytes: &Page| u64::from_le_bytes(std::array::from_fn(|n| bytes[at + n]));
+        if let Some(bytes) = walked.pages.get(&page) {
+            return Ok(load(bytes));
+        }
+        if let Some((word, bit)) = self.bit(page) {
+            // A store of the device that comes from now on finds the bit, and waits.
+            word.fetch_or(bit, Ordering::SeqCst);
+        }
+        let mut bytes = Page::new([0; PAGE as usize]);
+        read(page * PAGE, &mut bytes[..])?;
+        if walked.order.len() == MOST {
+            if let Some(oldest) = walked.order.pop_front() {
+                self.remove(&mut walked, oldest);
+            }
+        }
+        let loaded = load(&bytes);
+        walked.order.push_back(page);
+        walked.pages.insert(page, bytes);
+        Ok(loaded)
     }
 
     fn remove(&self, walked: &mut Walked, page: u64) {
