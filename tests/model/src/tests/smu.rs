@@ -111,6 +111,7 @@ fn one_message_at_a_time() {
     let gpu = &psp.rig.gpu;
     assert!(gpu.write(MP1_SMN_C2PMSG_66, 2).is_err(), "not cleared");
     assert!(gpu.write(ANSWER, 2).is_err());
+    gpu.psp.add_fault(gpu, "smu-late=2:60000").unwrap();
     psp.rig.set(ANSWER, 0);
     psp.rig.set(MP1_SMN_C2PMSG_66, 2);
     for reg in [MP1_SMN_C2PMSG_66, MP1_SMN_C2PMSG_82, ANSWER] {
