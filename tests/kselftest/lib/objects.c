@@ -56,13 +56,16 @@ static long long most_processes(const char *text)
 bool objects_base(char base[OBJECTS_MAX], unsigned int processes)
 {
 	const uint64_t end = kfd_now_ms() + KFD_HANG_MS;
+	char before[OBJECTS_MAX] = "";
 
 	for (;;) {
 		counts(base);
 		if (!*base)
 			return !kfd_is_rkfd();
-		if (most_processes(base) <= processes)
+		/* The VMID of a queue that was destroyed is given up a moment later. */
+		if (most_processes(base) <= processes && strcmp(before, base) == 0)
 			return true;
+		strcpy(before, base);
 		if (kfd_now_ms() > end)
 			return false;
 		usleep(PAUSE_US);
