@@ -39,6 +39,8 @@
 #define GPUS_MAX	MOVERS_MAX
 /* No machine with less RAM than the GPU has VRAM has room for it. */
 #define HUGE		(256u << 20)
+/* Far more than a sleep causes, and far fewer than come in a second if each causes the next. */
+#define MOST_AGAIN	30u
 
 /* The number of log lines since the last call that have @text. */
 static unsigned int log_lines(const char *text)
@@ -186,6 +188,31 @@ static bool to_ram(void)
 		ok = false;
 	}
 	return ok;
+}
+
+/*
+ * The driver looks for entries of the interrupt ring before the first one comes: it finds none of
+ * before the sleep. If it tells the hardware that it has read some, that interrupts again and
+ * again.
+ */
+static void without_entries(void)
+{
+	unsigned long long before, again;
+	bool ok;
+
+	if (!model_present()) {
+		tap_skip("entries that are late", "needs the device model");
+		return;
+	}
+	ok = model_command("hold-entries 1800");
+	before = model_count("interrupts", "rearmed");
+	ok = ok && sleep_to("mem", "devices") == 0;
+	/* The driver looks twice a second. */
+	sleep(2);
+	again = model_count("interrupts", "rearmed") - before;
+	tap_ok(ok && again < MOST_AGAIN,
+	       "the interrupt ring is found empty after a sleep: %llu interrupts follow others",
+	       again);
 }
 
 /* Takes memory until a sleep has no room for the content of VRAM. */
@@ -359,6 +386,7 @@ int main(int argc, char **argv)
 
 	tap_ok(sleep_to("mem", "devices") == 0 && check_process_copies(),
 	       "a GPU that nobody uses sleeps, and copies after that");
+	without_entries();
 	busy = all_start();
 	tap_ok(unnoticed("mem", "devices"), "devices sleep: nobody has noticed");
 	tap_ok(unnoticed("mem", "platform"), "in D3hot, too");

@@ -19,6 +19,7 @@
 //! - `linger MS`: SDMA queues report that they are idle only so long after they were disabled.
 //!   `linger packet`: only while their engine executes no packet, until the next `linger MS`.
 //! - `drop-interrupt [COUNT]`: the next interrupts' MSIs are not sent.
+//! - `hold-entries MS`: when the interrupt ring is next turned on, no entry comes for MS.
 //! - `omit-pasid on`, `omit-pasid off`: whether interrupt entries lack the PASID, as is known of
 //!   gfx9 without HWS.
 //! - `retry-cam off`, `retry-cam on`: whether the IH's retry CAM lets through the entries that it
@@ -130,6 +131,10 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         ["drop-interrupt", count] => {
             let count = count.parse().map_err(|_| format!("bad count {count}"))?;
             gpu.ih.drop_interrupts(count);
+        }
+        ["hold-entries", ms] => {
+            let ms = ms.parse().map_err(|_| format!("bad time {ms}"))?;
+            gpu.ih.hold_entries(Duration::from_millis(ms));
         }
         ["omit-pasid", "on"] => gpu.ih.omit_pasids(true),
         ["omit-pasid", "off"] => gpu.ih.omit_pasids(false),

@@ -6,6 +6,7 @@
 //! otherwise the next entry sends one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::cam::{Cam, Key, Verdict};
 use crate::error::{ModelError, Result};
@@ -65,6 +66,10 @@ struct State {
     cam: Cam,
     /// A test wants the CAM to let everything through.
     unfiltered: bool,
+    /// A test wants entries to be late when the ring is next turned on.
+    late: Option<Duration>,
+    /// Entries wait until then.
+    held_until: Option<Instant>,
 }
 
 /// The block's state beside its plain registers.
@@ -83,6 +88,7 @@ impl Ih {
             drop: state.drop,
             nameless: state.nameless,
             unfiltered: state.unfiltered,
+            late: state.late,
             ..State::default()
         };
     }
@@ -100,6 +106,20 @@ impl Ih {
     /// Sets whether the retry CAM lets everything through from now on.
     pub fn disable_cam(&self, disable: bool) {
         self.state().unfiltered = disable;
+    }
+
+    /// When the ring is next turned on, no entry comes for `time`.
+    pub fn hold_entries(&self, time: Duration) {
+        self.state().late = Some(time);
+    }
+
+    /// Keeps the calling client waiting as long as entries are held.
+    fn wait_while_held(&self) {
+        let until = self.state().held_until;
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            std::thread::sleep(left);
+        }
     }
 
     /// The driver has handled the fault of place `value` of the retry CAM.
@@ -137,6 +157,11 @@ impl Ih {
             osssys::IH_RB_CNTL => {
                 if cntl::WPTR_OVERFLOW_CLEAR.is_set(value) {
                     self.state().overflow = false;
+                }
+                if cntl::RB_ENABLE.is_set(value) && !cntl::RB_ENABLE.is_set(gpu.regs.get(reg)) {
+                    let mut state = self.state();
+                    let late = state.late.take();
+                    state.held_until = late.map(|time| Instant::now() + time);
                 }
                 gpu.regs.set(reg, value);
             }
@@ -185,6 +210,7 @@ impl Ih {
             gpu.summary.ih_lost.bump();
             return Ok(());
         }
+        self.wait_while_held();
         let size = ring_size(control);
         let mut state = self.state();
         let cam = cam_cntl::ENABLE.is_set(gpu.regs.get(osssys::IH_RETRY_INT_CAM_CNTL));
