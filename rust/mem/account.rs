@@ -97,6 +97,34 @@ impl ChargedBytes {
         }
     }
 
+    /// Like [`ChargedBytes::charge`], and adds `bytes` to `count`, the client's own, of which `own`
+    /// makes the bytes that it has already.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if that exceeds the client's part of `share`.
+    fn charge_client(
+        &self,
+        share: FairShare,
+        bytes: u64,
+        count: &Atomic<i64>,
+        own: impl Fn(i64) -> u64,
+    ) -> Result {
+        let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
+        let mut counted = count.load(Relaxed);
+        // A request that is refused is never counted, as in `charge`: its size can be anything.
+        loop {
+            let sum = counted.checked_add(signed).ok_or(ENOMEM)?;
+            self.charge(share, bytes, own(counted))?;
+            match count.cmpxchg(counted, sum, Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => counted = now,
+            }
+            // Another thread of the client was faster: it may now have too much for this request.
+            self.uncharge(bytes);
+        }
+    }
+
     fn uncharge(&self, bytes: u64) {
         self.0.add(-(bytes as i64), Relaxed);
     }
@@ -212,19 +240,8 @@ impl MemoryClient {
     ///
     /// `ENOMEM` if that exceeds its share.
     fn charge(&self, bytes: u64) -> Result {
-        let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
-        let mut system = self.system.load(Relaxed);
-        // A request that is refused is never counted, as in `charge`: its size can be anything.
-        loop {
-            let sum = system.checked_add(signed).ok_or(ENOMEM)?;
-            charge(bytes, self.own_with(system))?;
-            match self.system.cmpxchg(system, sum, Relaxed) {
-                Ok(_) => return Ok(()),
-                Err(now) => system = now,
-            }
-            // Another thread of the client was faster: it may now have too much for this request.
-            uncharge(bytes);
-        }
+        let own = |system| self.own_with(system);
+        CHARGED.charge_client(system_share(), bytes, &self.system, own)
     }
 
     /// Returns the bytes that count for the client when system memory is shared: its system memory,
@@ -347,11 +364,8 @@ impl PinShare {
     ///
     /// `ENOMEM` if that exceeds its share.
     pub(super) fn charge(client: &Arc<MemoryClient>, bytes: u64) -> Result<Self> {
-        let signed = i64::try_from(bytes).map_err(|_| ENOMEM)?;
-        let own = u64::try_from(client.pinned.fetch_add(signed, Relaxed)).unwrap_or(0);
-        PINNED
-            .charge(pin_share(), bytes, own)
-            .inspect_err(|_| client.pinned.add(-signed, Relaxed))?;
+        let own = |pinned| u64::try_from(pinned).unwrap_or(0);
+        PINNED.charge_client(pin_share(), bytes, &client.pinned, own)?;
         Ok(Self {
             client: client.clone(),
             bytes,
