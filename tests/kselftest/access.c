@@ -147,6 +147,13 @@ FIXTURE(denied)
 	unsigned int gpus;
 };
 
+/* Undoes enter_without(). */
+static void leave(void)
+{
+	kfd_write_file(CGROUPS "/cgroup.procs", "0");
+	rmdir(CGROUP);
+}
+
 FIXTURE_SETUP(denied)
 {
 	int err, drm_fd;
@@ -167,8 +174,7 @@ FIXTURE_SETUP(denied)
 	EXPECT_EQ(EPERM, kfd_open_render(&self->dev, &drm_fd));
 	self->dev.fd = open(KFD_PATH, O_RDWR | O_CLOEXEC);
 	if (self->dev.fd < 0 && self->gpus == 1 && !kfd_is_rkfd()) {
-		kfd_write_file(CGROUPS "/cgroup.procs", "0");
-		rmdir(CGROUP);
+		leave();
 		SKIP(return, "amdkfd is not opened without a GPU that is granted");
 	}
 	ASSERT_LE(0, self->dev.fd);
@@ -178,8 +184,7 @@ FIXTURE_SETUP(denied)
 FIXTURE_TEARDOWN(denied)
 {
 	kfd_close(&self->dev);
-	kfd_write_file(CGROUPS "/cgroup.procs", "0");
-	rmdir(CGROUP);
+	leave();
 }
 
 /* The answers for a GPU that does not exist. */
