@@ -65,7 +65,7 @@ impl Hdp {
             return Ok(load(bytes));
         }
         if let Some((word, bit)) = self.bit(page) {
-            // A store of the device that comes from now on finds the bit, and waits.
+            // A store of the device that is not in the page that is read next finds the bit.
             word.fetch_or(bit, Ordering::SeqCst);
         }
         let mut bytes = Page::new([0; PAGE as usize]);
@@ -95,8 +95,8 @@ impl Hdp {
         }
     }
 
-    /// The device itself is about to write `len` bytes of VRAM at byte `addr`.
-    pub fn device_writes(&self, addr: u64, len: u64) {
+    /// The device itself has written `len` bytes of VRAM at byte `addr`.
+    pub fn device_wrote(&self, addr: u64, len: u64) {
         let (mut page, end) = (addr / PAGE, (addr + len).div_ceil(PAGE));
         while page < end {
             let Some((word, bit)) = self.bit(page) else {
@@ -145,11 +145,11 @@ mod tests {
         let hdp = Hdp::new(1 << 20);
         load(&hdp, 0x2000, 1);
         load(&hdp, 0x50000, 1);
-        hdp.device_writes(0x3000, 4096);
+        hdp.device_wrote(0x3000, 4096);
         assert_eq!(load(&hdp, 0x2000, 2), 1);
-        hdp.device_writes(0x2ffc, 8);
+        hdp.device_wrote(0x2ffc, 8);
         assert_eq!(load(&hdp, 0x2000, 2), 2);
-        hdp.device_writes(0, 1 << 20);
+        hdp.device_wrote(0, 1 << 20);
         assert_eq!(load(&hdp, 0x50000, 2), 2);
     }
 

@@ -318,7 +318,8 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// Memory from `phys` on: at least one and at most `len` bytes (`len` is not zero).
+    /// Memory from `phys` on: at least one and at most `len` bytes (`len` is not zero). Who writes to
+    /// it calls [`View::has_written`] afterwards.
     pub fn span(&self, phys: Phys, len: u64, access: Access) -> Result<Span<'_>> {
         match phys.space {
             Space::Vram => {
@@ -336,9 +337,6 @@ impl View<'_> {
                         access: access.name(),
                         address,
                     });
-                }
-                if access.writes() {
-                    self.bus.hdp.device_writes(phys.addr, len);
                 }
                 Ok(self.bus.vram.span(phys.addr as usize, len as usize))
             }
@@ -387,9 +385,18 @@ impl View<'_> {
             let rest = (data.len() - done) as u64;
             let span = self.span(phys.plus(done as u64), rest, Access::Write)?;
             span.write(&data[done..done + span.len()]);
+            self.has_written(phys.plus(done as u64), span.len() as u64);
             done += span.len();
         }
         Ok(())
+    }
+
+    /// The device itself has written `len` bytes at `phys`. Not before it does so: a walk beside the
+    /// store would keep what was there until then.
+    pub fn has_written(&self, phys: Phys, len: u64) {
+        if phys.space == Space::Vram {
+            self.bus.hdp.device_wrote(phys.addr, len);
+        }
     }
 
     /// Reads one aligned 64-bit word whole.
@@ -428,6 +435,7 @@ impl View<'_> {
                 )))
             }
         }
+        self.has_written(phys, 4);
         Ok(())
     }
 }
@@ -490,5 +498,28 @@ mod tests {
         };
         assert!(bus.view().write(phys, &[0; 4]).is_ok());
         assert!(bus.view().write(phys, &[0; 5]).is_err());
+    }
+
+    #[test]
+    fn a_walk_beside_a_store_keeps_nothing_old() {
+        let bus = Bus::new(0x2000).unwrap();
+        let phys = Phys {
+            space: Space::Vram,
+            addr: 0x1008,
+        };
+        let done = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    bus.view().load_entry(phys).unwrap();
+                }
+            });
+            let stale = (1..=50_000u64).find(|n| {
+                bus.view().write(phys, &n.to_le_bytes()).unwrap();
+                bus.view().load_entry(phys) != Ok(*n)
+            });
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(stale, None);
+        });
     }
 }

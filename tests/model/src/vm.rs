@@ -253,6 +253,9 @@ impl<'a> Vm<'a> {
                                 let span = view.span(phys.plus(into), run.len - into, access)?;
                                 let n = span.len() as u64;
                                 step(Piece::Memory(span), done + into, n)?;
+                                if access.writes() {
+                                    view.has_written(phys.plus(into), n);
+                                }
                                 into += n;
                             }
                         }
@@ -473,16 +476,20 @@ impl<'a> Vm<'a> {
             Target::Memory(from) => {
                 while done < n {
                     let from = view.span(from.plus(done), n - done, Access::Read)?;
-                    let to = view.span(to.plus(done), from.len() as u64, Access::Write)?;
+                    let at = to.plus(done);
+                    let to = view.span(at, from.len() as u64, Access::Write)?;
                     from.copy_to(&to, to.len());
+                    view.has_written(at, to.len() as u64);
                     done += to.len() as u64;
                 }
             }
             Target::Own(_) => view.write(to, &self.load(view, from, n)?)?,
             Target::Nothing | Target::Fault(_) => {
                 while done < n {
-                    let to = view.span(to.plus(done), n - done, Access::Write)?;
+                    let at = to.plus(done);
+                    let to = view.span(at, n - done, Access::Write)?;
                     to.zero();
+                    view.has_written(at, to.len() as u64);
                     done += to.len() as u64;
                 }
             }

@@ -83,11 +83,17 @@ impl<'a> Vm<'a> {
         let mut left = lanes;
         // The stretch of the previous lane.
         let mut last: Option<Stretch<'_>> = None;
+        let leave = |stretch: Option<Stretch<'_>>| {
+            if let Some(stretch) = stretch.filter(|_| access.writes()) {
+                view.has_written(stretch.phys, stretch.span.len() as u64);
+            }
+        };
         while left != 0 {
             let lane = left.trailing_zeros() as usize;
             let span = match last.and_then(|stretch| stretch.at(at[lane], size)) {
                 Some(span) => span,
                 None => {
+                    leave(last);
                     last = self.stretch(utcl1, &view, at[lane], access);
                     match last.and_then(|stretch| stretch.at(at[lane], size)) {
                         Some(span) => span,
@@ -98,6 +104,7 @@ impl<'a> Vm<'a> {
             step(lane, span);
             left &= left - 1;
         }
+        leave(last);
         0
     }
 
@@ -128,8 +135,9 @@ impl<'a> Vm<'a> {
         let first = va >> leaf.log2 << leaf.log2;
         let size = 1 << leaf.log2;
         if leaf.base.space == Space::Vram {
-            if let Ok(span) = view.span(leaf.base, size, access) {
-                return Some(Stretch { first, span });
+            let phys = leaf.base;
+            if let Ok(span) = view.span(phys, size, access) {
+                return Some(Stretch { first, phys, span });
             }
         }
         // Other memory may contain a part of the device itself.
@@ -139,7 +147,7 @@ impl<'a> Vm<'a> {
             return None;
         }
         let span = view.span(phys, PAGE, access).ok()?;
-        Some(Stretch { first, span })
+        Some(Stretch { first, phys, span })
     }
 }
 
@@ -147,6 +155,7 @@ impl<'a> Vm<'a> {
 #[derive(Clone, Copy)]
 struct Stretch<'a> {
     first: u64,
+    phys: Phys,
     span: Span<'a>,
 }
 
