@@ -39,6 +39,7 @@ int rkfd_devcgroup_check_render_node(unsigned int minor);
 
 /* PCI */
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
+u32 rkfd_pci_link_mbs(struct pci_dev *pdev);
 bool rkfd_pci_reaches(struct device *client, struct device *provider);
 bool rkfd_pci_is_switched(struct device *client, struct device *provider);
 u64 rkfd_pci_bus_address(struct device *provider, u64 start);
@@ -179,5 +180,6 @@ int rkfd_next_numa_node(int node);
 u64 rkfd_numa_node_pages(int node);
 int rkfd_numa_distance(int from, int to);
 int rkfd_dev_to_numa_node(struct device *dev);
+u32 rkfd_memory_speed(void);
 
 #endif /* RKFD_SHIMS_H */

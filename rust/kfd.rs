@@ -294,6 +294,8 @@ pub(crate) struct NodeInfo {
     pub(crate) serial: u64,
     /// Whether atomic operations of the GPU reach system memory.
     pub(crate) atomics: bool,
+    /// MB/s that the path to the processors can carry; 0 if that is not known.
+    pub(crate) link_mbs: u32,
 }
 
 impl PluggedGpu {
@@ -316,6 +318,7 @@ impl PluggedGpu {
             firmware: info.firmware,
             serial: info.serial,
             atomics: info.atomics,
+            link_mbs: info.link_mbs,
             numa: NumaNode::of(&gpu.hw.dev),
             peers: 0,
         };

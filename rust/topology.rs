@@ -38,6 +38,8 @@ pub(crate) struct GpuFacts {
     pub(crate) serial: u64,
     /// Whether the path from the GPU to memory supports PCIe atomic operations.
     pub(crate) atomics: bool,
+    /// MB/s that the path from the GPU to the processors can carry; 0 if that is not known.
+    pub(crate) link_mbs: u32,
     /// The processors to which the GPU is attached, if known.
     pub(crate) numa: Option<NumaNode>,
     /// The GPUs whose memory this GPU can reach: a bit for each, in the order of their nodes.

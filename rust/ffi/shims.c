@@ -6,6 +6,7 @@
 #include <linux/cpumask.h>
 #include <linux/devcoredump.h>
 #include <linux/device_cgroup.h>
+#include <linux/dmi.h>
 #include <linux/hmm.h>
 #include <linux/hwmon.h>
 #include <linux/magic.h>
@@ -13,6 +14,7 @@
 #include <linux/pci-p2pdma.h>
 #include <linux/suspend.h>
 #include <linux/topology.h>
+#include <linux/unaligned.h>
 #include <linux/userfaultfd_k.h>
 
 #include <asm/processor.h>
@@ -62,6 +64,47 @@ int rkfd_devcgroup_check_render_node(unsigned int minor)
 int rkfd_pci_domain_nr(struct pci_dev *pdev)
 {
 	return pci_domain_nr(pdev->bus);
+}
+
+/* MT/s of a lane */
+static u32 lane_speed(enum pci_bus_speed speed)
+{
+	switch (speed) {
+	case PCIE_SPEED_2_5GT:
+		return 2500;
+	case PCIE_SPEED_5_0GT:
+		return 5000;
+	case PCIE_SPEED_8_0GT:
+		return 8000;
+	case PCIE_SPEED_16_0GT:
+		return 16000;
+	case PCIE_SPEED_32_0GT:
+		return 32000;
+	case PCIE_SPEED_64_0GT:
+		return 64000;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * The most megabytes a second of the links between the device and the root of its bus, eight bits a
+ * byte; 0 if no link tells it.
+ */
+u32 rkfd_pci_link_mbs(struct pci_dev *pdev)
+{
+	u32 least = U32_MAX, width, mbs;
+
+	for (; pdev; pdev = pci_upstream_bridge(pdev)) {
+		if (!pci_is_pcie(pdev))
+			continue;
+		width = pcie_get_width_cap(pdev);
+		mbs = width == PCIE_LNK_WIDTH_UNKNOWN ?
+			0 : width * lane_speed(pcie_get_speed_cap(pdev)) / 8;
+		if (mbs)
+			least = min(least, mbs);
+	}
+	return least == U32_MAX ? 0 : least;
 }
 
 bool rkfd_pci_reaches(struct device *client, struct device *provider)
@@ -569,4 +612,25 @@ int rkfd_numa_distance(int from, int to)
 int rkfd_dev_to_numa_node(struct device *dev)
 {
 	return dev_to_node(dev);
+}
+
+/* Memory device (SMBIOS, type 17): the place of Speed, in MT/s; 0 is unknown. */
+#define MEMORY_DEVICE_SPEED 0x15
+
+static void find_speed(const struct dmi_header *entry, void *speed)
+{
+	const u8 *at = (const u8 *)entry + MEMORY_DEVICE_SPEED;
+
+	if (entry->type == DMI_ENTRY_MEM_DEVICE &&
+	    entry->length >= MEMORY_DEVICE_SPEED + sizeof(u16) && get_unaligned_le16(at))
+		*(u32 *)speed = get_unaligned_le16(at);
+}
+
+/* MT/s of the memory modules, as the last of them has it; 0 if the firmware does not tell. */
+u32 rkfd_memory_speed(void)
+{
+	u32 speed = 0;
+
+	dmi_walk(find_speed, &speed);
+	return speed;
 }

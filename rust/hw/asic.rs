@@ -131,6 +131,12 @@ impl SdmaInfo {
         self.host_engines + self.xgmi_engines
     }
 
+    /// The engines for traffic with the host, a bit each.
+    #[inline]
+    pub const fn host_engines_mask(&self) -> u32 {
+        (1 << self.host_engines) - 1
+    }
+
     /// The engine on which no queue waits for a page: one that is not the first, as runtimes name
     /// that for copies from the host. ROCr does so for gfx90a, "due to a RAS issue"
     /// (`GpuAgent::DmaCopyOnEngine`).

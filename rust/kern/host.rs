@@ -68,6 +68,13 @@ pub(crate) fn processor_mhz() -> u32 {
     unsafe { ffi::rkfd_cpufreq_quick_get_max(0) / 1000 }
 }
 
+/// The speed of the memory modules in MT/s, which the topology calls MHz; 0 if the firmware does
+/// not tell it.
+pub(crate) fn memory_mhz() -> u32 {
+    // SAFETY: It reads the firmware's tables, which stay. The call may sleep.
+    unsafe { ffi::rkfd_memory_speed() }
+}
+
 /// The raw monotonic clock in nanoseconds.
 pub(crate) fn raw_ns() -> u64 {
     // SAFETY: It reads a clock.

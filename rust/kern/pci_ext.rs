@@ -117,6 +117,14 @@ pub(crate) fn domain(pdev: &pci::Device) -> u32 {
     unsafe { ffi::rkfd_pci_domain_nr(raw(pdev)) as u32 }
 }
 
+/// MB/s that the links between the device and the root of its bus can carry at most; 0 if no link
+/// tells its speed and width.
+pub(crate) fn link_mbs(pdev: &pci::Device) -> u32 {
+    // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`, and the bridges
+    // above a device outlive it.
+    unsafe { ffi::rkfd_pci_link_mbs(raw(pdev)) }
+}
+
 /// Whether `dev` reaches the BARs of `other`, as far as the kernel knows the topology: there is a
 /// switch above both, or their host bridge is known to forward such accesses. An IOMMU that must
 /// see them prevents it. May sleep.

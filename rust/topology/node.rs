@@ -8,7 +8,7 @@ use core::fmt;
 
 use hw::topology::record::{
     link_flag, CacheRecord, CpuNode, GpuNode, HeapType, IoLink, MemoryBank, LINK_HYPER_TRANSPORT,
-    LINK_QPI, LINK_WEIGHT_DIRECT,
+    LINK_QPI, LINK_WEIGHT_DIRECT, PCIE_LEAST_MBS,
 };
 use kernel::prelude::*;
 
@@ -17,11 +17,11 @@ use crate::kern::host::{self, NumaNode};
 use crate::kern::params;
 use crate::kern::render_node::RenderNode;
 
-/// The first number of the SIMDs, which keeps them apart from processors.
-const FIRST_SIMD: u32 = 0x8000_0000;
+/// The first number of compute units, which keeps them apart from processors, as amdgpu has it.
+const FIRST_SIMD: u32 = 0x8000_1000;
 
 /// A node.
-pub(super) struct TopologyNode {
+pub(super) struct TopologyNode<'a> {
     /// The id of a GPU; 0 for processors.
     pub(super) gpu_id: u32,
     /// The render node of a GPU.
@@ -33,7 +33,7 @@ pub(super) struct TopologyNode {
     /// The memory banks.
     pub(super) banks: KVec<MemoryBank>,
     /// The caches. Empty for processors, whose caches libhsakmt finds by itself.
-    pub(super) caches: KVec<CacheRecord>,
+    pub(super) caches: KVec<CacheRecord<'a>>,
     /// The links to other nodes.
     pub(super) links: NodeLinks,
 }
@@ -99,7 +99,7 @@ impl<'a> Machine<'a> {
     /// # Errors
     ///
     /// `EINVAL` if there is no such node.
-    pub(super) fn node(&self, number: usize) -> Result<TopologyNode> {
+    pub(super) fn node(&self, number: usize) -> Result<TopologyNode<'a>> {
         match number.checked_sub(self.cpus.len()) {
             None => self.processors(number),
             Some(index) => self.gpu(index),
@@ -130,8 +130,23 @@ impl<'a> Machine<'a> {
         LINK_WEIGHT_DIRECT + home.map_or(LINK_WEIGHT_DIRECT, |home| self.to_processors(to, home))
     }
 
+    /// The link between a GPU and the processors `node`. Its speed, and the engines that serve it,
+    /// are told only where it is direct, as by amdgpu.
+    fn link_to_processors(&self, gpu: &GpuFacts, node: NumaNode, (from, to): (u32, u32)) -> IoLink {
+        let mut link = IoLink::pcie(from, to, self.to_processors(gpu, node));
+        if link.weight > LINK_WEIGHT_DIRECT {
+            return link;
+        }
+        link.recommended_sdma_engine_id_mask = gpu.cus.asic().sdma.host_engines_mask();
+        if gpu.link_mbs > 0 {
+            link.min_bandwidth = PCIE_LEAST_MBS;
+            link.max_bandwidth = gpu.link_mbs;
+        }
+        link
+    }
+
     /// Node `index`: processors and their memory.
-    fn processors(&self, index: usize) -> Result<TopologyNode> {
+    fn processors(&self, index: usize) -> Result<TopologyNode<'a>> {
         let node = *self.cpus.get(index).ok_or(EINVAL)?;
         let number = u32::try_from(index)?;
         let mut links = NodeLinks::default();
@@ -148,8 +163,9 @@ impl<'a> Machine<'a> {
         }
         for (other, gpu) in self.gpus.iter().enumerate() {
             // The processors can access all of VRAM; this link reports that.
-            let weight = self.to_processors(gpu, node);
-            let link = IoLink::pcie(number, self.gpu_number(other)?, weight);
+            let ends = (number, self.gpu_number(other)?);
+            let mut link = self.link_to_processors(gpu, node, ends);
+            link.flags |= link_flag::NON_COHERENT;
             links.add(with_atomics(link, gpu.atomics))?;
         }
         let mut banks = KVec::with_capacity(1, GFP_KERNEL)?;
@@ -159,7 +175,7 @@ impl<'a> Machine<'a> {
                 size_in_bytes: node.memory_bytes(),
                 flags: 0,
                 width: 64,
-                mem_clk_max: 0,
+                mem_clk_max: host::memory_mhz(),
             },
             GFP_KERNEL,
         )?;
@@ -184,10 +200,11 @@ impl<'a> Machine<'a> {
     }
 
     /// The node of GPU `index`.
-    fn gpu(&self, index: usize) -> Result<TopologyNode> {
+    fn gpu(&self, index: usize) -> Result<TopologyNode<'a>> {
         let gpu = self.gpus.get(index).ok_or(EINVAL)?;
         let (asic, number) = (gpu.cus.asic(), self.gpu_number(index)?);
-        let mut before = self.gpus.iter().take(index).map(|gpu| gpu.cus.simds());
+        let before = self.gpus.iter().take(index);
+        let mut before = before.map(|gpu| gpu.cus.processor_numbers());
         let first_simd = before
             .try_fold(FIRST_SIMD, u32::checked_add)
             .ok_or(EOVERFLOW)?;
@@ -197,7 +214,7 @@ impl<'a> Machine<'a> {
         }
         let mut links = NodeLinks::default();
         for (other, &node) in self.cpus.iter().enumerate() {
-            let link = IoLink::pcie(number, other.try_into()?, self.to_processors(gpu, node));
+            let link = self.link_to_processors(gpu, node, (number, other.try_into()?));
             links.add(with_atomics(link, gpu.atomics))?;
         }
         for (other, to) in self.gpus.iter().enumerate() {

@@ -57,7 +57,7 @@ impl TopologyTree {
         Ok(index)
     }
 
-    fn add_node(&mut self, nodes: usize, number: usize, node: &TopologyNode) -> Result {
+    fn add_node(&mut self, nodes: usize, number: usize, node: &TopologyNode<'_>) -> Result {
         let files = || SysfsFiles::of_node(node.render_node);
         let own = files()
             .with(&GPU_ID, &NumberFile(node.gpu_id))?

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The working compute units of a GPU; which ones are fused off differs from card to card.
 
-use super::record::{CacheRecord, SIBLINGS};
+use super::record::{CacheRecord, CacheSiblings};
 use crate::asic::{Asic, ContextSaveSizes};
 
 /// The most shader arrays of a GPU, of all its XCCs together.
@@ -68,6 +68,22 @@ impl ComputeUnits {
         self.nth_mask((xcc * gfx.shader_engines + engine) * gfx.arrays_per_engine + array)
     }
 
+    /// The units of each array of the GPU, a bit each.
+    pub(super) fn array_masks(&self) -> impl Iterator<Item = u32> + '_ {
+        let arrays = self.asic.gfx.arrays() as usize;
+        self.masks.iter().copied().take(arrays)
+    }
+
+    /// The processor numbers that the GPU takes from the topology's sequence: one for each unit of
+    /// an XCC, whether it works or not. amdgpu counts those of one XCC only
+    /// (kfd_create_vcrat_image_gpu), so that the numbers of a GPU with several overlap those of the
+    /// next GPU.
+    #[inline]
+    pub const fn processor_numbers(&self) -> u32 {
+        let gfx = &self.asic.gfx;
+        gfx.shader_engines * gfx.arrays_per_engine * gfx.cus_per_array
+    }
+
     /// The units of array `n`, counted over the whole GPU.
     fn nth_mask(&self, n: u32) -> u32 {
         self.masks.get(n as usize).copied().unwrap_or(0)
@@ -99,7 +115,7 @@ impl ComputeUnits {
 
     /// The caches of the GPU, each once, nearest kind first. CUs are numbered from 0 over the whole
     /// GPU, those of an array together. `first_simd` is the node's `simd_id_base`.
-    pub fn caches(&self, first_simd: u32) -> impl Iterator<Item = CacheRecord> + '_ {
+    pub fn caches(&self, first_simd: u32) -> impl Iterator<Item = CacheRecord<'_>> + '_ {
         let asic = self.asic;
         asic.caches.iter().flat_map(move |kind| {
             let shared_by = kind.shared_by.min(asic.gfx.cus_per_array);
@@ -122,11 +138,10 @@ impl ComputeUnits {
                     }
                     let skipped = mask.trailing_zeros();
                     let cu = array * asic.gfx.cus_per_array + first + skipped;
-                    let mut siblings = [0; SIBLINGS];
-                    siblings[0] = mask >> skipped;
-                    if whole_gpu {
-                        siblings = self.map_from(cu);
-                    }
+                    let siblings = match whole_gpu {
+                        true => CacheSiblings::All(self),
+                        false => CacheSiblings::Some(mask >> skipped),
+                    };
                     Some(CacheRecord {
                         processor_id_low: first_simd + cu,
                         level: kind.level.into(),
@@ -141,22 +156,5 @@ impl ComputeUnits {
                 })
             })
         })
-    }
-
-    /// The map of all of them, as a cache that all share has it: from CU `first` on, the first that
-    /// works.
-    fn map_from(&self, first: u32) -> [u32; SIBLINGS] {
-        let mut map = [0; SIBLINGS];
-        for array in 0..self.asic.gfx.arrays() {
-            for cu in 0..self.asic.gfx.cus_per_array {
-                let bit = (array * self.asic.gfx.cus_per_array + cu).checked_sub(first);
-                if let (Some(bit), 1) = (bit, self.nth_mask(array) >> cu & 1) {
-                    if let Some(word) = map.get_mut(bit as usize / 32) {
-                        *word |= 1 << (bit % 32);
-                    }
-                }
-            }
-        }
-        map
     }
 }

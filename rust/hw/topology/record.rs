@@ -318,12 +318,37 @@ pub mod cache_type {
     pub const SIMD: u32 = 8;
 }
 
-/// Words of a cache's sibling map; one bit a processor. Clients read 256 at most.
-pub const SIBLINGS: usize = 8;
+/// The compute units that a cache serves, as its sibling map has them: a word of 32 places for each
+/// array, of which the first place is the first unit that works.
+#[derive(Clone, Copy, Debug)]
+pub enum CacheSiblings<'a> {
+    /// Units of one array, a bit each.
+    Some(u32),
+    /// All of the GPU.
+    All(&'a ComputeUnits),
+}
+
+impl CacheSiblings<'_> {
+    /// The words, a bit for each place.
+    fn words(&self) -> impl Iterator<Item = u32> + '_ {
+        let (some, all) = match self {
+            Self::Some(mask) => (Some(*mask), None),
+            Self::All(cus) => (None, Some(cus.array_masks())),
+        };
+        let from_first = |(n, mask): (usize, u32)| match n {
+            // No shift for an array without units, which cannot be the first one.
+            0 => mask.checked_shr(mask.trailing_zeros()).unwrap_or(0),
+            _ => mask,
+        };
+        let all = all.into_iter().flatten();
+        let working = all.skip_while(|&mask| mask == 0).enumerate();
+        some.into_iter().chain(working.map(from_first))
+    }
+}
 
 /// `caches/J/properties`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheRecord {
+#[derive(Clone, Copy, Debug)]
+pub struct CacheRecord<'a> {
     /// The first processor that it serves.
     pub processor_id_low: u32,
     /// Distance from the processor.
@@ -340,11 +365,11 @@ pub struct CacheRecord {
     pub latency: u32,
     /// Bits of [`cache_type`].
     pub cache_type: u32,
-    /// The processors that it serves, counted from `processor_id_low`.
-    pub siblings: [u32; SIBLINGS],
+    /// The processors that it serves.
+    pub siblings: CacheSiblings<'a>,
 }
 
-impl Display for CacheRecord {
+impl Display for CacheRecord<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         properties!(
             f,
@@ -360,9 +385,7 @@ impl Display for CacheRecord {
         writeln!(f, "type {}", self.cache_type)?;
         // Last, since it is no number and ends a client's reading.
         write!(f, "sibling_map ")?;
-        let used = self.siblings.iter().rposition(|&word| word != 0);
-        let words = used.map_or(1, |last| last + 1);
-        for (index, word) in self.siblings.iter().take(words).enumerate() {
+        for (index, word) in self.siblings.words().enumerate() {
             for bit in 0..32 {
                 let separator = if index == 0 && bit == 0 { "" } else { "," };
                 write!(f, "{separator}{}", word >> bit & 1)?;
@@ -392,6 +415,9 @@ const LINK_PCIE: u32 = 2;
 pub const LINK_QPI: u32 = 5;
 /// `weight` of a link from a GPU to the processors that it hangs on.
 pub const LINK_WEIGHT_DIRECT: u32 = 20;
+/// MB/s of the slowest link of PCI Express: one lane at 2.5 GT/s, as amdgpu calculates it
+/// (amdgpu_amdkfd_get_pcie_bandwidth_mbytes).
+pub const PCIE_LEAST_MBS: u32 = 2500 / 8;
 
 /// `io_links/J/properties`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

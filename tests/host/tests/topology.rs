@@ -53,7 +53,7 @@ fn gpu_node() -> GpuNode {
     GpuNode {
         cus: cus(),
         mem_banks_count: 1,
-        caches_count: caches().len() as u32,
+        caches_count: cus().caches(0).count() as u32,
         io_links_count: 1,
         p2p_links_count: 3,
         simd_id_base: 0x8000_0000,
@@ -165,12 +165,13 @@ fn small_files() {
     assert_eq!(properties(&slow)["flags"], 0b1101);
 }
 
-fn caches() -> Vec<CacheRecord> {
-    cus().caches(0).collect()
+/// The caches of `cus`, numbered from 0.
+fn caches(cus: &ComputeUnits) -> Vec<CacheRecord<'_>> {
+    cus.caches(0).collect()
 }
 
-/// The processors that a cache serves according to its text.
-fn siblings(cache: &CacheRecord) -> Vec<u32> {
+/// The processors that a cache serves according to its text: the map has 32 places for each array.
+fn siblings(cache: &CacheRecord<'_>) -> Vec<u32> {
     let text = cache.to_string();
     assert!(text.len() < 4096);
     let (properties, rest) = scan(&text);
@@ -180,16 +181,21 @@ fn siblings(cache: &CacheRecord) -> Vec<u32> {
         .and_then(|map| map.strip_suffix('\n'))
         .expect("sibling_map is last");
     let bits: Vec<&str> = map.split(',').collect();
-    assert!(bits.len() <= 256);
     let first = properties["processor_id_low"] as u32;
-    (first..)
+    let first_array = first / 14;
+    let arrays = if cache.level == 1 { 1 } else { 8 - first_array };
+    assert_eq!(bits.len() as u32, 32 * arrays);
+    (0..)
         .zip(bits)
         .filter(|(_, bit)| match *bit {
             "0" => false,
             "1" => true,
             other => panic!("sibling {other}"),
         })
-        .map(|(processor, _)| processor)
+        .map(|(place, _)| match place / 32 {
+            0 => first + place,
+            array => (first_array + array) * 14 + place % 32,
+        })
         .collect()
 }
 
@@ -210,7 +216,8 @@ fn each_kind_of_cache_serves_every_cu_once() {
         (1, 16, 9, 56, 2),
         (2, 8192, 9, 1, 112),
     ];
-    let all = caches();
+    let cus = cus();
+    let all = caches(&cus);
     let mut rest = all.as_slice();
     for (level, size, cache_type, count, shared_by) in kinds {
         let mut served = Vec::new();
@@ -230,7 +237,7 @@ fn each_kind_of_cache_serves_every_cu_once() {
     }
     assert!(rest.is_empty());
     // Processors are numbered from the node's first SIMD on; the first of them is fused off.
-    let base = cus().caches(0x8000_0000).next().unwrap();
+    let base = cus.caches(0x8000_0000).next().unwrap();
     assert_eq!(base.processor_id_low, 0x8000_0001);
 }
 
