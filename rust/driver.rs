@@ -272,7 +272,7 @@ impl pci::Driver for RkfdDriver {
                 let error = if is_gone { ENODEV } else { error };
                 dev_err!(
                     pdev,
-                    "the GPU cannot be used: {error:?}{}\n",
+                    "Fatal error during GPU init: the GPU cannot be used: {error:?}{}\n",
                     if is_gone {
                         ": it is gone from the bus"
                     } else {

@@ -235,12 +235,16 @@ impl ReplugWork {
         } else if !RECORD.get().is_some_and(|record| record.count(dev, cause)) {
             "it was reset too often in the last ten minutes"
         } else {
-            dev_warn!(dev, "the GPU is reset: {}\n", format_args!("{cause}"));
+            dev_warn!(
+                dev,
+                "GPU reset begin! the GPU is reset: {}\n",
+                format_args!("{cause}")
+            );
             return true;
         };
         dev_warn!(
             dev,
-            "the GPU is not reset, and stays as it is: {}: {why}\n",
+            "GPU hang detected: the GPU is not reset, and stays as it is: {}: {why}\n",
             format_args!("{cause}")
         );
         false

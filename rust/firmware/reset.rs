@@ -70,7 +70,7 @@ impl FirmwareReset {
         }
         dev_info!(
             &*self.hw.dev,
-            "the GPU was reset (mode-1) in {} ms\n",
+            "GPU reset succeeded, trying to resume: it took {} ms (mode-1), and VRAM is lost\n",
             start.elapsed().as_millis()
         );
         Ok(())
@@ -87,7 +87,7 @@ impl Drop for FirmwareReset {
             self.hw.health.set_lost();
             dev_err!(
                 &*self.hw.dev,
-                "the GPU does not come back from its reset (mode-1): {error:?}: \
+                "GPU reset failed: the GPU does not come back from it (mode-1): {error:?}: \
                  the machine has to be switched off and on\n"
             );
         }

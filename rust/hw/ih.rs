@@ -9,7 +9,7 @@ mod sdma;
 mod shader;
 
 pub use cp::{CpEop, CpError};
-pub use fault::{CamEntry, FaultStatus, VmFault};
+pub use fault::{CamEntry, FaultDetails, FaultStatus, VmFault};
 pub use owners::{VmidBinding, VmidOwners, VMID_BINDINGS};
 pub use ring::{IhRing, IhWritePointer};
 pub use sdma::{SdmaError, SdmaErrorKind, SdmaErrorOrigin, SdmaTrap};
@@ -64,6 +64,8 @@ pub struct IhInfo {
     /// Nodes of a die, where dies use the same clients and the node tells the die; 0 where the node
     /// tells nothing.
     pub nodes_per_die: u8,
+    /// The clients of MMHUB by their numbers in a fault's status.
+    pub mm_clients: &'static [(u16, &'static str)],
 }
 
 impl IhInfo {

@@ -14,8 +14,10 @@ use crate::queue::GpuQueues;
 use crate::ring::KernelRings;
 use crate::smi::{Smi, SmiEvent};
 use core::cell::Cell;
+use core::fmt;
 use hw::ih::{
-    CpEop, CpError, FaultStatus, SdmaError, SdmaErrorOrigin, ShaderCause, ShaderMessage, VmFault,
+    CpEop, CpError, FaultDetails, FaultStatus, IhInfo, SdmaError, SdmaErrorOrigin, ShaderCause,
+    ShaderMessage, VmFault,
 };
 use hw::sdma::engines::SdmaTrapSet;
 use hw::topology::gpu_id::GpuId;
@@ -59,6 +61,8 @@ pub(crate) struct InterruptDispatch {
     processes: Arc<dyn ProcessSink>,
     smi: Arc<Smi>,
     id: GpuId,
+    /// How the chip's interrupts name blocks.
+    names: &'static IhInfo,
     dev: ARef<Device>,
     #[pin]
     batch: SpinLock<InterruptBatch>,
@@ -113,6 +117,7 @@ impl InterruptDispatch {
                 processes,
                 smi: gpu.hw.smi.clone(),
                 id: gpu.hw.id,
+                names: &gpu.hw.asic.interrupts,
                 dev: gpu.hw.dev.clone(),
                 batch <- new_spinlock!(InterruptBatch::default(), "InterruptDispatch::batch"),
             }),
@@ -139,6 +144,56 @@ impl InterruptDispatch {
 /// The process's number for a log message.
 fn pid(owner: Option<QueueOwner>) -> i32 {
     owner.map_or(0, |owner| owner.pid)
+}
+
+impl InterruptDispatch {
+    /// Logs a fault of the process `owner`, or of the driver itself. The line has the fields of
+    /// amdgpu's lines for a fault, with their names, because people's tools look for them.
+    fn report_fault(
+        &self,
+        fault: &VmFault,
+        status: Option<FaultStatus>,
+        owner: Option<&QueueOwner>,
+    ) {
+        let (hub, client) = fault.names();
+        let retry = if fault.retry.is_some() {
+            "retry"
+        } else {
+            "no-retry"
+        };
+        let (ring, vmid, pasid) = (fault.ring, fault.vmid, fault.pasid);
+        let (pid, address) = (pid(owner.copied()), fault.address());
+        let access = if fault.write { "write" } else { "read" };
+        let name = OwnerName(owner);
+        let details = FaultDetails {
+            status,
+            hub: fault.hub,
+            interrupts: self.names,
+        };
+        dev_warn_ratelimited!(
+            process pid,
+            self.dev,
+            "[{hub}] {retry} page fault (src_id:0 ring:{ring} vmid:{vmid} pasid:{pasid}) \
+             for process {} pid {pid} thread {} pid {pid} \
+             in page starting at address {address:#018x} from IH client {client}{}: \
+             {access}, its queues stop\n",
+            format_args!("{name}"),
+            format_args!("{name}"),
+            format_args!("{details}")
+        );
+    }
+}
+
+/// The name of a process for a log message; the driver's own for none.
+struct OwnerName<'a>(Option<&'a QueueOwner>);
+
+impl fmt::Display for OwnerName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(owner) => owner.name.fmt(f),
+            None => f.write_str("rkfd"),
+        }
+    }
 }
 
 impl InterruptSink for InterruptDispatch {
@@ -311,15 +366,7 @@ impl InterruptSink for InterruptDispatch {
         // reported.
         let is_reported = owner.is_some() || fault.vmid == KERNEL_VMID;
         if is_reported {
-            let access = if fault.write { "write to" } else { "read of" };
-            let (pasid, vmid, address) = (fault.pasid, fault.vmid, fault.address());
-            let client = status.map_or(0, |status| status.client);
-            dev_warn_ratelimited!(
-                process pid,
-                self.dev,
-                "fault: {access} {address:#x}, process {pid} (PASID {pasid}, VMID {vmid}, \
-                 client {client:#x}): its queues stop\n"
-            );
+            self.report_fault(fault, status, owner.as_ref());
         }
     }
 }

@@ -113,6 +113,7 @@ pub const MI210: Asic = Asic {
     interrupts: IhInfo {
         sdma_clients: &[0x08, 0x09, 0x01, 0x04, 0x05],
         nodes_per_die: 0,
+        mm_clients: &MM_CLIENTS,
     },
     // AMDGPU_VEGA20_DOORBELL_* of amdgpu.
     doorbells: DoorbellLayout {
@@ -173,6 +174,29 @@ const _: () = {
     assert!(sizes.area == 0x3c9_1000);
     assert!(sizes.debug == 0x2_0000);
 };
+
+/// Clients of MMHUB (mmhub_client_ids_aldebaran of amdgpu).
+const MM_CLIENTS: [(u16, &str); 19] = [
+    (2, "MP1"),
+    (3, "MP0"),
+    (33, "DBGU_IO0"),
+    (34, "DBGU_IO2"),
+    (36, "MPIO"),
+    (107, "JPEG0"),
+    (108, "VCN0"),
+    (109, "VCNU0"),
+    (139, "JPEG1"),
+    (140, "VCN1"),
+    (141, "VCNU1"),
+    (161, "XDP"),
+    (174, "HDP"),
+    (256, "SDMA0"),
+    (257, "SDMA1"),
+    (258, "SDMA2"),
+    (259, "SDMA3"),
+    (260, "SDMA4"),
+    (384, "OSS"),
+];
 
 const CACHES: [CacheKind; 4] = [
     // Vector L1.

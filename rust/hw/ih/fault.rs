@@ -2,7 +2,9 @@
 //! Accesses whose address could not be translated: the interrupt of such an access, and the hub's
 //! latched status of the first one.
 
-use super::{HubKind, IvEntry};
+use core::fmt;
+
+use super::{HubKind, IhInfo, IvEntry};
 use crate::bits::{join, Field};
 
 const PAGE_HI: Field = Field::new(3, 0);
@@ -28,6 +30,8 @@ pub struct VmFault {
     pub vmid: u8,
     /// The process.
     pub pasid: u16,
+    /// The ring id of the entry.
+    pub ring: u8,
     /// Whether the page is present, and the access is not permitted.
     pub present: bool,
     /// Whether the page may not be written, which is also true for a page that is not present.
@@ -78,6 +82,7 @@ impl VmFault {
             hub,
             vmid: entry.vmid,
             pasid: entry.pasid,
+            ring: entry.ring,
             present: !RING_INVALID.is_set(entry.ring as u32),
             unwritable: RING_WRITE.is_set(entry.ring as u32),
             page: join(entry.data[0], PAGE_HI.get(attributes)),
@@ -159,5 +164,80 @@ impl FaultStatus {
             | STATUS_RW.flag(self.write)
             | STATUS_ATOMIC.flag(self.atomic)
             | STATUS_VMID.put(self.vmid as u32)
+    }
+}
+
+/// The clients of GFXHUB of gfx9, by their numbers in a fault's status.
+const GFX_CLIENTS: [&str; 13] = [
+    "CB",
+    "DB",
+    "IA",
+    "WD",
+    "CPF",
+    "CPC",
+    "CPG",
+    "RLC",
+    "TCP",
+    "SQC (inst)",
+    "SQC (data)",
+    "SQG",
+    "PA",
+];
+
+impl VmFault {
+    /// The hub and the client of the IH, as amdgpu names them in its log: people's tools know these
+    /// names.
+    pub const fn names(&self) -> (&'static str, &'static str) {
+        match self.hub {
+            HubKind::Gfx => ("gfxhub0", "0x1b (UTCL2)"),
+            HubKind::Mm => ("mmhub0", "0x12 (VMC)"),
+        }
+    }
+}
+
+/// A status as text: the fields, and their names, that amdgpu prints. Nothing if there is no
+/// status: the register holds the first fault until it is cleared.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultDetails {
+    /// The status, if the register had one.
+    pub status: Option<FaultStatus>,
+    /// The hub that has the register.
+    pub hub: HubKind,
+    /// The names of MMHUB's clients.
+    pub interrupts: &'static IhInfo,
+}
+
+impl FaultDetails {
+    fn client_name(&self, client: u16) -> &'static str {
+        let name = match self.hub {
+            HubKind::Gfx => GFX_CLIENTS.get(client as usize).copied(),
+            HubKind::Mm => {
+                let mut clients = self.interrupts.mm_clients.iter();
+                clients.find(|known| known.0 == client).map(|known| known.1)
+            }
+        };
+        name.unwrap_or("unknown")
+    }
+}
+
+impl fmt::Display for FaultDetails {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(status) = &self.status else {
+            return Ok(());
+        };
+        let name = self.client_name(status.client);
+        write!(
+            f,
+            ", VM_L2_PROTECTION_FAULT_STATUS:{:#010X}, Faulty UTCL2 client ID: {name} ({:#x}), \
+             MORE_FAULTS: {:#x}, WALKER_ERROR: {:#x}, PERMISSION_FAULTS: {:#x}, \
+             MAPPING_ERROR: {:#x}, RW: {:#x}",
+            status.encode(),
+            status.client,
+            u8::from(status.more),
+            status.walker_error,
+            status.permission,
+            u8::from(status.mapping_error),
+            u8::from(status.write),
+        )
     }
 }

@@ -322,7 +322,8 @@ fn follow(entry: &mut HqdEntry, hqds: &mut HqdSlots) {
             dev_warn_ratelimited!(
                 process owner.pid,
                 &*entry.queue.gpu.hw.dev,
-                "compute queue {} of process {} does not leave the hardware: it is reset\n",
+                "Queue preemption failed for queue {} of process {}: it does not leave the \
+                 hardware, and is reset\n",
                 owner.queue,
                 owner.pid
             );

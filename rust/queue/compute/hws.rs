@@ -162,7 +162,7 @@ impl HwsShared {
             dev_err!(
                 &*self.dev,
                 "the hardware scheduler does not answer: all compute queues have failed, \
-                 and no more can be made\n"
+                 and no more can be made: the cp might be in an unrecoverable state\n"
             );
             self.health.wedge(WedgeReport {
                 part: WedgedPart::Scheduler,
@@ -186,7 +186,8 @@ impl HwsShared {
             dev_warn_ratelimited!(
                 process owner.pid,
                 &*self.dev,
-                "compute queue {} of process {} does not leave the hardware: it is reset\n",
+                "Queue preemption failed for queue {} of process {}: it does not leave the \
+                 hardware, and is reset\n",
                 owner.queue,
                 owner.pid
             );

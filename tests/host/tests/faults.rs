@@ -19,6 +19,7 @@ fn fault(hub: HubKind, pasid: u16, number: usize) -> VmFault {
         hub,
         vmid: 3,
         pasid,
+        ring: 24,
         present: false,
         unwritable: false,
         page: number as u64,

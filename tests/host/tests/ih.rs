@@ -3,8 +3,8 @@
 
 use hw::asic::gfx90a::MI210;
 use hw::ih::{
-    CamEntry, FaultStatus, HubKind, IhClient, IvEntry, IvEvent, SdmaErrorKind, SdmaErrorOrigin,
-    ShaderCause,
+    CamEntry, FaultDetails, FaultStatus, HubKind, IhClient, IvEntry, IvEvent, SdmaErrorKind,
+    SdmaErrorOrigin, ShaderCause,
 };
 use proptest::prelude::*;
 
@@ -318,4 +318,34 @@ fn one_die_s_node_says_nothing() {
 fn every_place_of_the_retry_cam_is_acknowledged() {
     let all: Vec<u32> = CamEntry::all().map(CamEntry::acknowledgement).collect();
     assert_eq!(all, (0..1024).collect::<Vec<u32>>());
+}
+
+/// Statuses that amdgpu logged on cards, with the fields that it printed: MI100 (ROCm/amdgpu issue
+/// 172), MI300A and MI300X (ROCm issues 5259 and 4021). SDMA's clients are also those of MI210.
+#[test]
+fn details_of_faults_are_those_that_amdgpu_prints() {
+    let text = |status, hub| {
+        let details = FaultDetails {
+            status: FaultStatus::decode(status),
+            hub,
+            interrupts: &MI210.interrupts,
+        };
+        details.to_string()
+    };
+    assert_eq!(
+        text(0x0030_1031, HubKind::Gfx),
+        ", VM_L2_PROTECTION_FAULT_STATUS:0x00301031, Faulty UTCL2 client ID: TCP (0x8), \
+         MORE_FAULTS: 0x1, WALKER_ERROR: 0x0, PERMISSION_FAULTS: 0x3, MAPPING_ERROR: 0x0, RW: 0x0"
+    );
+    assert_eq!(
+        text(0x0036_0251, HubKind::Mm),
+        ", VM_L2_PROTECTION_FAULT_STATUS:0x00360251, Faulty UTCL2 client ID: SDMA1 (0x101), \
+         MORE_FAULTS: 0x1, WALKER_ERROR: 0x0, PERMISSION_FAULTS: 0x5, MAPPING_ERROR: 0x0, RW: 0x1"
+    );
+    let second = text(0x0036_0341, HubKind::Mm);
+    assert!(second.contains("SDMA1 (0x101)") && second.contains("MAPPING_ERROR: 0x1"));
+    assert!(text(0x0030_0831, HubKind::Gfx).contains("CPF (0x4), MORE_FAULTS: 0x1"));
+    assert!(text(0x0030_0031 | 0x1f0 << 9, HubKind::Mm).contains("unknown (0x1f0)"));
+    // The register keeps the first fault: later ones find nothing.
+    assert_eq!(text(0, HubKind::Gfx), "");
 }

@@ -92,6 +92,7 @@ pub const MADE_UP: Asic = Asic {
     interrupts: IhInfo {
         sdma_clients: &[0x08, 0x09, 0x01, 0x04],
         nodes_per_die: 4,
+        mm_clients: &[(256, "SDMA0")],
     },
     doorbells: DoorbellLayout {
         xccs: 2,
