@@ -61,6 +61,9 @@ bench-amdgpu: ## the same calls on rkfd and on Debian's amdgpu, side by side (CL
 state: ## what rkfd and Debian's amdgpu set in the same device, compared
 	@scripts/state
 
+reference: ## what guests say of their GPUs, compared with what real cards say: each difference, with its reason
+	@scripts/reference
+
 timeline: ## two HIP processes in the guest as a trace for Perfetto and a picture; DOCUMENT=y renews that in Documentation/
 	@scripts/timeline
 
@@ -82,4 +85,4 @@ debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
 clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
 	@scripts/clean
 
-.PHONY: help modules deb model demo times guest kfdtest vm test test-debug test-long llama corpus fuzz bench bench-amdgpu state timeline check rust-project rustdoc sysroot debug-kernel clean
+.PHONY: help modules deb model demo times guest kfdtest vm test test-debug test-long llama corpus fuzz bench bench-amdgpu state reference timeline check rust-project rustdoc sysroot debug-kernel clean

@@ -26,6 +26,9 @@ const EMULATED: &str = "max,-erms,-fsrm,-fsrs,-fzrm,-la57";
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 no_timer_check oops=panic log_buf_len=16M \
     printk.devkmsg=on rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 random.trust_cpu=on";
 
+/// MT/s of the memory's modules, as the firmware tells it.
+const MEMORY_SPEED: u32 = 2666;
+
 /// The memory of a NUMA machine's two nodes in `-numa`.
 const NODES: u64 = 2;
 
@@ -82,6 +85,7 @@ impl CommandLine<'_> {
         out.option("-machine", chipset);
         self.memory(&mut out);
         out.option("-m", machine.memory.to_string());
+        out.option("-smbios", format!("type=17,speed={MEMORY_SPEED}"));
         self.processors(&mut out);
 
         for (option, value) in [("-display", "none"), ("-vga", "none"), ("-nic", "none")] {
@@ -147,7 +151,8 @@ impl CommandLine<'_> {
                 format!("node,nodeid={n},memdev=mem{n},cpus={first}-{last}"),
             );
         }
-        out.option("-numa", "dist,src=0,dst=1,val=21");
+        // As between two sockets of AMD's.
+        out.option("-numa", "dist,src=0,dst=1,val=32");
     }
 
     fn processors(&self, out: &mut Arguments) {
@@ -422,7 +427,7 @@ mod tests {
     fn the_usual_machine() {
         let expected = "\
             -machine q35,memory-backend=mem \
-            -object memory-backend-memfd,id=mem,size=3G,share=on -m 3G \
+            -object memory-backend-memfd,id=mem,size=3G,share=on -m 3G -smbios type=17,speed=2666 \
             -accel tcg,thread=multi -cpu max,-erms,-fsrm,-fsrs,-fzrm,-la57 -smp 2 \
             -display none -vga none -nic none -no-reboot -monitor none -nodefaults \
             -chardev file,id=console,path=/vm/x.1/console,append=on \
@@ -454,7 +459,7 @@ mod tests {
         for part in [
             "-machine q35 -object memory-backend-memfd,id=mem0,size=2147483648,share=on \
              -numa node,nodeid=0,memdev=mem0,cpus=0-0 ",
-            " -numa node,nodeid=1,memdev=mem1,cpus=1-1 -numa dist,src=0,dst=1,val=21 -m 4G ",
+            " -numa node,nodeid=1,memdev=mem1,cpus=1-1 -numa dist,src=0,dst=1,val=32 -m 4G ",
             " -smp 2,sockets=2 ",
             " -device pxb-pcie,id=far,bus_nr=128,numa_node=1 ",
             "{\"driver\":\"vfio-user-pci\",\"bus\":\"pcie.0\",",
