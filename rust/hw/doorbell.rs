@@ -51,6 +51,15 @@ impl DoorbellSlot {
         }
     }
 
+    /// The same, of the queue whose doorbell has byte `offset` of that page; `None` beyond it.
+    #[inline]
+    pub const fn scheduled_at(offset: usize) -> Option<Self> {
+        match offset < PAGE_SLOTS as usize * SLOT_BYTES as usize {
+            true => Self::scheduled(offset as u16 / SLOT_BYTES as u16),
+            false => None,
+        }
+    }
+
     /// The number within the slice.
     #[inline]
     pub const fn index(self) -> u16 {

@@ -164,8 +164,8 @@ pub enum PumpEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PumpSignal {
     /// A fault has inserted the page of doorbells. If the lock was free, the fault has looked at
-    /// the queues itself: a process writes its write pointer before the doorbell, so that most
-    /// packets can be taken there, a change of threads earlier.
+    /// the queue itself whose doorbell is about to be rung: a process writes its write pointer
+    /// before the doorbell, so that most packets can be taken there, a change of threads earlier.
     Touched {
         /// The look made progress.
         taken: bool,

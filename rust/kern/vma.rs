@@ -34,9 +34,10 @@ pub(crate) trait Mappable: Send + Sync + 'static {
     /// backing.
     fn page(&self, index: usize) -> VmaPage;
 
-    /// Page `index` is mapped: from now on accesses are not noticed. Called after the page was
-    /// inserted, with the mapping's lock held: must not access user memory.
-    fn mapped(this: ArcBorrow<'_, Self>, index: usize);
+    /// Page `index` is mapped, for an access to its byte `offset`: from now on accesses are not
+    /// noticed. Called after the page was inserted, with the mapping's lock held: must not access
+    /// user memory.
+    fn mapped(this: ArcBorrow<'_, Self>, index: usize, offset: usize);
 }
 
 /// Maps `object` at `vma`, which must be shared, and have `pages` pages. The mapping cannot be
@@ -134,13 +135,14 @@ impl<T: Mappable> VmaOps<T> {
     /// `vmf` must be a fault, being handled, of a mapping made by [`map`] for `T`.
     unsafe extern "C" fn fault(vmf: *mut ffi::vm_fault) -> ffi::vm_fault_t {
         // SAFETY: The kernel passes a fault of a mapping that stays during the call; `start` is its
-        // first address and `address` is inside it.
-        let (vma, address, start, prot) = unsafe {
+        // first address and `address` is inside it. `byte` is that of the access itself.
+        let (vma, address, byte, start, prot) = unsafe {
             let access = &(*vmf).__bindgen_anon_1;
             let vma = access.vma;
             (
                 vma,
                 access.address,
+                access.real_address,
                 (*vma).__bindgen_anon_1.__bindgen_anon_1.vm_start,
                 (*vma).vm_page_prot,
             )
@@ -157,7 +159,7 @@ impl<T: Mappable> VmaOps<T> {
         // SAFETY: The frame stays valid as `Mappable::page` promises; the mapping has VM_PFNMAP.
         let result = unsafe { ffi::vmf_insert_pfn_prot(vma, address, pfn, prot) };
         // After the insertion: from then on accesses to the page are not noticed.
-        T::mapped(object, index);
+        T::mapped(object, index, byte % PAGE_SIZE);
         result
     }
 }

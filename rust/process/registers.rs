@@ -74,7 +74,7 @@ impl Mappable for RegisterPage {
         }
     }
 
-    fn mapped(this: ArcBorrow<'_, Self>, _index: usize) {
+    fn mapped(this: ArcBorrow<'_, Self>, _index: usize, _offset: usize) {
         // `close` may have run after `page` was asked, too early to see this mapping.
         if this.closed.load(Relaxed) {
             this.close();

@@ -19,7 +19,7 @@ use hw::ih::{
     CpEop, CpError, FaultDetails, FaultStatus, IhInfo, SdmaError, SdmaErrorOrigin, ShaderCause,
     ShaderMessage, VmFault,
 };
-use hw::sdma::engines::SdmaTrapSet;
+use hw::sdma::engines::{SdmaMask, SdmaTrapSet};
 use hw::topology::gpu_id::GpuId;
 use kernel::device::Device;
 use kernel::prelude::*;
@@ -73,9 +73,10 @@ pub(crate) struct InterruptDispatch {
 /// done before the flush for another that is the same.
 #[derive(Default)]
 struct InterruptBatch {
-    /// Engines whose kernel ring was looked at, and whose queues were.
+    /// Engines whose kernel ring was looked at.
     rings: SdmaTrapSet,
-    queues: SdmaTrapSet,
+    /// Engines whose queues are to be looked at.
+    queues: SdmaMask,
     /// Processes any of whose events may be meant.
     look: FewPasids,
     /// Processes all of whose queues were stopped.
@@ -204,11 +205,13 @@ impl InterruptSink for InterruptDispatch {
             }
             return;
         }
-        if self.batch.lock().queues.is_first(engine) {
-            self.slots.check(engine);
-        }
+        // First the threads that wait for an event, and at the flush the jobs that have ended,
+        // which have work items run.
         if context != END_OF_JOB {
             self.signal(pasid, context, SDMA_CONTEXT_BITS);
+        }
+        if !self.batch.lock().queues.insert(engine) {
+            self.slots.check(engine);
         }
     }
 
@@ -218,12 +221,12 @@ impl InterruptSink for InterruptDispatch {
             .rings
             .repeated()
             .for_each(|engine| self.rings.check(engine));
-        batch
-            .queues
-            .repeated()
-            .for_each(|engine| self.slots.check(engine));
         let pasids = batch.look.0.into_iter().filter(|&pasid| pasid != 0);
         pasids.for_each(|pasid| self.processes.poll_events(pasid));
+        batch
+            .queues
+            .iter()
+            .for_each(|engine| self.slots.check(engine));
     }
 
     fn forget_stopped(&self) {

@@ -111,14 +111,14 @@ impl Mappable for QueueResources {
         self.doorbells.vma_page(index)
     }
 
-    fn mapped(this: ArcBorrow<'_, Self>, index: usize) {
+    fn mapped(this: ArcBorrow<'_, Self>, index: usize, offset: usize) {
         if this.doorbells.is_closed() {
             // Closed since `page` was asked: the page that `close` took away is mapped again.
             this.doorbells.zap(index);
             return;
         }
         if let (true, Some(pump)) = (this.doorbells.is_scheduled_page(index), &this.pump) {
-            pump.touched();
+            pump.touched(offset);
         }
     }
 }

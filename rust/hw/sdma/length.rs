@@ -36,7 +36,7 @@ pub fn of(dwords: &[u32]) -> PacketLength {
         },
         (op::INDIRECT, 0) => 6,
         (op::FENCE, 0) => 4,
-        (op::TRAP, 0) => 2,
+        (op::TRAP, 0) => TRAP_DWORDS,
         (op::POLL_REGMEM, 0) => 6,
         (op::ATOMIC, 0) => 8,
         (op::CONST_FILL, sub::FILL) => 5,
@@ -46,6 +46,15 @@ pub fn of(dwords: &[u32]) -> PacketLength {
         _ => return PacketLength::Unknown,
     };
     PacketLength::Dwords(dwords)
+}
+
+/// Dwords of a TRAP.
+pub const TRAP_DWORDS: u32 = 2;
+
+/// Whether a TRAP begins with `dword`.
+#[inline]
+pub const fn is_trap(dword: u32) -> bool {
+    OP.get(dword) == op::TRAP && SUB_OP.get(dword) == 0
 }
 
 /// The bytes that the engine moves for the packet that begins at `dwords[0]`, as far as these tell;

@@ -91,6 +91,11 @@ impl<'e, B: SchedBackend> SchedJob<'e, B> {
         Ok(Self { allocation, entity })
     }
 
+    /// Returns the payload.
+    pub(crate) fn payload(&mut self) -> &mut B::Job {
+        &mut self.allocation.payload
+    }
+
     /// Queues the job. The returned fence is signalled when the job is done, with an error if it
     /// did not run.
     pub(crate) fn push(mut self) -> ARef<Fence> {

@@ -111,5 +111,5 @@ impl Mappable for OwnEventPage {
             })
     }
 
-    fn mapped(_this: ArcBorrow<'_, Self>, _index: usize) {}
+    fn mapped(_this: ArcBorrow<'_, Self>, _index: usize, _offset: usize) {}
 }

@@ -31,6 +31,8 @@ pub(crate) const END_OF_JOB: u32 = 0x0eed_0f0b;
 const END_DWORDS: u32 = 6;
 /// Most dwords that a job takes beside its packets: NOPs up to the packets' phase, and the end.
 const OVERHEAD_DWORDS: u32 = hw::sdma::ring::FETCH_DWORDS as u32 - 1 + END_DWORDS;
+/// Bytes of a TRAP.
+const LAST_TRAP: u64 = length::TRAP_DWORDS as u64 * 4;
 /// Dwords copied at a time.
 const CHUNK: usize = 64;
 /// Most packets of a job.
@@ -68,7 +70,6 @@ struct FeedState {
     written: u64,
     /// Read pointer of the hardware when it last gave the queue up.
     rptr: u64,
-    /// Each with its end in the process's ring.
     flight: JobsInFlight<u64>,
     /// Whether the queue is in a slot.
     seated: bool,
@@ -102,6 +103,8 @@ pub(super) struct FeedBatch {
     pub(super) from: u64,
     /// Byte count after the last.
     pub(super) to: u64,
+    /// The last packet is a TRAP.
+    traps: bool,
 }
 
 impl FeedBatch {
@@ -269,24 +272,24 @@ impl RingFeed {
             (state.done, state.taken)
         };
         let to = self.pointers.furthest(done, from, [doorbell, wptr]);
-        let to = self.last_end(from, to, budget);
-        if to == from {
+        let batch = self.batch(from, to, budget);
+        if batch.to == from {
             return None;
         }
         let mut state = self.state.lock();
-        state.taken = to;
+        state.taken = batch.to;
         state.jobs += 1;
-        Some(FeedBatch { from, to })
+        Some(batch)
     }
 
-    /// Returns the end of the last packet between the byte counts that is there as a whole, no
-    /// further than one job and `budget` go. The hardware would wait for the rest of an incomplete
-    /// packet, and later packets with it. Dwords that are no packet are passed to the hardware,
-    /// which refuses them.
-    fn last_end(&self, from: u64, to: u64, budget: &mut FeedBudget) -> u64 {
+    /// Returns the packets between the byte counts that are there as a whole, no further than one
+    /// job and `budget` go. The hardware would wait for the rest of an incomplete packet, and later
+    /// packets with it. Dwords that are no packet are passed to the hardware, which refuses them.
+    fn batch(&self, from: u64, to: u64, budget: &mut FeedBudget) -> FeedBatch {
         let most = to.min(from + JOB_BYTES);
         let mut ahead = ReadAhead::new(&self.pointers);
         let mut at = from;
+        let mut traps = false;
         let mut work = Some(0u64);
         for _ in 0..JOB_PACKETS {
             if at >= to || budget.is_spent() {
@@ -298,16 +301,28 @@ impl RingFeed {
             let more = header.and_then(length::work);
             let end = match length {
                 PacketLength::Dwords(dwords) => at + u64::from(dwords) * 4,
-                PacketLength::Incomplete(_) => return at,
+                PacketLength::Incomplete(_) => {
+                    return FeedBatch {
+                        from,
+                        to: at,
+                        traps,
+                    }
+                }
                 PacketLength::Unknown => most.max(at),
             };
             if end > to {
-                return at;
+                return FeedBatch {
+                    from,
+                    to: at,
+                    traps,
+                };
             }
             if end > most && at != from {
                 break;
             }
             at = end;
+            traps =
+                header.is_some_and(|header| header.first().copied().is_some_and(length::is_trap));
             work = work.and_then(|work| work.checked_add(more?));
             budget.long |= work.is_none_or(|work| work >= LONG_JOB);
             if length == PacketLength::Unknown {
@@ -315,7 +330,11 @@ impl RingFeed {
             }
         }
         budget.more |= at < to;
-        at
+        FeedBatch {
+            from,
+            to: at,
+            traps,
+        }
     }
 
     /// Gives back the batch that [`RingFeed::fetch`] took last, of which no job could be made.
@@ -349,8 +368,20 @@ impl RingFeed {
         self.state.lock().flight.count() != 0
     }
 
-    /// Copies a batch into the hardware ring and ends it with FENCE and TRAP. Called by the queue's
-    /// scheduler alone, one job after the other, with the credits for it.
+    /// Returns whether the batch that [`RingFeed::fetch`] returned last is all that the queue has
+    /// to do. Then the thread that called it may put the job into the hardware ring itself, which
+    /// no other thread does.
+    pub(super) fn is_only(&self) -> bool {
+        let state = self.state.lock();
+        state.jobs == 1 && state.flight.count() == 0
+    }
+
+    /// Copies a batch into the hardware ring and ends it with FENCE and TRAP. A TRAP of the
+    /// process's that is the batch's last packet comes after the FENCE, and is the only one: one
+    /// interrupt tells the process and the driver.
+    ///
+    /// Called by the queue's scheduler, one job after the other, with the credits for it; or as
+    /// [`RingFeed::is_only`] says.
     ///
     /// # Errors
     ///
@@ -372,9 +403,14 @@ impl RingFeed {
             packet::pad(nops);
             at = self.write(at, nops)?;
         }
+        let trap = self.last_trap(batch)?;
+        let to = match trap {
+            Some(_) => batch.to - LAST_TRAP,
+            None => batch.to,
+        };
         let mut from = batch.from;
-        while from < batch.to {
-            let dwords = CHUNK.min(((batch.to - from) / 4) as usize);
+        while from < to {
+            let dwords = CHUNK.min(((to - from) / 4) as usize);
             let part = chunk.get_mut(..dwords).ok_or(EINVAL)?;
             from = self.pointers.read_ring(from, part)?;
             at = self.write(at, part)?;
@@ -383,7 +419,7 @@ impl RingFeed {
             at,
             &packet::fence(self.memory.status_map.va() + STATUS_FENCE, sequence),
         )?;
-        at = self.write(at, &packet::trap(END_OF_JOB))?;
+        at = self.write(at, &trap.unwrap_or(packet::trap(END_OF_JOB)))?;
 
         let mut state = self.state.lock();
         if let Some(error) = state.failed {
@@ -394,6 +430,17 @@ impl RingFeed {
         state.written = at;
         state.count(self.watches());
         Ok(handle)
+    }
+
+    /// Returns the TRAP that ends the batch, if one does. The process may have changed its ring
+    /// since the packets were looked at: what is no TRAP any more is copied like all else.
+    fn last_trap(&self, batch: FeedBatch) -> Result<Option<[u32; length::TRAP_DWORDS as usize]>> {
+        if !batch.traps {
+            return Ok(None);
+        }
+        let mut trap = [0; length::TRAP_DWORDS as usize];
+        self.pointers.read_ring(batch.to - LAST_TRAP, &mut trap)?;
+        Ok(Some(trap).filter(|trap| length::is_trap(trap[0])))
     }
 
     fn write(&self, at: u64, dwords: &[u32]) -> Result<u64> {

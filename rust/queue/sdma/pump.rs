@@ -117,6 +117,19 @@ impl WorkItem<REFILL> for Pump {
 }
 
 impl PumpQueues {
+    /// Looks at the queue that has doorbell `slot`, and takes at most `packets` packets.
+    /// `doorbells` are the process's.
+    fn look_at(&self, slot: DoorbellSlot, doorbells: &DoorbellSlice, packets: u32) -> PumpFindings {
+        let mut found = PumpFindings::default();
+        let mut budget = FeedBudget::new(packets);
+        if let Some(queue) = self.list.iter().find(|queue| queue.doorbell() == slot) {
+            look_at(&**queue, doorbells, &mut budget, &mut found);
+        }
+        found.more = budget.has_left_more();
+        found.long = budget.has_long_job();
+        found
+    }
+
     /// Looks at every queue once, and takes at most `packets` packets. `doorbells` are the
     /// process's.
     fn look(&mut self, doorbells: &DoorbellSlice, packets: u32) -> PumpFindings {
@@ -126,20 +139,10 @@ impl PumpQueues {
         let numbered = || self.list.iter().enumerate();
         let from_first = numbered().skip(self.first);
         for (number, queue) in Iterator::chain(from_first, numbered().take(self.first)) {
-            found.progress |= queue.feed().check();
-            let doorbell = doorbells.value(queue.doorbell());
             if budget.is_spent() {
                 left_out = left_out.or(Some(number));
             }
-            match queue.make_job(doorbell, &mut budget) {
-                Ok(taken) => {
-                    found.progress |= taken;
-                    found.single |= taken && queue.feed().jobs() == 1;
-                }
-                Err(_) => found.retry = true,
-            }
-            found.busy |= queue.feed().is_busy();
-            found.behind |= queue.feed().progress().1 > doorbell;
+            look_at(&**queue, doorbells, &mut budget, &mut found);
         }
         found.more = budget.has_left_more();
         found.long = budget.has_long_job();
@@ -159,6 +162,29 @@ impl PumpQueues {
         }
         watched
     }
+}
+
+/// Looks at `queue` for `found`, and takes packets of it as far as `budget` goes. `doorbells` are
+/// the process's.
+fn look_at(
+    queue: &dyn PumpedQueue,
+    doorbells: &DoorbellSlice,
+    budget: &mut FeedBudget,
+    found: &mut PumpFindings,
+) {
+    found.progress |= queue.feed().check();
+    let doorbell = doorbells.value(queue.doorbell());
+    match queue.make_job(doorbell, budget) {
+        Ok(taken) => {
+            found.progress |= taken;
+            // Also if the engine is through with it by now.
+            found.busy |= taken;
+            found.single |= taken && queue.feed().jobs() == 1;
+        }
+        Err(_) => found.retry = true,
+    }
+    found.busy |= queue.feed().is_busy();
+    found.behind |= queue.feed().progress().1 > doorbell;
 }
 
 impl Pump {
@@ -239,19 +265,36 @@ impl Pump {
         self.signal(PumpSignal::Kick);
     }
 
-    /// Reacts to a fault that has just mapped the page, whose store follows. In the fault: user
-    /// memory may not be touched.
-    pub(crate) fn touched(self: &Arc<Self>) {
+    /// Reacts to a fault that has just mapped the page for an access to byte `offset` of it. The
+    /// access follows. Looks at that queue alone: the others' stores are not noticed from now on,
+    /// and a pass is due for them. In the fault: user memory may not be touched.
+    pub(crate) fn touched(self: &Arc<Self>, offset: usize) {
         let mut found = PumpFindings::default();
-        if let Some(mut queues) = self.queues.try_lock() {
+        let slot = DoorbellSlot::scheduled_at(offset);
+        if let (Some(queues), Some(slot)) = (self.queues.try_lock(), slot) {
             if !self.doorbells.is_closed() {
-                found = queues.look(&self.doorbells, FAULT_PACKETS);
+                found = queues.look_at(slot, &self.doorbells, FAULT_PACKETS);
             }
         }
         self.signal(PumpSignal::Touched {
             taken: found.progress,
             soon: found.more || found.long,
         });
+        // An engine may be through with the job before the page counts as open. The pass at the
+        // job's end has left it mapped then.
+        if found.busy && slot.is_some_and(|slot| self.is_idle(slot)) {
+            self.kick();
+        }
+    }
+
+    /// Returns whether the queue that has doorbell `slot` has no jobs under way, or that is not
+    /// known as a pass is running. Any context in which `Pump::queues` may be tried.
+    fn is_idle(&self, slot: DoorbellSlot) -> bool {
+        let Some(queues) = self.queues.try_lock() else {
+            return true;
+        };
+        let mut busy = queues.list.iter().filter(|queue| queue.feed().is_busy());
+        !busy.any(|queue| queue.doorbell() == slot)
     }
 
     /// Carries out the actions for an event outside a pass. Any context.

@@ -40,7 +40,7 @@ pub(super) struct QueueBackend;
 
 pub(super) struct Submission {
     batch: FeedBatch,
-    fence: Option<HwFence>,
+    state: SubmissionState,
     // In this order, as in `ScheduledQueue`.
     feed: Arc<RingFeed>,
     rlc: Arc<SdmaHwQueue>,
@@ -48,21 +48,40 @@ pub(super) struct Submission {
     _hold: LedgerHold,
 }
 
+/// How far a job is.
+enum SubmissionState {
+    /// It waits in the scheduler.
+    Waits(HwFence),
+    /// The hardware ring has it, or it has failed.
+    Started(Result<ARef<Fence>>),
+    /// The scheduler has been told.
+    Reported,
+}
+
+impl Submission {
+    /// Puts the job into the hardware ring, unless it is there. Allocates nothing, waits for
+    /// nothing.
+    fn start(&mut self) -> SubmissionState {
+        let state = core::mem::replace(&mut self.state, SubmissionState::Reported);
+        let SubmissionState::Waits(fence) = state else {
+            return state;
+        };
+        let started = self.feed.emit(self.batch, fence);
+        match started {
+            Ok(_) => self.slots.submit(&self.rlc),
+            Err(error) => self.rlc.fail(error),
+        }
+        SubmissionState::Started(started)
+    }
+}
+
 impl SchedBackend for QueueBackend {
     type Job = Submission;
 
     fn run(submission: &mut Submission) -> Result<Option<ARef<Fence>>> {
-        let rlc = &submission.rlc;
-        let fence = submission.fence.take().ok_or(EINVAL)?;
-        match submission.feed.emit(submission.batch, fence) {
-            Ok(fence) => {
-                submission.slots.submit(rlc);
-                Ok(Some(fence))
-            }
-            Err(error) => {
-                rlc.fail(error);
-                Err(error)
-            }
+        match submission.start() {
+            SubmissionState::Started(started) => started.map(Some),
+            SubmissionState::Waits(_) | SubmissionState::Reported => Err(EINVAL),
         }
     }
 
@@ -135,7 +154,7 @@ impl ScheduledQueue {
         let line = self.line()?;
         let submission = Submission {
             batch,
-            fence: Some(HwFence::new(&line.fences)?),
+            state: SubmissionState::Waits(HwFence::new(&line.fences)?),
             feed: self.feed.clone(),
             rlc: self.rlc.clone(),
             slots: self.slots.clone(),
@@ -163,7 +182,14 @@ impl PumpedQueue for ScheduledQueue {
         };
         trace::doorbell(self.rlc.owner.pid as u32, self.rlc.owner.queue, batch.to);
         match self.job(batch) {
-            Ok(job) => {
+            Ok(mut job) => {
+                // An engine that has nothing of the queue to do may begin at once, a change of
+                // threads earlier. The scheduler is told of the job's start when its thread comes
+                // to it, which may be after the end.
+                if self.feed.is_only() {
+                    let submission = job.payload();
+                    submission.state = submission.start();
+                }
                 job.push();
                 Ok(true)
             }

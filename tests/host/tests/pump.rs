@@ -77,9 +77,10 @@ struct Queue {
     evicted: bool,
 }
 
-/// A look at all queues that is under way.
+/// A look at all queues, or at one, that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct LookRun {
+    only: Option<usize>,
     /// Queues looked at.
     done: u8,
     found: PumpFindings,
@@ -100,7 +101,7 @@ enum User {
     Idle,
     /// About to store.
     Store,
-    /// In a fault that has inserted the page, about to look at the queues if the lock is free.
+    /// In a fault that has inserted the page, about to look at its queue if the lock is free.
     Look,
     /// In a fault that has not inserted the page, which it does last.
     Insert,
@@ -207,6 +208,7 @@ impl State {
 impl LookRun {
     fn new(packets: u8) -> Self {
         Self {
+            only: None,
             done: 0,
             found: PumpFindings::default(),
             packets,

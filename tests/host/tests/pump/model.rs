@@ -4,14 +4,15 @@
 use super::*;
 
 impl Pump {
-    /// Looks at the next queue, as `PumpQueues::look` does, with and without memory for a job.
-    /// `Ok` when all were looked at.
+    /// Looks at the next queue, as `PumpQueues::look` does, or at the only one, as
+    /// `PumpQueues::look_at` does, with and without memory for a job. `Ok` when all were looked at.
     pub(super) fn look(
         &self,
         state: &State,
         run: &LookRun,
     ) -> Vec<(State, Result<PumpFindings, LookRun>)> {
-        let number = (state.first as usize + run.done as usize) % self.stores.len();
+        let next = (state.first as usize + run.done as usize) % self.stores.len();
+        let number = run.only.unwrap_or(next);
         let mut all = Vec::new();
         for short in [false, true] {
             let (mut state, mut run) = (state.clone(), run.clone());
@@ -44,7 +45,9 @@ impl Pump {
             run.found.busy |= queue.jobs > 0;
             run.found.behind |= queue.taken > doorbell;
             run.done += 1;
-            if usize::from(run.done) < self.stores.len() {
+            if run.only.is_some() {
+                all.push((state, Ok(run.found)));
+            } else if usize::from(run.done) < self.stores.len() {
                 all.push((state, Err(run)));
             } else {
                 state.first = run.left_out.unwrap_or(state.first);
@@ -92,18 +95,15 @@ impl Pump {
             }
             User::Look if state.pass == Pass::Idle => {
                 // At once: the lock keeps the pass away, and the order of others does not matter.
-                let mut runs = vec![(state.clone(), LookRun::new(FAULT_PACKETS))];
-                while let Some((state, run)) = runs.pop() {
-                    for (mut after, found) in self.look(&state, &run) {
-                        match found {
-                            Ok(found) => {
-                                after.users[user] = self.touched(found);
-                                after.fresh |= found.long;
-                                steps.push((("user", user, "looks"), after));
-                            }
-                            Err(run) => runs.push((after, run)),
-                        }
-                    }
+                let run = LookRun {
+                    only: Some(user),
+                    ..LookRun::new(FAULT_PACKETS)
+                };
+                for (mut after, found) in self.look(state, &run) {
+                    let found = found.unwrap_or_default();
+                    after.users[user] = self.touched(found);
+                    after.fresh |= found.long;
+                    steps.push((("user", user, "looks"), after));
                 }
                 return;
             }
