@@ -18,7 +18,7 @@ use hw::doorbell::DoorbellSlot;
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex, SpinLock};
-use kernel::workqueue::{impl_has_work, new_work, Work};
+use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork};
 
 use crate::gpu::Gpu;
 use crate::kern::drm::file::DrmFileRef;
@@ -60,12 +60,12 @@ pub(crate) struct Process {
     life: Mutex<Option<MmExitSubscription<ProcessTable>>>,
     /// The work item that ends the process.
     #[pin]
-    ending: Work<Self>,
+    ending: DelayedWork<Self>,
     table: Arc<ProcessTable>,
 }
 
-impl_has_work! {
-    impl HasWork<Self> for Process { self.ending }
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Process { self.ending }
 }
 
 /// A created queue, as its process names it.
@@ -103,7 +103,7 @@ impl Process {
                 contexts <- kernel::new_mutex!(GpuContexts::default(), "Process::contexts"),
                 folder <- kernel::new_spinlock!(None, "Process::folder"),
                 life <- kernel::new_mutex!(Some(subscription), "Process::life"),
-                ending <- new_work!("Process::ending"),
+                ending <- new_delayed_work!("Process::ending"),
                 table: table.clone(),
             }),
             GFP_KERNEL,

@@ -5,6 +5,7 @@ use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
 use kernel::sync::{Arc, CondVar, Mutex};
+use kernel::time::Jiffies;
 use kernel::workqueue::WorkItem;
 
 use super::by_pasid::PasidMap;
@@ -20,9 +21,9 @@ use crate::kern::{user_range, workqueue};
 use crate::queue::interrupts::ProcessSink;
 
 /// All processes. The thread that marks a process as ending also ends it, so that this happens
-/// once. A process whose last file was closed is ended by a work item, or by its own exit if that
-/// comes before the item has started: the item may have to wait for memory for a worker thread, and
-/// an exit gives memory back.
+/// once. A process whose last file was closed is ended by a work item a little later, or before
+/// that by its exit or by its next open: the item may have to wait for memory for a worker thread,
+/// and an exit gives memory back.
 #[pin_data]
 pub(crate) struct ProcessTable {
     /// By the address space's id.
@@ -51,7 +52,8 @@ enum ProcessStage {
     Opening,
     /// It has open files.
     Open,
-    /// Its last file was closed: the work item or its exit ends it, whichever is first.
+    /// Its last file was closed: the work item, its exit or its next open ends it, whichever is
+    /// first.
     Closed,
     /// A thread ends it.
     Ending,
@@ -63,6 +65,10 @@ impl ProcessStage {
         matches!(self, Self::Closed | Self::Ending)
     }
 }
+
+/// Time after which a process is ended whose last file was closed, jiffies. The thread that closes
+/// it goes on meanwhile, also where it shares the processor with the work item.
+const CLOSED_DELAY: Jiffies = 1;
 
 /// A process as an open file holds it. Dropping the last one ends the process.
 pub(crate) struct OpenedProcess {
@@ -111,6 +117,9 @@ impl ProcessTable {
     pub(crate) fn open(self: &Arc<Self>) -> Result<OpenedProcess> {
         let id = AddressSpace::current()?.id();
         loop {
+            // A thread that closes and opens again waits for the end between the two, and need not
+            // wait for a work item.
+            self.end(id, Ender::Thread, |_, stage| stage == ProcessStage::Closed);
             {
                 let mut entries = self.entries.lock();
                 while is_busy(&entries, id) {
@@ -284,11 +293,11 @@ impl ProcessTable {
     /// Ends the process of address space `id`, if there is one, if `which` selects it, and if no
     /// other thread ends it. It stays in the table meanwhile, so that [`ProcessTable::remove_gpu`]
     /// waits for it.
-    fn end(&self, id: usize, which: impl Fn(&Arc<Process>) -> bool) {
+    fn end(&self, id: usize, ender: Ender, which: impl Fn(&Arc<Process>, ProcessStage) -> bool) {
         let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(&id).filter(|entry| {
             matches!(entry.stage, ProcessStage::Open | ProcessStage::Closed)
-                && which(&entry.process)
+                && which(&entry.process, entry.stage)
         }) else {
             return;
         };
@@ -296,6 +305,10 @@ impl ProcessTable {
         let process = &entry.process.clone();
         drop(entries);
         process.end();
+        if ender == Ender::Thread {
+            // No item may be due when there are no processes any more and the module goes.
+            workqueue::cancel::<_, 0>(process);
+        }
         self.by_pasid.remove(process.pasid.get());
         self.remove(process);
         self.changed.notify_all();
@@ -335,9 +348,18 @@ fn is_busy(entries: &Entries, id: usize) -> bool {
         .is_some_and(|entry| entry.stage != ProcessStage::Open)
 }
 
+/// Who ends a process.
+#[derive(Clone, Copy, PartialEq)]
+enum Ender {
+    /// The work item.
+    WorkItem,
+    /// A thread of the process.
+    Thread,
+}
+
 impl MmExitListener for ProcessTable {
     fn ended(&self, id: usize) {
-        self.end(id, |_| true);
+        self.end(id, Ender::Thread, |_, _| true);
         // A work item may be ending it, since its last file was closed just before.
         self.wait(Some(id));
     }
@@ -350,7 +372,9 @@ impl WorkItem for Process {
     fn run(this: Arc<Self>) {
         // The address space may have a new process by now.
         let id = this.space.id();
-        this.table.end(id, |process| Arc::ptr_eq(process, &this));
+        this.table.end(id, Ender::WorkItem, |process, _| {
+            Arc::ptr_eq(process, &this)
+        });
     }
 }
 
@@ -374,7 +398,8 @@ impl Drop for OpenedProcess {
             entry.stage = ProcessStage::Closed;
             // The thread that closes the file need not wait for queues to leave the hardware. The
             // item is queued once.
-            let _ = workqueue::background().enqueue(self.process.clone());
+            let process = self.process.clone();
+            let _ = workqueue::background().enqueue_delayed(process, CLOSED_DELAY);
         }
     }
 }
