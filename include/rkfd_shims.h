@@ -151,6 +151,7 @@ void rkfd_trace_queue_restore(u32 pid, u32 pasid, u32 gpu, u32 reason);
 void rkfd_trace_evict(u32 pid, u64 size);
 void rkfd_trace_restore(u32 pid, u64 size);
 void rkfd_trace_doorbell(u32 pid, u32 queue, u64 wptr);
+void rkfd_trace_sdma_span(u32 pid, u32 queue, u64 from, u64 to, u64 within_ns);
 void rkfd_trace_map(u32 pid, u64 va, u64 size, u64 entries);
 void rkfd_trace_unmap(u32 pid, u64 va, u64 size, u64 entries);
 void rkfd_trace_tlb_flush(u32 vmid, u32 kind);

@@ -135,6 +135,28 @@ TRACE_EVENT(rkfd_doorbell,
 		  __entry->wptr)
 );
 
+TRACE_EVENT(rkfd_sdma_span,
+	TP_PROTO(u32 pid, u32 queue, u64 from, u64 to, u64 within_ns),
+	TP_ARGS(pid, queue, from, to, within_ns),
+	TP_STRUCT__entry(
+		__field(u32, pid)
+		__field(u32, queue)
+		__field(u64, from)
+		__field(u64, to)
+		__field(u64, within_ns)
+	),
+	TP_fast_assign(
+		__entry->pid = pid;
+		__entry->queue = queue;
+		__entry->from = from;
+		__entry->to = to;
+		__entry->within_ns = within_ns;
+	),
+	TP_printk("pid=%u queue=%u from=0x%llx to=0x%llx within_ns=%llu",
+		  __entry->pid, __entry->queue, __entry->from, __entry->to,
+		  __entry->within_ns)
+);
+
 DECLARE_EVENT_CLASS(rkfd_range,
 	TP_PROTO(u32 pid, u64 va, u64 size, u64 entries),
 	TP_ARGS(pid, va, size, entries),

@@ -2,15 +2,18 @@
 //! User queues: the queues that CREATE_QUEUE makes, the doorbells that ring them, and the hardware
 //! slots that they run in. Those of SDMA are in [`sdma`], those of the CP in [`compute`].
 //!
-//! A queue of SDMA is *direct* when the process rings the hardware's own doorbell (`sdma_sched=0`),
-//! or *scheduled*: then the doorbell is a page of memory, a pump takes the packets that it
-//! announces, and each batch is a job of a `drm_gpu_scheduler` of the queue's own.
+//! A queue of SDMA is *direct* when the process rings the hardware's own doorbell and the driver
+//! hears nothing of it (`sdma_sched=0`). It is *scheduled* (`sdma_sched=1`) when the doorbell is a
+//! page of memory, a pump takes the packets that it announces, and each batch is a job of a
+//! `drm_gpu_scheduler` of the queue's own. It is *followed* (`sdma_sched=2`) when the doorbell is
+//! the hardware's, and the pump makes such jobs of what the engine has got since it last looked.
 //!
 //! Files below use each other, but not this one, except [`interrupts`], which dispatches to all
 //! queues of a GPU ([`GpuQueues`]). They know the GPU as [`gpu::QueueGpu`].
 //!
-//! Locks, outermost first: `Pump::queues`, `EngineSlots::state`, `RingFeed::state` or
-//! `VmidPool::state`. With an engine's `state` held the hardware is waited for 20 us at most.
+//! Locks, outermost first: `Pump::queues`, `EngineSlots::state`, `RingFeed::state`,
+//! `FollowedQueue::state` or `VmidPool::state`. With an engine's `state` held the hardware is
+//! waited for 20 us at most.
 
 pub(crate) mod compute;
 pub(crate) mod doorbell;
@@ -69,7 +72,7 @@ impl GpuQueues {
     /// `ENOMEM`.
     pub(crate) fn new(rings: &Arc<KernelRings>) -> Result<Arc<Self>> {
         let gpu = QueueGpu::new(rings)?;
-        let slots = SdmaSlots::new(&rings.hw.asic.sdma)?;
+        let slots = SdmaSlots::new(&rings.hw.asic.sdma, &rings.hw.asic.doorbells)?;
         gpu.slots.set(slots.clone());
         let queues = Self {
             interrupts: SetOnce::new(),

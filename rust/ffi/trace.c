@@ -52,6 +52,11 @@ void rkfd_trace_doorbell(u32 pid, u32 queue, u64 wptr)
 	trace_rkfd_doorbell(pid, queue, wptr);
 }
 
+void rkfd_trace_sdma_span(u32 pid, u32 queue, u64 from, u64 to, u64 within_ns)
+{
+	trace_rkfd_sdma_span(pid, queue, from, to, within_ns);
+}
+
 void rkfd_trace_map(u32 pid, u64 va, u64 size, u64 entries)
 {
 	trace_rkfd_map(pid, va, size, entries);

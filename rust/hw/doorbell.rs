@@ -60,6 +60,12 @@ impl DoorbellSlot {
         }
     }
 
+    /// Whether it is in that page.
+    #[inline]
+    pub const fn is_scheduled(self) -> bool {
+        self.0 >= PAGE_SLOTS
+    }
+
     /// The number within the slice.
     #[inline]
     pub const fn index(self) -> u16 {

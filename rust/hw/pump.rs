@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The pump of a process's scheduled queues, as a state machine.
 //!
+//! It is also that of followed queues, whose page of doorbells is the hardware's own: what becomes
+//! of a store that goes unseen there is in [`crate::sdma::follow`].
+//!
 //! The pump sees the doorbells of the queues and makes jobs of the packets that they announce. This
 //! file decides when it looks, when it takes the page of doorbells away from the process, and when
 //! it looks next; `queue/sdma/pump.rs` carries that out. The tests on the host explore all

@@ -4,6 +4,7 @@
 
 pub mod copy;
 pub mod engines;
+pub mod follow;
 pub mod length;
 pub mod packet;
 pub mod ring;

@@ -241,12 +241,20 @@ impl Sdma {
     }
 
     /// Puts a queue into RLC slot `queue`, which is empty. The queue continues from the read
-    /// pointer `rptr` to the write pointer `wptr` (bytes). Context: may sleep.
+    /// pointer `rptr` (bytes) to the write pointer, which `wptr` returns. It is asked once the
+    /// engine has the doorbell: of two pointers that are announced meanwhile either the doorbell
+    /// has an effect, or `wptr` can know. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `EINVAL` if there is no such slot; `ETIMEDOUT` if the slot does not become idle.
-    pub(crate) fn load(&self, queue: u8, image: &RlcQueueImage, rptr: u64, wptr: u64) -> Result {
+    pub(crate) fn load(
+        &self,
+        queue: u8,
+        image: &RlcQueueImage,
+        rptr: u64,
+        wptr: impl FnOnce() -> u64,
+    ) -> Result {
         let ring = self.slot(queue)?;
         self.write(ring, regs::RB_CNTL, image.rb_cntl);
         self.wait_idle(ring)?;
@@ -259,7 +267,9 @@ impl Sdma {
             minor_ptr_update::ENABLE.flag(true),
         );
         self.write(ring, regs::DOORBELL, image.doorbell);
-        self.write_pair(ring, regs::RB_WPTR, regs::RB_WPTR_HI, wptr);
+        // The write has arrived when this has been read.
+        let _ = self.read(ring, regs::DOORBELL);
+        self.write_pair(ring, regs::RB_WPTR, regs::RB_WPTR_HI, wptr());
         self.write(ring, regs::MINOR_PTR_UPDATE, 0);
         self.write(ring, regs::RB_BASE, image.rb_base);
         self.write(ring, regs::RB_BASE_HI, image.rb_base_hi);

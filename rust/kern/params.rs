@@ -4,10 +4,54 @@
 use super::series;
 use crate::ffi;
 
-/// Whether new SDMA user queues are scheduled: the parameter `sdma_sched`.
-pub(crate) fn is_sdma_scheduled() -> bool {
-    // `value()` returns the value on Linux 7.3, and a reference to it on 7.2.
-    crate::module_parameters::sdma_sched.value().ne(&0)
+/// How SDMA user queues reach the hardware: the parameter `sdma_sched`. It does not change while
+/// the module is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SdmaMode {
+    /// They are the hardware's own, without jobs.
+    Direct,
+    /// Each submission is a job before it is the hardware's.
+    Scheduled,
+    /// They are the hardware's own, and jobs are made after the fact.
+    Followed,
+}
+
+impl SdmaMode {
+    /// The user's choice.
+    pub(crate) fn get() -> Self {
+        // `value()` returns the value on Linux 7.3, and a reference to it on 7.2.
+        let value = crate::module_parameters::sdma_sched.value();
+        if value.eq(&0) {
+            Self::Direct
+        } else if value.eq(&1) {
+            Self::Scheduled
+        } else {
+            Self::Followed
+        }
+    }
+
+    /// The parameter's value.
+    pub(crate) fn value(self) -> u8 {
+        match self {
+            Self::Direct => 0,
+            Self::Scheduled => 1,
+            Self::Followed => 2,
+        }
+    }
+
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Scheduled => "scheduled",
+            Self::Followed => "followed",
+        }
+    }
+
+    /// Whether submissions are jobs of the kernel's scheduler, by which their time is known.
+    pub(crate) fn has_jobs(self) -> bool {
+        self != Self::Direct
+    }
 }
 
 /// How far a GPU is initialized: the parameter `probe_only`.

@@ -3,6 +3,7 @@
 //! is disabled.
 
 use crate::ffi;
+use kernel::time::{Instant, Monotonic};
 
 /// A job is submitted to the hardware: the information of `gpu_scheduler:drm_run_job` up to Linux
 /// 6.16.
@@ -65,6 +66,14 @@ pub(crate) fn restore(pid: u32, size: u64) {
 pub(crate) fn doorbell(pid: u32, queue: u32, wptr: u64) {
     // SAFETY: Values only.
     unsafe { ffi::rkfd_trace_doorbell(pid, queue, wptr) };
+}
+
+/// The engine has executed bytes of a followed queue (byte counts that never wrap), all within the
+/// time since `after`.
+pub(crate) fn sdma_span(pid: u32, queue: u32, from: u64, to: u64, after: Instant<Monotonic>) {
+    let within = u64::try_from(after.elapsed().as_nanos()).unwrap_or(0);
+    // SAFETY: Values only.
+    unsafe { ffi::rkfd_trace_sdma_span(pid, queue, from, to, within) };
 }
 
 /// A range of GPU addresses of a process was mapped by writing `entries` PTEs.

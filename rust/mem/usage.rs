@@ -4,7 +4,7 @@
 
 use kernel::{fmt, prelude::*};
 
-use crate::kern::params;
+use crate::kern::params::SdmaMode;
 
 use super::{account::MemoryRegion, vm::Vm};
 
@@ -26,7 +26,7 @@ pub(crate) fn show(vm: &Vm, mut line: impl FnMut(fmt::Arguments<'_>)) {
     line(fmt!("amd-evicted-vram:\t{evicted} KiB\n"));
     line(fmt!("amd-requested-vram:\t{vram} KiB\n"));
     line(fmt!("amd-requested-gtt:\t{system} KiB\n"));
-    if params::is_sdma_scheduled() {
+    if SdmaMode::get().has_jobs() {
         let time = vm.group().sdma().total().as_nanos();
         line(fmt!("drm-engine-dma:\t{time} ns\n"));
         let engines = vm.gpu().hw.sdma.len();

@@ -5,7 +5,7 @@
 
 use crate::gpu::Gpu;
 use crate::ip::vmid::Vmid;
-use crate::kern::params::{self, SchedulerMode};
+use crate::kern::params::{self, SchedulerMode, SdmaMode};
 use crate::mem::account::MemoryRegion;
 use crate::queue::compute::{self, ComputePlace};
 use crate::queue::sdma::slots::QueueView;
@@ -83,12 +83,12 @@ pub(super) fn queues(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             engine,
             seat,
             vmid,
-            scheduled,
+            mode,
             pointers,
             hardware,
             time,
         } = queue;
-        let mode = if scheduled { "scheduled" } else { "direct" };
+        let mode = mode.name();
         write!(f, "{} {} {mode} {engine} ", owner.pid, owner.queue)?;
         seat_of_queue(&seat, f, |slot, f| write!(f, "{slot}"))?;
         let (rptr, wptr) = pointers;
@@ -217,7 +217,7 @@ pub(super) fn doorbells(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 /// The module's parameters: the kernel crate does not show them in sysfs yet.
 pub(super) fn parameters(_gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let sdma_sched = u8::from(params::is_sdma_scheduled());
+    let sdma_sched = SdmaMode::get().value();
     let sched = match SchedulerMode::get() {
         SchedulerMode::Direct => "direct",
         SchedulerMode::Hws => "hws",

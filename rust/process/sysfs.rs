@@ -18,7 +18,7 @@ use kernel::time::Delta;
 
 use crate::kern::class::ClassDevice;
 use crate::kern::kobject::{AddedFiles, SysfsFiles, SysfsFolder, SysfsName};
-use crate::kern::params;
+use crate::kern::params::SdmaMode;
 use crate::mem::account::{MemoryClient, MemoryRegion};
 use crate::mem::queue_group::QueueGroup;
 use crate::mem::vm::Vm;
@@ -234,7 +234,7 @@ impl ProcessFolder {
         let vram = Arc::new(VramFile(counted.clone()), GFP_KERNEL)?;
         let vram_name = CString::try_from_fmt(fmt!("vram_{number}"))?;
         let mut files = SysfsFiles::new().with_live_as(&VRAM, vram_name, vram)?;
-        if params::is_sdma_scheduled() {
+        if SdmaMode::get().has_jobs() {
             let sdma = Arc::new(SdmaFile(counted.clone()), GFP_KERNEL)?;
             let name = CString::try_from_fmt(fmt!("sdma_{number}"))?;
             files = files.with_live_as(&SDMA, name, sdma)?;

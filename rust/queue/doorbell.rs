@@ -7,7 +7,7 @@
 //! 254 of them, and a process that only has scheduled queues needs none.
 
 use crate::ip::Hardware;
-use crate::kern::params;
+use crate::kern::params::SdmaMode;
 use crate::kern::vma::{self, Mappable, SharedPage, VmaPage, VmaZapper};
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::bo::RegisterRange;
@@ -26,8 +26,11 @@ pub(super) const SCHEDULED_SLICE: u16 = 1;
 const FIRST: u16 = SCHEDULED_SLICE + 1;
 /// The page of a slice with the doorbells of the CP. It is always a page of the BAR.
 const CP_PAGE: usize = 0;
-/// The page of a slice with the doorbells of scheduled queues.
+/// The page of a slice with the doorbells of scheduled and followed queues.
 const SCHEDULED_PAGE: usize = 1;
+/// The most slices that processes lease for followed queues. The others are left to compute queues,
+/// which cannot do without.
+const MOST_FOLLOWED: usize = 64;
 /// Pages of a slice.
 const PAGES: usize = SLICE_BYTES as usize / PAGE_SIZE;
 
@@ -43,6 +46,8 @@ struct SliceLease {
     index: u16,
     pid: i32,
     pasid: u16,
+    /// Followed queues were the first to need it.
+    followed: bool,
 }
 
 impl SliceTable {
@@ -60,15 +65,19 @@ impl SliceTable {
         )
     }
 
-    /// Leases a slice of the BAR, of `bar` bytes, for `slice`, unless it has one.
+    /// Leases a slice of the BAR, of `bar` bytes, for `slice`, unless it has one. `followed` says
+    /// that it is for followed queues, which can do without.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if all are leased; `ENOMEM`.
-    fn lease(self: &Arc<Self>, slice: &DoorbellSlice, bar: u64) -> Result {
+    /// `ENOSPC` if all are leased, or as many as followed queues get; `ENOMEM`.
+    fn lease(self: &Arc<Self>, slice: &DoorbellSlice, bar: u64, followed: bool) -> Result {
         let mut used = self.used.lock();
         if slice.leased.as_ref().is_some() {
             return Ok(());
+        }
+        if followed && used.iter().filter(|lease| lease.followed).count() >= MOST_FOLLOWED {
+            return Err(ENOSPC);
         }
         let taken = |index| used.iter().any(|lease| lease.index == index);
         let last = SliceIndex::count(bar).min(u64::from(u16::MAX)) as u16;
@@ -78,6 +87,7 @@ impl SliceTable {
             index: free,
             pid: slice.pid,
             pasid: slice.pasid,
+            followed,
         };
         used.push(lease, GFP_KERNEL)?;
         // From here on the guard gives it back when it is dropped. There is none yet, as was
@@ -97,6 +107,15 @@ impl SliceTable {
     }
 }
 
+/// The second page of a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DoorbellPage {
+    /// A page of memory: the process's queues are scheduled.
+    Memory,
+    /// A page of the BAR: they are followed, as far as they have slots.
+    Bar,
+}
+
 /// A slice that is leased. Dropping it gives the slice back.
 struct LeasedSlice {
     index: SliceIndex,
@@ -113,11 +132,14 @@ impl Drop for LeasedSlice {
 /// A process's slice: two pages of doorbells.
 ///
 /// The first page is one of the BAR, from the first queue on that needs it. The second is one of
-/// the BAR too for direct queues. For scheduled queues it is a page of memory that can be taken
-/// away from the process, so that its next store is seen.
+/// the BAR too for direct and followed queues, and a page of memory for scheduled queues. Except
+/// for direct queues it can be taken away from the process, so that its next store is seen.
 #[pin_data]
 pub(crate) struct DoorbellSlice {
+    /// Unless SDMA queues are direct.
     page: Option<SharedPage>,
+    /// What the second page is, from the process's first SDMA queue on.
+    kind: SetOnce<DoorbellPage>,
     zapper: SetOnce<VmaZapper>,
     closed: Atomic<bool>,
     /// Doorbells of the CP that compute queues have.
@@ -149,14 +171,19 @@ impl DoorbellSlice {
         pid: i32,
         pasid: u16,
     ) -> Result<Arc<Self>> {
-        let page = if params::is_sdma_scheduled() {
-            Some(SharedPage::new()?)
-        } else {
-            None
+        let mode = SdmaMode::get();
+        let page = match mode {
+            SdmaMode::Direct => None,
+            SdmaMode::Scheduled | SdmaMode::Followed => Some(SharedPage::new()?),
         };
+        let kind = SetOnce::new();
+        if mode == SdmaMode::Scheduled {
+            kind.populate(DoorbellPage::Memory);
+        }
         Arc::pin_init(
             pin_init!(Self {
                 page,
+                kind,
                 zapper: SetOnce::new(),
                 closed: Atomic::new(false),
                 cp <- new_spinlock!(CpDoorbellSlots::new(), "DoorbellSlice::cp"),
@@ -177,8 +204,35 @@ impl DoorbellSlice {
     ///
     /// `ENOSPC` if all are leased; `ENOMEM`.
     pub(super) fn index(&self) -> Result<SliceIndex> {
-        self.table.lease(self, self.hw.doorbells.size())?;
+        self.table.lease(self, self.hw.doorbells.size(), false)?;
         self.leased_index()
+    }
+
+    /// Returns whether SDMA queues of the process are followed, as far as they have slots. If not,
+    /// they are scheduled, or direct. The first call decides. May sleep.
+    pub(super) fn is_followed(&self) -> bool {
+        if self.page.is_some() && self.kind.as_ref().is_none() {
+            let bar = self.hw.doorbells.size();
+            // All of them are scheduled if the process does not get a slice.
+            let kind = match self.table.lease(self, bar, true) {
+                Ok(()) => DoorbellPage::Bar,
+                Err(_) => DoorbellPage::Memory,
+            };
+            // Another thread may have been faster.
+            self.kind.populate(kind);
+        }
+        self.has_bar_page()
+    }
+
+    /// Returns whether the second page is one of the BAR that can be taken away.
+    fn has_bar_page(&self) -> bool {
+        self.kind.copy() == Some(DoorbellPage::Bar)
+    }
+
+    /// Returns whether `slot` can be the doorbell of a scheduled queue. In a page of the BAR it is
+    /// one that no engine of SDMA listens to.
+    pub(super) fn is_free_for_scheduled(&self, slot: DoorbellSlot) -> bool {
+        !self.has_bar_page() || self.layout().is_cp(slot)
     }
 
     /// Returns the slice of the BAR, which the process has since its first direct or compute queue,
@@ -191,14 +245,14 @@ impl DoorbellSlice {
         Ok(self.leased.as_ref().ok_or(ENOSPC)?.index)
     }
 
-    /// Returns whether the process's SDMA queues are scheduled.
-    pub(super) fn is_scheduled(&self) -> bool {
+    /// Returns whether the process's SDMA queues are scheduled or followed.
+    pub(super) fn is_pumped(&self) -> bool {
         self.page.is_some()
     }
 
-    /// Returns whether page `index` of the slice is that of scheduled queues.
-    pub(super) fn is_scheduled_page(&self, index: usize) -> bool {
-        index == SCHEDULED_PAGE && self.is_scheduled()
+    /// Returns whether page `index` of the slice is that of scheduled and followed queues.
+    pub(super) fn is_pumped_page(&self, index: usize) -> bool {
+        index == SCHEDULED_PAGE && self.is_pumped()
     }
 
     /// Returns the first page of the slice's offsets in the file's address space. Every process has
@@ -230,8 +284,12 @@ impl DoorbellSlice {
         if self.is_closed() {
             return VmaPage::Nothing;
         }
-        match &self.page {
-            Some(page) if index == SCHEDULED_PAGE => VmaPage::Ram { pfn: page.pfn() },
+        match (&self.page, self.kind.copy()) {
+            (Some(page), Some(DoorbellPage::Memory)) if index == SCHEDULED_PAGE => {
+                VmaPage::Ram { pfn: page.pfn() }
+            }
+            // It stays what it is from the first mapping on.
+            (Some(_), None) if index == SCHEDULED_PAGE => VmaPage::Nothing,
             _ => {
                 let Some(leased) = self.leased.as_ref() else {
                     return VmaPage::Nothing;
@@ -245,8 +303,8 @@ impl DoorbellSlice {
         }
     }
 
-    /// Returns the slice as the GPU reaches it: without the doorbells of scheduled queues, which
-    /// only the process's own stores ring.
+    /// Returns the slice as the GPU reaches it: without the doorbells of scheduled and followed
+    /// queues, which only the process's own stores ring.
     ///
     /// # Errors
     ///
@@ -269,8 +327,9 @@ impl DoorbellSlice {
         self.zap_pages(index, 1);
     }
 
-    /// Takes the page of scheduled queues away from the process: the next store faults. All stores
-    /// before are seen by [`DoorbellSlice::value`]. May sleep.
+    /// Takes the page of scheduled and followed queues away from the process: the next store
+    /// faults. All stores before are seen by [`DoorbellSlice::value`], or are the hardware's. May
+    /// sleep.
     pub(super) fn zap_scheduled(&self) {
         self.zap_pages(SCHEDULED_PAGE, 1);
     }
@@ -281,11 +340,11 @@ impl DoorbellSlice {
         }
     }
 
-    /// Returns the value that the process last stored to the doorbell of a scheduled queue.
-    pub(super) fn value(&self, slot: DoorbellSlot) -> u64 {
-        self.page
-            .as_ref()
-            .map_or(0, |page| page.read64(slot.byte() as usize))
+    /// Returns the value that the process last stored to the doorbell of a scheduled queue. `None`
+    /// if the store went to the hardware, so that only the queue's pointer tells.
+    pub(super) fn value(&self, slot: DoorbellSlot) -> Option<u64> {
+        let page = self.page.as_ref().filter(|_| !self.has_bar_page())?;
+        Some(page.read64(slot.byte() as usize))
     }
 
     /// Sets the doorbell of a scheduled queue back to 0, for a new queue.

@@ -17,7 +17,7 @@ use kernel::sync::{Arc, ArcBorrow};
 
 /// Doorbells, pump, counts and spare memory of a process on a GPU.
 pub(crate) struct QueueResources {
-    /// The pump of its scheduled queues, unless SDMA queues are direct.
+    /// The pump of its scheduled and followed queues, unless SDMA queues are direct.
     pub(super) pump: Option<Arc<Pump>>,
     /// Number of its queues.
     pub(super) counts: Arc<ProcessQueueCounts>,
@@ -51,7 +51,7 @@ impl QueueResources {
             served.push(Atomic::new(0), GFP_KERNEL)?;
         }
         let doorbells = DoorbellSlice::new(hw, slices, pid, pasid)?;
-        let pump = match doorbells.is_scheduled() {
+        let pump = match doorbells.is_pumped() {
             true => Some(Pump::new(&doorbells)?),
             false => None,
         };
@@ -117,7 +117,7 @@ impl Mappable for QueueResources {
             this.doorbells.zap(index);
             return;
         }
-        if let (true, Some(pump)) = (this.doorbells.is_scheduled_page(index), &this.pump) {
+        if let (true, Some(pump)) = (this.doorbells.is_pumped_page(index), &this.pump) {
             pump.touched(offset);
         }
     }

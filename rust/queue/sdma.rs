@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! User queues of SDMA: direct ones, which the process's own doorbells ring, and scheduled ones,
-//! which a pump feeds with jobs.
+//! User queues of SDMA: direct ones, which the process's own doorbells ring; followed ones, which
+//! are the same, and of whose packets a pump makes jobs after the fact; and scheduled ones, which a
+//! pump feeds with jobs.
 
 mod direct;
 pub(super) mod feed;
+mod follow;
+mod followed;
 pub(super) mod hw_queue;
 pub(super) mod pump;
 pub(super) mod ring_memory;
 pub(super) mod scheduled;
 pub(crate) mod slots;
+mod submit;
 pub(super) mod user;

@@ -42,6 +42,11 @@ impl<T> JobsInFlight<T> {
         self.count
     }
 
+    /// The mark of the oldest job.
+    pub(crate) fn oldest(&self) -> Option<&T> {
+        Some(&self.jobs.get(self.first)?.as_ref()?.mark)
+    }
+
     /// The numbers last given to a job, and last seen as done.
     pub(crate) fn sequence(&self) -> (u32, u32) {
         (self.issued, self.done)

@@ -84,7 +84,7 @@ def busy(pid):
     ok(all(row[key].endswith("M") for key in ("VRAM", "GTT")) and row["EVICTED"] == "0B", "it has some of both kinds")
     ok(row["QUEUES"] == "1" and len(queues) == 1, "its queue")
     ok(row["STATE"] == "home", "its state")
-    ok(all(queue["MODE"] == "scheduled" and re.fullmatch("sdma[0-4]", queue["ENGINE"]) for queue in queues), "which is of SDMA, and scheduled")
+    ok(all(queue["MODE"] in ("scheduled", "followed") and re.fullmatch("sdma[0-4]", queue["ENGINE"]) for queue in queues), "which is of SDMA, and has jobs")
     ok(any(queue["DONE/s"] not in ("-", "0") for queue in queues), "which gets on")
     # It copies without a break; the measurement error is within the limits.
     ok(all(0 < percent(queue["TIME"]) <= 110 for queue in queues), "and for how much of the time")

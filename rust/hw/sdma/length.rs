@@ -57,6 +57,14 @@ pub const fn is_trap(dword: u32) -> bool {
     OP.get(dword) == op::TRAP && SUB_OP.get(dword) == 0
 }
 
+/// Whether the packet that begins at `dwords[0]` tells others that those before it are done: such
+/// packets end a submission.
+#[inline]
+pub fn ends_submission(dwords: &[u32]) -> bool {
+    let first = dwords.first().copied();
+    first.is_some_and(|first| matches!(OP.get(first), op::FENCE | op::ATOMIC | op::TRAP))
+}
+
 /// The bytes that the engine moves for the packet that begins at `dwords[0]`, as far as these tell;
 /// `None` if the packet may keep the engine for any time: it waits, or its length is not known.
 #[inline]

@@ -148,7 +148,7 @@ impl FeedBudget {
 }
 
 /// Dwords of the process's ring, which are read [`CHUNK`] at a time since packets are short.
-struct ReadAhead<'a> {
+pub(super) struct ReadAhead<'a> {
     pointers: &'a QueuePointers,
     /// Byte counts of the first dword that was read, and after the last.
     from: u64,
@@ -158,7 +158,7 @@ struct ReadAhead<'a> {
 
 impl<'a> ReadAhead<'a> {
     /// Reads nothing yet.
-    fn new(pointers: &'a QueuePointers) -> Self {
+    pub(super) fn new(pointers: &'a QueuePointers) -> Self {
         Self {
             pointers,
             from: 0,
@@ -169,7 +169,7 @@ impl<'a> ReadAhead<'a> {
 
     /// Returns the dwords from byte count `at` on that tell the length of a packet, or those that
     /// are there before `to`. `None` if they cannot be read. `at` never goes back.
-    fn header(&mut self, at: u64, to: u64) -> Option<&[u32]> {
+    pub(super) fn header(&mut self, at: u64, to: u64) -> Option<&[u32]> {
         let left = ((to - at) / 4).min(CHUNK as u64) as usize;
         let count = left.min(length::HEADER_DWORDS);
         if at + count as u64 * 4 > self.to {
@@ -259,10 +259,14 @@ impl RingFeed {
     }
 
     /// Takes the packets that the process has put into its ring since the last call, as many as may
-    /// be of one job and within `budget`; `doorbell` is the value of its doorbell. `None` if no new
-    /// packet is there as a whole, no more jobs may be made for now, or the budget is spent. Called
-    /// by one thread at a time.
-    pub(super) fn fetch(&self, doorbell: u64, budget: &mut FeedBudget) -> Option<FeedBatch> {
+    /// be of one job and within `budget`; `doorbell` is the value of its doorbell, if that is
+    /// known. `None` if no new packet is there as a whole, no more jobs may be made for now, or the
+    /// budget is spent. Called by one thread at a time.
+    pub(super) fn fetch(
+        &self,
+        doorbell: Option<u64>,
+        budget: &mut FeedBudget,
+    ) -> Option<FeedBatch> {
         let wptr = self.pointers.write_pointer();
         let (done, from) = {
             let state = self.state.lock();
@@ -271,7 +275,8 @@ impl RingFeed {
             }
             (state.done, state.taken)
         };
-        let to = self.pointers.furthest(done, from, [doorbell, wptr]);
+        let announced = [doorbell.unwrap_or(wptr), wptr];
+        let to = self.pointers.furthest(done, from, announced);
         let batch = self.batch(from, to, budget);
         if batch.to == from {
             return None;

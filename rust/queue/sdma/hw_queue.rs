@@ -3,6 +3,7 @@
 
 use super::direct::DirectQueue;
 use super::feed::RingFeed;
+use super::follow::FollowedQueue;
 use crate::ip::sdma::Sdma;
 use crate::ip::vmid::Vmid;
 use crate::ledger::LedgerHold;
@@ -51,6 +52,8 @@ impl Drop for DropNotice {
 pub(super) enum PacketSource {
     /// The process's ring itself.
     Direct(DirectQueue),
+    /// The same, with jobs made after the fact.
+    Followed(Pin<KBox<FollowedQueue>>),
     /// A ring of the kernel's, fed by jobs.
     Feed(Arc<RingFeed>),
 }
@@ -104,11 +107,11 @@ impl SdmaHwQueue {
         &self.vm
     }
 
-    /// Returns the feed of a scheduled queue.
-    pub(super) fn feed(&self) -> Option<&RingFeed> {
+    /// Returns the followed queue that it is, if it is one.
+    pub(super) fn followed(&self) -> Option<&FollowedQueue> {
         match &self.source {
-            PacketSource::Direct(_) => None,
-            PacketSource::Feed(feed) => Some(feed),
+            PacketSource::Followed(followed) => Some(followed),
+            PacketSource::Direct(_) | PacketSource::Feed(_) => None,
         }
     }
 
@@ -133,18 +136,29 @@ impl SdmaHwQueue {
     pub(super) fn has_work(&self, out: bool) -> bool {
         match &self.source {
             PacketSource::Direct(direct) => direct.has_work(out),
+            PacketSource::Followed(followed) => followed.direct.has_work(out),
             PacketSource::Feed(feed) => feed.is_loaded(),
         }
     }
 
     /// Returns whether jobs of it are in the hardware's ring whose ends were not seen.
     pub(super) fn has_jobs(&self) -> bool {
-        self.feed().is_some_and(RingFeed::is_loaded)
+        match &self.source {
+            PacketSource::Direct(_) => false,
+            PacketSource::Followed(followed) => followed.has_jobs(),
+            PacketSource::Feed(feed) => feed.is_loaded(),
+        }
     }
 
-    /// Returns whether its doorbell is the hardware's own, which finds it only in a slot.
+    /// Returns whether its doorbell is the hardware's own, which finds it only in the slot that it
+    /// belongs to.
+    pub(super) fn has_own_slot(&self) -> bool {
+        !matches!(self.source, PacketSource::Feed(_))
+    }
+
+    /// Returns whether it gets work that the driver never hears of.
     pub(super) fn is_direct(&self) -> bool {
-        self.feed().is_none()
+        matches!(self.source, PacketSource::Direct(_))
     }
 
     /// Returns the hardware doorbell that goes with RLC slot `queue` of the engine. Any context.
@@ -158,7 +172,9 @@ impl SdmaHwQueue {
             .ok_or(EINVAL)?;
         let slice = match &self.source {
             // Leased when the queue was made.
-            PacketSource::Direct(_) => self.resources.doorbells.leased_index()?,
+            PacketSource::Direct(_) | PacketSource::Followed(_) => {
+                self.resources.doorbells.leased_index()?
+            }
             PacketSource::Feed(_) => {
                 SliceIndex::new(SCHEDULED_SLICE, self.gpu.hw.doorbells.size()).ok_or(ENODEV)?
             }
@@ -171,16 +187,20 @@ impl SdmaHwQueue {
         &self.gpu.hw.sdma[usize::from(self.engine)]
     }
 
-    /// Returns the image that RLC slot `queue` is loaded with, for the VM's VMID, and the read and
-    /// write pointer to go on from.
-    pub(super) fn image(&self, queue: u8, vmid: Vmid) -> Result<(RlcQueueImage, u64, u64)> {
-        let (ring_base, ring_size, read_pointer, (rptr, wptr)) = match &self.source {
-            PacketSource::Direct(direct) => (
+    /// Returns the image that RLC slot `queue` is loaded with, for the VM's VMID, and the read
+    /// pointer to go on from.
+    pub(super) fn image(&self, queue: u8, vmid: Vmid) -> Result<(RlcQueueImage, u64)> {
+        let of_own = |direct: &DirectQueue| {
+            (
                 direct.pointers.ring_address(),
                 direct.pointers.size(),
                 direct.pointers.read_address(),
                 direct.position(),
-            ),
+            )
+        };
+        let (ring_base, ring_size, read_pointer, (rptr, _)) = match &self.source {
+            PacketSource::Direct(direct) => of_own(direct),
+            PacketSource::Followed(followed) => of_own(&followed.direct),
             PacketSource::Feed(feed) => (
                 feed.ring_address(),
                 feed.size(),
@@ -197,13 +217,14 @@ impl SdmaHwQueue {
             engine: self.engine,
             queue,
         });
-        Ok((mqd.rlc(), rptr, wptr))
+        Ok((mqd.rlc(), rptr))
     }
 
     /// Returns the position up to which the hardware's ring is to be executed.
     pub(super) fn target(&self) -> u64 {
         match &self.source {
             PacketSource::Direct(direct) => direct.position().1,
+            PacketSource::Followed(followed) => followed.direct.position().1,
             PacketSource::Feed(feed) => feed.position().1,
         }
     }
@@ -220,8 +241,10 @@ impl SdmaHwQueue {
 
     /// Notes that the hardware has got the queue.
     pub(super) fn enter(&self) {
-        if let Some(feed) = self.feed() {
-            feed.enter();
+        match &self.source {
+            PacketSource::Direct(_) => {}
+            PacketSource::Followed(followed) => followed.enter(),
+            PacketSource::Feed(feed) => feed.enter(),
         }
     }
 
@@ -229,14 +252,24 @@ impl SdmaHwQueue {
     pub(super) fn save(&self, rptr: u64) {
         match &self.source {
             PacketSource::Direct(direct) => direct.save(rptr),
+            PacketSource::Followed(followed) => followed.save(rptr),
             PacketSource::Feed(feed) => feed.save(rptr),
         }
     }
 
-    /// Ends the jobs that are done, and has the pump look for more. Allocates nothing.
+    /// Ends the jobs that are done, and has the pump look for more if these came before the
+    /// hardware got the packets. Allocates nothing.
     pub(super) fn check(&self) {
-        if self.feed().is_some_and(RingFeed::check) {
-            self.kick();
+        match &self.source {
+            PacketSource::Direct(_) => {}
+            PacketSource::Followed(followed) => {
+                followed.check((self.owner.pid, self.owner.queue));
+            }
+            PacketSource::Feed(feed) => {
+                if feed.check() {
+                    self.kick();
+                }
+            }
         }
     }
 
@@ -255,8 +288,10 @@ impl SdmaHwQueue {
     /// Stops the queue for good: its jobs fail. The caller notifies the engine.
     pub(super) fn fail(&self, error: Error) {
         self.failed.store(true, Release);
-        if let Some(feed) = self.feed() {
-            feed.fail(error);
+        match &self.source {
+            PacketSource::Direct(_) => {}
+            PacketSource::Followed(followed) => followed.fail(error),
+            PacketSource::Feed(feed) => feed.fail(error),
         }
     }
 
@@ -270,6 +305,7 @@ impl SdmaHwQueue {
     pub(super) fn wants_to_run(&self) -> bool {
         let more = || match &self.source {
             PacketSource::Direct(direct) => direct.has_work(false),
+            PacketSource::Followed(followed) => followed.direct.has_work(false),
             PacketSource::Feed(feed) => feed.wants_to_run(),
         };
         self.active.load(Acquire) && !self.has_failed() && more()

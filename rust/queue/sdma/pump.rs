@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The pump: sees the doorbells of a process's scheduled queues and makes jobs of the packets that
-//! they announce.
+//! The pump: sees the doorbells of a process's scheduled and followed queues and makes jobs of the
+//! packets that they announce.
 //!
 //! [`hw::pump`] decides when the pump looks, when it takes the page of doorbells away from the
 //! process, and when the next pass is due. It also proves that no doorbell is lost. This file
@@ -11,7 +11,7 @@
 //! `mmap_lock`. Another pass takes the rest, after [`REFILL_DELAY`] at the latest. It begins with
 //! the first queue that this look left out.
 
-use super::feed::{FeedBudget, RingFeed, JOB_PACKETS};
+use super::feed::{FeedBudget, JOB_PACKETS};
 use crate::kern::workqueue;
 use crate::queue::doorbell::DoorbellSlice;
 use hw::doorbell::DoorbellSlot;
@@ -51,17 +51,23 @@ pub(super) trait PumpedQueue: Send + Sync {
     /// Returns its doorbell in the process's slice.
     fn doorbell(&self) -> DoorbellSlot;
 
-    /// Returns its rings.
-    fn feed(&self) -> &RingFeed;
+    /// Ends the jobs that are done. Returns whether there were any.
+    fn check(&self) -> bool;
 
-    /// Makes a job of the new packets in the process's ring, as far as `budget` goes; `doorbell` is
-    /// the value of its doorbell. Returns whether there were any. Called with the pump's queues
-    /// locked.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`: nothing was taken.
-    fn make_job(&self, doorbell: u64, budget: &mut FeedBudget) -> Result<bool>;
+    /// Returns whether jobs are under way.
+    fn is_busy(&self) -> bool;
+
+    /// Looks at its jobs and at new packets in the process's ring, makes jobs of these as far as
+    /// `budget` goes, and adds to `found`. `doorbell` is the value of its doorbell, if that is
+    /// known. Called with the pump's queues locked.
+    fn look(&self, doorbell: Option<u64>, budget: &mut FeedBudget, found: &mut PumpFindings);
+
+    /// The same in a fault for its doorbell, where only that must be done for which the engine
+    /// would wait. User memory may not be touched.
+    fn touch(&self, doorbell: Option<u64>, budget: &mut FeedBudget, found: &mut PumpFindings);
+
+    /// Looks for the last time, before it is removed: what the engine has done is to be in jobs.
+    fn finish(&self) {}
 }
 
 /// The queues of a pump, and its state.
@@ -117,13 +123,13 @@ impl WorkItem<REFILL> for Pump {
 }
 
 impl PumpQueues {
-    /// Looks at the queue that has doorbell `slot`, and takes at most `packets` packets.
+    /// Looks in a fault at the queue that has doorbell `slot`, and takes at most `packets` packets.
     /// `doorbells` are the process's.
-    fn look_at(&self, slot: DoorbellSlot, doorbells: &DoorbellSlice, packets: u32) -> PumpFindings {
+    fn touch(&self, slot: DoorbellSlot, doorbells: &DoorbellSlice, packets: u32) -> PumpFindings {
         let mut found = PumpFindings::default();
         let mut budget = FeedBudget::new(packets);
         if let Some(queue) = self.list.iter().find(|queue| queue.doorbell() == slot) {
-            look_at(&**queue, doorbells, &mut budget, &mut found);
+            queue.touch(doorbells.value(slot), &mut budget, &mut found);
         }
         found.more = budget.has_left_more();
         found.long = budget.has_long_job();
@@ -142,7 +148,7 @@ impl PumpQueues {
             if budget.is_spent() {
                 left_out = left_out.or(Some(number));
             }
-            look_at(&**queue, doorbells, &mut budget, &mut found);
+            queue.look(doorbells.value(queue.doorbell()), &mut budget, &mut found);
         }
         found.more = budget.has_left_more();
         found.long = budget.has_long_job();
@@ -153,38 +159,15 @@ impl PumpQueues {
     /// Looks at the jobs that are under way, and at nothing else.
     fn watch(&self) -> WatchedFence {
         let mut watched = WatchedFence::Idle;
-        for queue in self.list.iter().filter(|queue| queue.feed().is_busy()) {
+        for queue in self.list.iter().filter(|queue| queue.is_busy()) {
             watched = match watched {
-                _ if queue.feed().check() => WatchedFence::Ended,
+                _ if queue.check() => WatchedFence::Ended,
                 WatchedFence::Idle => WatchedFence::Busy,
                 before => before,
             };
         }
         watched
     }
-}
-
-/// Looks at `queue` for `found`, and takes packets of it as far as `budget` goes. `doorbells` are
-/// the process's.
-fn look_at(
-    queue: &dyn PumpedQueue,
-    doorbells: &DoorbellSlice,
-    budget: &mut FeedBudget,
-    found: &mut PumpFindings,
-) {
-    found.progress |= queue.feed().check();
-    let doorbell = doorbells.value(queue.doorbell());
-    match queue.make_job(doorbell, budget) {
-        Ok(taken) => {
-            found.progress |= taken;
-            // Also if the engine is through with it by now.
-            found.busy |= taken;
-            found.single |= taken && queue.feed().jobs() == 1;
-        }
-        Err(_) => found.retry = true,
-    }
-    found.busy |= queue.feed().is_busy();
-    found.behind |= queue.feed().progress().1 > doorbell;
 }
 
 impl Pump {
@@ -213,7 +196,8 @@ impl Pump {
         )
     }
 
-    /// Adds a queue, which `make` makes for the doorbell that it is given.
+    /// Adds a queue, which `make` makes for the doorbell that it is given: `own` if the hardware
+    /// has given it one, or else one that no other queue has.
     ///
     /// # Errors
     ///
@@ -221,6 +205,7 @@ impl Pump {
     /// of `make`.
     pub(super) fn add(
         &self,
+        own: Option<DoorbellSlot>,
         make: impl FnOnce(DoorbellSlot) -> Result<Arc<dyn PumpedQueue>>,
     ) -> Result<Arc<dyn PumpedQueue>> {
         let mut queues = self.queues.lock();
@@ -228,10 +213,14 @@ impl Pump {
             return Err(ENODEV);
         }
         let taken = |slot| queues.list.iter().any(|queue| queue.doorbell() == slot);
-        let slot = (0..)
-            .map_while(DoorbellSlot::scheduled)
-            .find(|&slot| !taken(slot))
-            .ok_or(ENOSPC)?;
+        let slot = match own {
+            Some(slot) => slot,
+            None => (0..)
+                .map_while(DoorbellSlot::scheduled)
+                .filter(|&slot| self.doorbells.is_free_for_scheduled(slot))
+                .find(|&slot| !taken(slot))
+                .ok_or(ENOSPC)?,
+        };
         self.doorbells.clear(slot)?;
         queues.list.reserve(1, GFP_KERNEL)?;
         let queue = make(slot)?;
@@ -239,9 +228,11 @@ impl Pump {
         Ok(queue)
     }
 
-    /// Removes a queue, which the pump does not touch any more from the return on.
+    /// Looks at a queue for the last time, and removes it: the pump does not touch it any more from
+    /// the return on.
     pub(super) fn remove(&self, queue: &Arc<dyn PumpedQueue>) {
         let mut queues = self.queues.lock();
+        queue.finish();
         // No two of them have the same doorbell.
         let is_other = |other: &mut Arc<dyn PumpedQueue>| other.doorbell() != queue.doorbell();
         queues.list.retain(is_other);
@@ -273,7 +264,7 @@ impl Pump {
         let slot = DoorbellSlot::scheduled_at(offset);
         if let (Some(queues), Some(slot)) = (self.queues.try_lock(), slot) {
             if !self.doorbells.is_closed() {
-                found = queues.look_at(slot, &self.doorbells, FAULT_PACKETS);
+                found = queues.touch(slot, &self.doorbells, FAULT_PACKETS);
             }
         }
         self.signal(PumpSignal::Touched {
@@ -293,7 +284,7 @@ impl Pump {
         let Some(queues) = self.queues.try_lock() else {
             return true;
         };
-        let mut busy = queues.list.iter().filter(|queue| queue.feed().is_busy());
+        let mut busy = queues.list.iter().filter(|queue| queue.is_busy());
         !busy.any(|queue| queue.doorbell() == slot)
     }
 

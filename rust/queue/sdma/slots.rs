@@ -4,9 +4,11 @@
 
 mod engine;
 
+use super::direct::DirectQueue;
 use super::hw_queue::{PacketSource, SdmaHwQueue};
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
+use crate::kern::params::SdmaMode;
 use crate::kern::sched::SharedWorkQueue;
 use crate::mem::queue_group::QuiesceTimeout;
 use crate::queue::request::QueueOwner;
@@ -14,7 +16,7 @@ use crate::ring::RingEngines;
 use core::fmt;
 use engine::{EngineSlots, QueueKey, SlotView};
 use hw::asic::SdmaInfo;
-use hw::doorbell::DoorbellSlot;
+use hw::doorbell::{DoorbellLayout, DoorbellSlot};
 use hw::seat::Seat;
 use kernel::dev_warn;
 use kernel::prelude::*;
@@ -38,8 +40,8 @@ pub(crate) struct QueueView {
     pub(crate) seat: Seat<u8>,
     /// The VMID of its address space, while it is on the hardware.
     pub(crate) vmid: Option<u8>,
-    /// It is scheduled, not direct.
-    pub(crate) scheduled: bool,
+    /// How its packets reach the engine.
+    pub(crate) mode: SdmaMode,
     /// Read and write pointer as the process knows them, bytes.
     pub(crate) pointers: (u64, u64),
     /// Read and write pointer of the hardware's ring, bytes.
@@ -54,11 +56,20 @@ impl SdmaSlots {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(info: &SdmaInfo) -> Result<Arc<Self>> {
+    pub(crate) fn new(info: &SdmaInfo, doorbells: &DoorbellLayout) -> Result<Arc<Self>> {
         let count = info.engines();
+        // The page of the other doorbells is the CP's too, and is never taken away.
+        let is_own = |slot: &u8| match SdmaMode::get() {
+            SdmaMode::Direct => true,
+            SdmaMode::Scheduled | SdmaMode::Followed => doorbells
+                .sdma(0, *slot)
+                .is_some_and(DoorbellSlot::is_scheduled),
+        };
+        let own = (0..info.queues_per_engine).filter(is_own);
+        let own = own.fold(0, |mask, slot| mask | 1u32 << slot);
         let mut engines = KVec::with_capacity(count.into(), GFP_KERNEL)?;
         for engine in 0..count {
-            let slots = EngineSlots::new(engine, info.queues_per_engine)?;
+            let slots = EngineSlots::new(engine, info.queues_per_engine, own)?;
             engines.push(slots, GFP_KERNEL)?;
         }
         let workers = SharedWorkQueue::new(c"rkfd_queues")?;
@@ -86,11 +97,19 @@ impl SdmaSlots {
         range.min_by_key(by_queues).ok_or(EINVAL)
     }
 
-    /// Adds a queue to its engine. Returns the doorbell that the hardware gives to a direct one.
+    /// Returns whether `engine` has a doorbell for one more direct or followed queue of process
+    /// `pasid`.
+    pub(super) fn has_own_slot(&self, engine: u8, pasid: u16) -> bool {
+        let engine = self.engine(engine);
+        engine.is_some_and(|engine| !engine.load_of(pasid).0)
+    }
+
+    /// Adds a queue to its engine. Returns the doorbell that the hardware gives to a direct or
+    /// followed one.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` when the process of a direct queue has all of them; `ENODEV` when the device goes;
+    /// `ENOSPC` when the process of such a queue has all of them; `ENODEV` when the device goes;
     /// `ENOMEM`.
     pub(super) fn add(&self, rlc: Arc<SdmaHwQueue>) -> Result<Option<DoorbellSlot>> {
         let engine = rlc.engine;
@@ -228,13 +247,25 @@ impl RingEngines for SdmaSlots {
 
 fn describe(queue: &SlotView) -> QueueView {
     let (rlc, seat) = (&queue.rlc, queue.seat);
-    let (pointers, position, time) = match &rlc.source {
-        PacketSource::Direct(direct) => {
-            let pointers = &direct.pointers;
-            let both = (pointers.read_pointer(), pointers.write_pointer());
-            (both, direct.position(), None)
+    let of_own = |direct: &DirectQueue| {
+        let pointers = &direct.pointers;
+        (pointers.read_pointer(), pointers.write_pointer())
+    };
+    let (mode, pointers, position, time) = match &rlc.source {
+        PacketSource::Direct(direct) => (SdmaMode::Direct, of_own(direct), direct.position(), None),
+        PacketSource::Followed(followed) => {
+            let (direct, time) = (&followed.direct, followed.time());
+            (
+                SdmaMode::Followed,
+                of_own(direct),
+                direct.position(),
+                Some(time),
+            )
         }
-        PacketSource::Feed(feed) => (feed.progress(), feed.position(), Some(feed.time())),
+        PacketSource::Feed(feed) => {
+            let (pointers, time) = (feed.progress(), feed.time());
+            (SdmaMode::Scheduled, pointers, feed.position(), Some(time))
+        }
     };
     let rptr = match seat {
         Seat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),
@@ -245,7 +276,7 @@ fn describe(queue: &SlotView) -> QueueView {
         engine: rlc.engine,
         seat,
         vmid: queue.vmid.map(Vmid::get),
-        scheduled: !rlc.is_direct(),
+        mode,
         pointers,
         hardware: (rptr, position.1),
         time,

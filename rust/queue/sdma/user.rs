@@ -3,6 +3,8 @@
 
 use super::direct::DirectQueue;
 use super::feed::RingFeed;
+use super::follow::FollowedQueue;
+use super::followed::FollowedLine;
 use super::hw_queue::{PacketSource, SdmaHwQueue};
 use super::pump::{Pump, PumpedQueue};
 use super::scheduled::ScheduledQueue;
@@ -81,7 +83,11 @@ impl UserSdmaQueue {
             owner.pasid,
         )?;
         let pointers = QueuePointers::new(vm, create)?;
+        let followed = resources.doorbells.is_followed() && slots.has_own_slot(engine, owner.pasid);
         let source = match &resources.pump {
+            Some(_) if followed => {
+                PacketSource::Followed(FollowedQueue::new(vm.group(), pointers)?)
+            }
             Some(_) => {
                 let feed = RingFeed::new(&gpu.memory, vm, &resources.rings, pointers)?;
                 PacketSource::Feed(feed)
@@ -174,7 +180,8 @@ impl PinnedDrop for UserSdmaQueue {
 }
 
 impl SdmaQueueInner {
-    /// Gives a queue its doorbell: `slot` is the one that the hardware gives to a direct queue.
+    /// Gives a queue its doorbell: `slot` is the one that the hardware gives to a direct or
+    /// followed queue.
     fn start(
         mut self,
         slot: Option<DoorbellSlot>,
@@ -184,11 +191,21 @@ impl SdmaQueueInner {
         let doorbell = match (&self.rlc.source, slot) {
             (PacketSource::Feed(feed), _) => {
                 let pump = self.rlc.resources().pump.as_ref().ok_or(EINVAL)?;
-                let queue =
-                    pump.add(|slot| Ok(ScheduledQueue::new(&self.rlc, &self.slots, feed, slot)?))?;
+                let queue = pump.add(None, |slot| {
+                    Ok(ScheduledQueue::new(&self.rlc, &self.slots, feed, slot)?)
+                })?;
                 let slot = queue.doorbell();
                 self.scheduled = Some((pump.clone(), queue));
                 slot
+            }
+            (PacketSource::Followed(_), slot) => {
+                let pump = self.rlc.resources().pump.as_ref().ok_or(EINVAL)?;
+                let own = Some(slot.ok_or(EINVAL)?);
+                let queue = pump.add(own, |slot| {
+                    Ok(FollowedLine::new(&self.rlc, &self.slots, slot)?)
+                })?;
+                self.scheduled = Some((pump.clone(), queue));
+                own.ok_or(EINVAL)?
             }
             (PacketSource::Direct(_), slot) => slot.ok_or(EINVAL)?,
         };

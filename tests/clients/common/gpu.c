@@ -60,10 +60,20 @@ void gpu_close(void)
 	hsaKmtCloseKFD();
 }
 
-int gpu_scheduled(void)
+static long long sdma_sched(void)
 {
 	char text[256];
 
 	debugfs_read("parameters", text, sizeof(text));
-	return debugfs_number(text, "sdma_sched") != 0;
+	return debugfs_number(text, "sdma_sched");
+}
+
+int gpu_scheduled(void)
+{
+	return sdma_sched() != 0;
+}
+
+int gpu_followed(void)
+{
+	return sdma_sched() == 2;
 }

@@ -16,7 +16,13 @@ struct gpu {
 void gpu_open(struct gpu *gpu);
 void gpu_close(void);
 
-/* Whether user SDMA queues go through the scheduler: module parameter sdma_sched. */
+/* Whether there are jobs of what user SDMA queues do: module parameter sdma_sched. */
 int gpu_scheduled(void);
+
+/*
+ * Whether the jobs are made after the fact: up to a tick later, and one of many submissions that
+ * follow each other closely.
+ */
+int gpu_followed(void);
 
 #endif /* RKFD_TEST_GPU_H */

@@ -120,6 +120,23 @@ impl Builder {
                     slice,
                 );
             }
+            Event::SdmaSpan {
+                pid,
+                queue,
+                from,
+                to,
+                within_ns,
+            } => {
+                let slice = Slice::at(
+                    us.saturating_sub(within_ns / 1000),
+                    Kind::Job,
+                    format!("{to:#x}"),
+                )
+                .until(us)
+                .with("bytes", to.saturating_sub(*from));
+                let track = format!("executed of queue {queue}, at some time within");
+                self.push(Group::Process(*pid), track, slice);
+            }
             Event::JobQueue { .. }
             | Event::JobRun { .. }
             | Event::RunJob { .. }

@@ -72,6 +72,13 @@ pub enum Event {
         queue: u32,
         wptr: u64,
     },
+    SdmaSpan {
+        pid: u32,
+        queue: u32,
+        from: u64,
+        to: u64,
+        within_ns: u64,
+    },
     Map {
         pid: u32,
         va: u64,
@@ -256,6 +263,7 @@ fn keys_of(name: &str) -> &'static str {
         "rkfd_queue_evict" | "rkfd_queue_restore" => "pid pasid gpu reason",
         "rkfd_evict" | "rkfd_restore" => "pid size",
         "rkfd_doorbell" => "pid queue wptr",
+        "rkfd_sdma_span" => "pid queue from to within_ns",
         "rkfd_map" | "rkfd_unmap" => "pid va size entries",
         "rkfd_tlb_flush" => "vmid kind",
         "rkfd_interrupt" => "client source ring vmid pasid data0",
@@ -334,6 +342,17 @@ fn own(name: &str, fields: &str) -> Option<Event> {
                 pid: number(pid)?,
                 queue: number(queue)?,
                 wptr: number(wptr)?,
+            }
+        }
+        "rkfd_sdma_span" => {
+            let names = ["pid", "queue", "from", "to", "within_ns"];
+            let [pid, queue, from, to, within_ns] = values(fields, names)?;
+            Event::SdmaSpan {
+                pid: number(pid)?,
+                queue: number(queue)?,
+                from: number(from)?,
+                to: number(to)?,
+                within_ns: number(within_ns)?,
             }
         }
         "rkfd_map" | "rkfd_unmap" => {

@@ -29,6 +29,19 @@ fn line(event: &str) -> String {
 }
 
 #[test]
+fn a_span_is_read() {
+    let line = line("rkfd_sdma_span: pid=7 queue=2 from=0x0 to=0x40 within_ns=4000000");
+    let expected = Event::SdmaSpan {
+        pid: 7,
+        queue: 2,
+        from: 0,
+        to: 0x40,
+        within_ns: 4_000_000,
+    };
+    assert_eq!(event::line(&line).unwrap().event, expected);
+}
+
+#[test]
 fn a_line_is_read() {
     let record = event::line(&line("rkfd_doorbell: pid=7 queue=2 wptr=0x40")).unwrap();
     assert_eq!(record.us, 58_001_002);

@@ -135,17 +135,18 @@ impl WorkItem<TURN> for EngineSlots {
 }
 
 impl EngineSlots {
-    /// The slots of engine `number`, of which there are `slots`; all are free.
+    /// The slots of engine `number`, of which there are `slots`; all are free. Those of `own`, a
+    /// bit each, are for queues that can be in one slot only.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(number: u8, slots: u8) -> Result<Arc<Self>> {
+    pub(super) fn new(number: u8, slots: u8, own: u32) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 number,
                 state <- new_spinlock!(
-                    EngineSeats::new(slots),
+                    EngineSeats::new(slots, own),
                     "EngineSlots::state"
                 ),
                 hardware <- new_mutex!((), "EngineSlots::hardware"),
@@ -276,8 +277,11 @@ impl EngineSlots {
         let hardware = self.hardware.lock();
         let began = Instant::<Monotonic>::now();
         let result = vmid.as_ref().ok_or(EINVAL).and_then(|vmid| {
-            let (image, rptr, wptr) = rlc.image(slot, vmid.vmid())?;
-            loaded = wptr;
+            let (image, rptr) = rlc.image(slot, vmid.vmid())?;
+            let wptr = || {
+                loaded = rlc.target();
+                loaded
+            };
             self.sdma(&rlc.gpu.hw).load(slot, &image, rptr, wptr)
         });
         let took = began.elapsed();
@@ -298,8 +302,9 @@ impl EngineSlots {
         let step = state.apply(&key, event);
         let action = step.map_or(SeatAction::Nothing, |step| step.action);
         if let SeatAction::Nothing = action {
-            // A job that came meanwhile found no seat to ring for.
-            if rlc.target() != loaded {
+            // A job that came meanwhile found no seat to ring for. The doorbell of a process's own
+            // ring is the process's: see `Sdma::load`.
+            if !rlc.has_own_slot() && rlc.target() != loaded {
                 ring(&rlc, slot);
             }
             if state.inside().count() > 1 {
@@ -332,7 +337,10 @@ impl EngineSlots {
             return;
         };
         if let SeatAction::Ring(slot) = step.action {
-            ring(rlc, slot);
+            // The process has rung its own doorbell.
+            if !rlc.has_own_slot() {
+                ring(rlc, slot);
+            }
             if state.inside().count() > 1 {
                 self.expect_pulse();
             }
@@ -401,12 +409,13 @@ impl EngineSlots {
         }
     }
 
-    /// Adds a queue. A direct one gets a slot of its own, into which the work item loads it if that
-    /// is free. A doorbell that rings before has no effect, but the write pointer tells.
+    /// Adds a queue. A direct or followed one gets a slot of its own, into which the work item
+    /// loads a direct one if that is free. A doorbell that rings before has no effect, but the
+    /// write pointer tells.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` for a direct queue of a process that has one in every slot; `ENODEV` when the
+    /// `ENOSPC` for such a queue of a process that has one in every slot; `ENODEV` when the
     /// device goes, `EIO` when the engine is lost; `ENOMEM`.
     pub(super) fn add(self: &Arc<Self>, rlc: Arc<SdmaHwQueue>) -> Result<Option<u8>> {
         let room = EntryMemory::new()?;
@@ -417,20 +426,21 @@ impl EngineSlots {
         if state.table.is_lost() {
             return Err(EIO);
         }
-        let own = if rlc.is_direct() {
+        let is_direct = rlc.is_direct();
+        let own = if rlc.has_own_slot() {
             Some(state.own_slot(rlc.owner.pasid).ok_or(ENOSPC)?)
         } else {
             None
         };
         state.add(rlc, own, room);
-        if own.is_some() {
+        if is_direct {
             self.wake();
         }
         Ok(own)
     }
 
-    /// Whether this engine has no slot for one more direct queue of process `pasid`, or none at
-    /// all, and the number of its queues.
+    /// Whether this engine has no slot for one more direct or followed queue of process `pasid`, or
+    /// none at all, and the number of its queues.
     pub(super) fn load_of(&self, pasid: u16) -> (bool, usize) {
         let state = self.state.lock();
         let full = state.table.is_lost() || state.own_slot(pasid).is_none();

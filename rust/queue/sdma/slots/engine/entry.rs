@@ -118,7 +118,7 @@ pub(super) struct SlotEntry {
     request: Option<LeaveRequest>,
     /// When it got the slot.
     pub(super) since: Instant<Monotonic>,
-    /// The only slot that a direct queue can be in: the one that its doorbell goes to.
+    /// The only slot that a direct or followed queue can be in: the one that its doorbell goes to.
     pub(super) own: Option<u8>,
     /// See [`ReadyPlace::turn`].
     pub(super) turn: u64,
@@ -127,8 +127,8 @@ pub(super) struct SlotEntry {
 }
 
 impl SlotEntry {
-    /// A queue that is in no slot. `own` is the slot of a direct one, `room` the memory of a place
-    /// in line.
+    /// A queue that is in no slot. `own` is the slot of one that can be in no other, `room` the
+    /// memory of a place in line.
     pub(super) fn new(
         rlc: Arc<SdmaHwQueue>,
         own: Option<u8>,

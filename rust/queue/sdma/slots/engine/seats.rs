@@ -78,9 +78,12 @@ pub(super) struct EngineSeats {
     /// Slots of the engine, at most [`MAX_SLOTS`].
     slots: u8,
     queues: RBTree<QueueKey, SlotEntry>,
-    /// How many there are, and how many direct ones each slot has.
+    /// How many there are, how many of them are direct, and how many belong to each slot.
     count: usize,
-    direct: [usize; MAX_SLOTS],
+    direct: usize,
+    own: [usize; MAX_SLOTS],
+    /// The slots that queues may belong to, a bit each.
+    own_slots: u32,
     /// The line, and its length.
     waiting: RBTree<ReadyPlace, QueueKey>,
     standing: usize,
@@ -111,13 +114,16 @@ pub(super) struct EngineSeats {
 pub(super) type QueueStep = SeatStep<Arc<SdmaHwQueue>>;
 
 impl EngineSeats {
-    /// No queues in `slots` slots. The description of a chip has at most [`MAX_SLOTS`].
-    pub(super) fn new(slots: u8) -> Self {
+    /// No queues in `slots` slots. The description of a chip has at most [`MAX_SLOTS`]. Queues may
+    /// belong to one of `own_slots`, a bit each.
+    pub(super) fn new(slots: u8, own_slots: u32) -> Self {
         Self {
             slots,
             queues: RBTree::new(),
             count: 0,
-            direct: [0; MAX_SLOTS],
+            direct: 0,
+            own: [0; MAX_SLOTS],
+            own_slots,
             waiting: RBTree::new(),
             standing: 0,
             new: NewArrivals::default(),
@@ -144,12 +150,13 @@ impl EngineSeats {
         self.count
     }
 
-    /// Adds a queue, which is in no slot yet; a direct one with its own.
+    /// Adds a queue, which is in no slot yet; with its own if it can be in no other.
     pub(super) fn add(&mut self, rlc: Arc<SdmaHwQueue>, own: Option<u8>, room: EntryMemory) {
         let key = QueueKey::of(&rlc);
+        self.direct += usize::from(rlc.is_direct());
         let entry = SlotEntry::new(rlc, own, self.next_turn(), room.place);
         self.count += 1;
-        if let Some(count) = own.and_then(|own| self.direct.get_mut(usize::from(own))) {
+        if let Some(count) = own.and_then(|own| self.own.get_mut(usize::from(own))) {
             *count += 1;
         }
         // There is no other with this key.
@@ -163,7 +170,8 @@ impl EngineSeats {
         self.step_out(&key);
         let own = self.queues.get(&key)?.own;
         self.count = self.count.saturating_sub(1);
-        if let Some(count) = own.and_then(|own| self.direct.get_mut(usize::from(own))) {
+        self.direct = self.direct.saturating_sub(rlc.is_direct().into());
+        if let Some(count) = own.and_then(|own| self.own.get_mut(usize::from(own))) {
             *count = count.saturating_sub(1);
         }
         self.queues.remove_node(&key)
@@ -176,7 +184,7 @@ impl EngineSeats {
             closed: true,
             settling: self.settling,
             looks: self.looks,
-            ..Self::new(self.slots)
+            ..Self::new(self.slots, self.own_slots)
         };
         if self.table.is_lost() {
             closed.table.set_lost();
@@ -236,14 +244,14 @@ impl EngineSeats {
         slots.fold(0, |mask, slot| mask | 1 << slot)
     }
 
-    /// The slot for one more direct queue of process `pasid`: one that no other queue of the
-    /// process has, and that the fewest have.
+    /// The slot for one more direct or followed queue of process `pasid`: one that no other queue
+    /// of the process has, and that the fewest have.
     pub(super) fn own_slot(&self, pasid: u16) -> Option<u8> {
         let own = self.of_process(pasid).filter_map(|entry| entry.own);
         let taken = own.fold(0u32, |mask, slot| mask | 1 << slot);
         (0..self.slots)
-            .filter(|slot| taken >> slot & 1 == 0)
-            .min_by_key(|&slot| self.direct.get(usize::from(slot)))
+            .filter(|slot| (self.own_slots & !taken) >> slot & 1 == 1)
+            .min_by_key(|&slot| self.own.get(usize::from(slot)))
     }
 
     fn next_turn(&mut self) -> u64 {
@@ -372,8 +380,7 @@ impl EngineSeats {
     /// Looks at queues in line that have waited for a look, if it is time, or at `all`.
     fn survey(&mut self, all: bool, choice: &mut SlotChoice<'_>) {
         // Direct queues get work without the driver's notice: each is looked at.
-        let has_direct = self.direct.iter().any(|&count| count != 0);
-        let few = all || has_direct || self.standing <= FEW;
+        let few = all || self.direct != 0 || self.standing <= FEW;
         if few || self.surveyed.elapsed().as_millis() >= SURVEY_MS {
             let (from, most) = match few {
                 true => (ReadyPlace::FIRST, usize::MAX),
