@@ -158,6 +158,8 @@ pub struct Summary {
     /// Waves saved and restored, interrupts of waves.
     pub sq_saved: Count,
     pub sq_restored: Count,
+    /// Runs of the cleaner shader.
+    pub sq_cleaned: Count,
     pub sq_interrupts: Count,
 }
 
@@ -274,6 +276,7 @@ impl Summary {
                 "instructions": self.instructions(),
                 "saved": self.sq_saved.get(),
                 "restored": self.sq_restored.get(),
+                "cleaned": self.sq_cleaned.get(),
                 "interrupts": self.sq_interrupts.get(),
             },
             "instructions": classes,

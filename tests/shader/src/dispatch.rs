@@ -2,6 +2,7 @@
 //! A dispatch: from the COMPUTE_* state to the first registers of each wave.
 
 use crate::decode::bits;
+use crate::env::Leftovers;
 use crate::group::Group;
 use crate::hwreg::{check_mode, status};
 use crate::image::{Shape, LDS_UNIT};
@@ -121,21 +122,35 @@ impl Launch {
     }
 
     /// The group with number `index` (x fastest), with its waves at `seats`, of which there are as
-    /// many.
-    pub fn group(&self, index: u64, seats: &[Seat]) -> Group {
+    /// many. It begins with what is `left` there.
+    pub fn group(&self, index: u64, seats: &[Seat], left: &dyn Leftovers) -> Group {
         let (id, size) = self.items(index);
         let count = size.iter().product::<u32>().div_ceil(LANES as u32);
         let id = [0, 1, 2].map(|n| id[n].wrapping_add(self.start[n]));
         let waves = (0..count).zip(seats);
         let waves = waves
-            .map(|(n, seat)| self.wave(id, size, (n, count), seat))
+            .map(|(n, seat)| {
+                let mut wave = Wave::new(self.shape().arch, self.shape().acc, self.pc);
+                left.registers(n as usize, &mut wave);
+                self.launch(&mut wave, id, size, (n, count), seat);
+                wave
+            })
             .collect();
-        Group::new(waves, Lds::new(self.shape().lds), id)
+        let mut lds = Lds::new(self.shape().lds);
+        left.lds(&mut lds);
+        Group::new(waves, lds, id)
     }
 
-    fn wave(&self, id: [u32; 3], size: [u32; 3], (n, count): (u32, u32), seat: &Seat) -> Wave {
+    /// Gives a wave its initial state, except for registers that a launch does not set.
+    fn launch(
+        &self,
+        wave: &mut Wave,
+        id: [u32; 3],
+        size: [u32; 3],
+        (n, count): (u32, u32),
+        seat: &Seat,
+    ) {
         let shape = self.shape();
-        let mut wave = Wave::new(shape.arch, shape.acc, self.pc);
         wave.mode = self.mode();
         wave.apertures = self.apertures;
         wave.status = status::VALID
@@ -147,9 +162,8 @@ impl Launch {
         wave.has_scratch = self.has_scratch();
         wave.gpr_alloc = shape.gpr_alloc();
         wave.lds_alloc = shape.lds_alloc();
-        self.scalars(&mut wave, id, (n, count), seat);
-        self.lanes(&mut wave, size, n);
-        wave
+        self.scalars(wave, id, (n, count), seat);
+        self.lanes(wave, size, n);
     }
 
     fn scalars(&self, wave: &mut Wave, id: [u32; 3], (n, count): (u32, u32), seat: &Seat) {

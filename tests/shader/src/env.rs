@@ -3,7 +3,7 @@
 
 use crate::image::{Shape, Word};
 use crate::lds::Lds;
-use crate::wave::LANES;
+use crate::wave::{Wave, LANES};
 
 /// An access that no mapping allows. The implementation of [`Host`] has reported it to the device
 /// already.
@@ -110,6 +110,20 @@ pub trait Host {
     /// Reserves records for the waves of a group, all of which have sent MSG_SAVEWAVE. Returns the
     /// address of each one's record. None: not now, or never.
     fn reserve(&self, shape: Shape, waves: &[Word]) -> Option<Vec<u64>>;
+}
+
+/// The registers and the LDS that a group gets: they hold what earlier groups have left there.
+pub trait Leftovers {
+    /// Fills the VGPRs and SGPRs of `wave`, the group's number `n`, which are zero.
+    fn registers(&self, n: usize, wave: &mut Wave);
+    /// Fills the group's LDS, which is zero.
+    fn lds(&self, lds: &mut Lds);
+}
+
+/// Nothing was there before.
+impl Leftovers for () {
+    fn registers(&self, _n: usize, _wave: &mut Wave) {}
+    fn lds(&self, _lds: &mut Lds) {}
 }
 
 /// Calls the method `$call::<N>($args)`, where the constant `N` is `$size`, the bytes of one lane's

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::code::{Code, Turn};
 use crate::counts::Counts;
-use crate::env::{Env, Fault, Host};
+use crate::env::{Env, Fault, Host, Leftovers};
 use crate::hwreg::status;
 use crate::image::{self, Shape, Word};
 use crate::lds::Lds;
@@ -100,9 +100,11 @@ impl Group {
         waves: &[Absent],
         apertures: Apertures,
         host: &dyn Host,
+        left: &dyn Leftovers,
     ) -> Group {
-        let wave = |absent: &Absent| {
+        let wave = |(n, absent): (usize, &Absent)| {
             let mut wave = Wave::new(shape.arch, shape.acc, restore_entry(host.trap_handler()));
+            left.registers(n, &mut wave);
             wave.apertures = apertures;
             wave.status = status::VALID | status::IN_TG | status::TRAP_EN | status::PRIV;
             wave.hw_id = absent.hw_id;
@@ -114,11 +116,9 @@ impl Group {
             wave.restoring = true;
             wave
         };
-        Group::new(
-            waves.iter().map(wave).collect(),
-            Lds::new(shape.lds),
-            [0; 3],
-        )
+        let mut lds = Lds::new(shape.lds);
+        left.lds(&mut lds);
+        Group::new(waves.iter().enumerate().map(wave).collect(), lds, [0; 3])
     }
 
     /// Asks its waves to save themselves, once.

@@ -33,6 +33,14 @@ pub mod sgpr {
     pub const EXEC: usize = 126;
 }
 
+/// The scalar registers with names that a SIMD keeps for a wave behind the others.
+const NAMED: [usize; 4] = [
+    sgpr::FLAT_SCRATCH,
+    sgpr::FLAT_SCRATCH + 1,
+    sgpr::VCC,
+    sgpr::VCC + 1,
+];
+
 /// One register of all lanes.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
@@ -271,6 +279,35 @@ impl Wave {
         self.state = State::Running;
         self.fault = None;
         self.counts = Counts::default();
+    }
+
+    /// All VGPRs, arch and then accumulation.
+    pub fn vgprs(&self) -> &[Row] {
+        &self.rows[TEMPS..]
+    }
+
+    /// See [`Wave::vgprs`].
+    pub fn vgprs_mut(&mut self) -> &mut [Row] {
+        &mut self.rows[TEMPS..]
+    }
+
+    /// The scalar registers in the order in which the SIMD has them in its `place` for a wave: s0
+    /// and so on, and FLAT_SCRATCH and VCC at the end.
+    pub fn scalars_to(&self, place: &mut [u32]) {
+        let (numbered, named) = place.split_at_mut(place.len() - NAMED.len());
+        numbered.copy_from_slice(&self.sgpr[..numbered.len()]);
+        for (place, n) in named.iter_mut().zip(NAMED) {
+            *place = self.sgpr[n];
+        }
+    }
+
+    /// See [`Wave::scalars_to`].
+    pub fn scalars_from(&mut self, place: &[u32]) {
+        let (numbered, named) = place.split_at(place.len() - NAMED.len());
+        self.sgpr[..numbered.len()].copy_from_slice(numbered);
+        for (&place, n) in named.iter().zip(NAMED) {
+            self.sgpr[n] = place;
+        }
     }
 
     /// The row of arch VGPR `n`.

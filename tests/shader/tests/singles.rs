@@ -333,6 +333,16 @@ proptest! {
         prop_assert_eq!(high.pair(sgpr::EXEC), exec);
     }
 
+    /// s_set_gpr_idx_idx s2.
+    #[test]
+    fn index_of_registers(seed: u64, m0: u32) {
+        let mut wave = wave(seed, !0);
+        wave.sgpr[sgpr::M0] = m0;
+        let index = wave.sgpr[2] & 0xff;
+        run(&mut wave, [0xbe80_3202, 0xbf81_0000]);
+        prop_assert_eq!(wave.sgpr[sgpr::M0], m0 & !0xff | index);
+    }
+
     /// Any words are an instruction, or an error, never a panic.
     #[test]
     fn any_words(words: [u32; 3], seed: u64, exec in exec()) {

@@ -135,9 +135,11 @@ impl Executor<'_> {
                         "SET_RESOURCES: XNACK is chained, but SQ_CONFIG1 does not say so",
                     );
                 }
-                // The KIQ's are about the kernel's own queues, which it maps to given slots.
-                if role == Role::Hiq {
-                    self.gpu.cp.set_resources(resources);
+                // The KIQ's are about the kernel's own queues, which it maps to given slots, and
+                // name the cleaner shader in units of 256 bytes.
+                match role {
+                    Role::Hiq => self.gpu.cp.set_resources(resources),
+                    Role::Kiq => self.gpu.cp.set_cleaner(wide(words, 4) << 8),
                 }
             }
             MAP_QUEUES => {

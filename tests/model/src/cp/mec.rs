@@ -28,6 +28,8 @@ use crate::regs::Reg;
 /// The first version of the firmware that can chain processes with XNACK on and off in one list
 /// (amdgpu: gfx_v9_4_2_init_sq).
 const CHAINS_XNACK: u32 = 98;
+/// The first version that runs a cleaner shader (amdgpu: gfx_v9_0_sw_init).
+const CLEANS: u32 = 88;
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(50);
 
@@ -48,6 +50,8 @@ pub(super) struct State {
     hiq: Option<(Slot, u64)>,
     /// The HIQ's resources.
     pub(super) resources: Resources,
+    /// Address of the cleaner shader in VMID 0; 0: none.
+    cleaner: u64,
     /// VMIDs of these that belong to processes.
     pub(super) vmids_used: u16,
     /// Its runlist.
@@ -97,6 +101,13 @@ enum Choice<'a> {
     Wait(MutexGuard<'a, State>, Option<Instant>),
 }
 
+/// Returns whether the firmware is of version `first` or later. Of firmware that the driver has
+/// loaded itself, only the driver knows the version.
+fn is_firmware(gpu: &Gpu, first: u32) -> bool {
+    let version = gpu.regs.get(gc::CP_MEC_ME1_UCODE_ADDR);
+    version == 0 || version >= first
+}
+
 impl Errand {
     fn choice(self, state: MutexGuard<'_, State>, slot: Slot) -> Choice<'_> {
         match self {
@@ -123,6 +134,7 @@ impl Cp {
                 waiting: 0,
                 hiq: None,
                 resources: Resources::default(),
+                cleaner: 0,
                 vmids_used: 0,
                 list: None,
                 abandoned: Vec::new(),
@@ -174,6 +186,7 @@ impl Cp {
         state.hang.clear();
         state.hiq = None;
         state.resources = Resources::default();
+        state.cleaner = 0;
         state.vmids_used = 0;
         state.list = None;
         state.abandoned.clear();
@@ -374,13 +387,15 @@ impl Cp {
         self.state().resources = resources;
     }
 
+    /// SET_RESOURCES of the KIQ: the address of the cleaner shader, or 0.
+    pub(super) fn set_cleaner(&self, address: u64) {
+        self.state().cleaner = address;
+    }
+
     /// Returns whether one list may have processes with XNACK on and such with it off: if the driver
-    /// has said so, to firmware that can. Of firmware that the driver has loaded itself, only the
-    /// driver knows the version.
+    /// has said so, to firmware that can.
     pub(super) fn chains_xnack(&self, gpu: &Gpu) -> bool {
-        let version = gpu.regs.get(gc::CP_MEC_ME1_UCODE_ADDR);
-        let can = version == 0 || version >= CHAINS_XNACK;
-        can && self.state().resources.chains
+        is_firmware(gpu, CHAINS_XNACK) && self.state().resources.chains
     }
 
     /// MAP_QUEUES of the KIQ. The inner error is the reason for a refusal.

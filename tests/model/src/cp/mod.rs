@@ -76,6 +76,10 @@
 //!   RUN_LIST to its start, and queues take turns of the shortest quantum of MAP_PROCESS (ms): the
 //!   queue with the fewest packets done comes first. A turn ends early when no queue on the
 //!   hardware has packets that do not wait. A queue without work waits for its doorbell.
+//! - *The cleaner shader*: SET_RESOURCES of the KIQ has its address in VMID 0 (dwords 4 and 5, in
+//!   units of 256 bytes). When a process of a MAP_PROCESS with exec_cleaner_shader gets a VMID, it
+//!   runs on all CUs first, and RUN_LIST must allow one process at once: until the last queue of
+//!   one has left with its waves, no other gets a VMID. Firmware before version 88 ignores the bit.
 //! - *SDMA queues of a runlist* get the first RLC queue of their engine that is free: dwords 0 to
 //!   31 of the MQD, VMID, doorbell and write-pointer address from the packet. They leave after the
 //!   current packet, also within an indirect buffer; read and write pointer, the place in the

@@ -19,6 +19,8 @@ pub struct Process {
     pub pasid: u16,
     /// Length of a time slice, ms.
     pub quantum: u32,
+    /// The cleaner shader runs before it (exec_cleaner_shader).
+    pub cleans: bool,
     /// Page-table base, in the format of the context's register.
     root: u64,
     /// SH_MEM_BASES, SH_MEM_CONFIG.
@@ -44,6 +46,7 @@ impl Process {
         Ok(Process {
             pasid,
             quantum: Field::new(31, 25).get(words[1]),
+            cleans: Field::new(17, 17).is_set(words[1]),
             root: u64::from(words[2]) | u64::from(words[3]) << 32,
             shared: [words[4], words[5]],
             trap: [words[6], words[7], words[8], words[9]],

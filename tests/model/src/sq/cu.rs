@@ -3,27 +3,83 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rkfd_shader::image::Shape;
+use rkfd_shader::env::Leftovers;
+use rkfd_shader::group::Group;
+use rkfd_shader::image::{Shape, LDS_UNIT};
 
+use super::contents::{At, Contents, Found};
 use super::{CUS, ENGINES};
 
-/// SIMDs of a CU, waves of a SIMD, VGPRs of a lane of it.
-const SIMDS: usize = 4;
-const SLOTS: u32 = 8;
-const VGPRS: u16 = 512;
+/// SIMDs of a CU, waves of a SIMD, VGPRs of a lane of it, SGPRs of it.
+pub(super) const SIMDS: usize = 4;
+pub(super) const SLOTS: u32 = 8;
+pub(super) const VGPRS: u16 = 512;
+pub(super) const SGPRS: usize = 800;
 /// LDS of a CU in bytes, and groups of more than one wave.
-const LDS: u32 = 64 << 10;
+pub(super) const LDS: u32 = 64 << 10;
 const GROUPS: u32 = 16;
+/// VGPRs come in units of this many.
+const VGPR_UNIT: u16 = 8;
+/// SGPRs that a slot has.
+const SLOT_SGPRS: usize = SGPRS / SLOTS as usize;
 
-/// Used resources of a CU.
+/// Which of the first `TOTAL` units of something are used, a bit each.
+#[derive(Debug, Clone, Copy, Default)]
+struct Units<const TOTAL: u32>(u128);
+
+impl<const TOTAL: u32> Units<TOTAL> {
+    fn mask(first: u32, count: u32) -> u128 {
+        let ones = 1u128.checked_shl(count).map_or(!0, |bit| bit - 1);
+        ones << first
+    }
+
+    /// The first of `count` free units in a row.
+    fn find(self, count: u32) -> Option<u32> {
+        if count == 0 {
+            return Some(0);
+        }
+        let mut first = 0;
+        while first + count <= TOTAL {
+            let taken = self.0 & Self::mask(first, count);
+            if taken == 0 {
+                return Some(first);
+            }
+            first = 128 - taken.leading_zeros();
+        }
+        None
+    }
+
+    fn take(&mut self, first: u32, count: u32) {
+        if count > 0 {
+            self.0 |= Self::mask(first, count);
+        }
+    }
+
+    fn give(&mut self, first: u32, count: u32) {
+        if count > 0 {
+            self.0 &= !Self::mask(first, count);
+        }
+    }
+}
+
+/// Used resources of a CU. VGPRs of a wave and LDS of a group are in one piece.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cu {
     /// Wave slots of each SIMD.
     slots: [u8; SIMDS],
-    vgprs: [u16; SIMDS],
-    lds: u32,
+    vgprs: [Units<{ (VGPRS / VGPR_UNIT) as u32 }>; SIMDS],
+    lds: Units<{ LDS / LDS_UNIT }>,
     /// Numbers of groups that have barriers.
     groups: u16,
+}
+
+/// The place of a wave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct WavePlace {
+    simd: u8,
+    slot: u8,
+    /// The first of its VGPRs.
+    vgpr: u16,
 }
 
 /// Resources that a group needs.
@@ -42,10 +98,11 @@ pub struct Need {
 pub struct Place {
     /// Engine and number in it.
     pub cu: (u32, u32),
-    /// SIMD and slot of each wave.
-    waves: Vec<(u8, u8)>,
+    waves: Vec<WavePlace>,
+    /// VGPRs of each wave.
     vgprs: u16,
-    lds: u32,
+    /// Where its LDS begins, and its size.
+    lds: (u32, u32),
     group: Option<u8>,
 }
 
@@ -57,7 +114,22 @@ impl Place {
         let common = cu << 8 | engine << 13 | group << 16;
         self.waves
             .iter()
-            .map(move |&(simd, slot)| common | u32::from(slot) | u32::from(simd) << 4)
+            .map(move |wave| common | u32::from(wave.slot) | u32::from(wave.simd) << 4)
+    }
+
+    /// Where its registers and its LDS are.
+    fn at(&self) -> At {
+        let sgprs = |slot: u8| {
+            let first = usize::from(slot) * SLOT_SGPRS;
+            first..first + SLOT_SGPRS
+        };
+        let waves = self.waves.iter();
+        At {
+            waves: waves
+                .map(|wave| (wave.simd.into(), wave.vgpr.into(), sgprs(wave.slot)))
+                .collect(),
+            lds: self.lds.0 as usize,
+        }
     }
 
     /// The number of waves.
@@ -68,19 +140,28 @@ impl Place {
 
 impl Cu {
     /// The SIMD with room that has the fewest waves, and its first free slot.
-    fn seat(&self, vgprs: u16, simds: u8) -> Option<(u8, u8)> {
+    fn seat(&self, vgprs: u16, simds: u8) -> Option<WavePlace> {
+        let units = u32::from(vgprs.div_ceil(VGPR_UNIT));
         (0..SIMDS)
-            .filter(|&n| simds >> n & 1 == 1)
-            .filter(|&n| self.slots[n].count_ones() < SLOTS && self.vgprs[n] + vgprs <= VGPRS)
-            .min_by_key(|&n| self.slots[n].count_ones())
-            .map(|n| (n as u8, self.slots[n].trailing_ones() as u8))
+            .filter(|&n| simds >> n & 1 == 1 && self.slots[n].count_ones() < SLOTS)
+            .filter_map(|n| Some((n, self.vgprs[n].find(units)?)))
+            .min_by_key(|&(n, _)| self.slots[n].count_ones())
+            .map(|(n, unit)| WavePlace {
+                simd: n as u8,
+                slot: self.slots[n].trailing_ones() as u8,
+                vgpr: unit as u16 * VGPR_UNIT,
+            })
+    }
+
+    /// Whether no wave is there.
+    fn is_empty(&self) -> bool {
+        self.slots == [0; SIMDS]
     }
 
     /// Room for a group on this CU, which is number `cu`.
     fn place(&mut self, cu: (u32, u32), need: &Need) -> Option<Place> {
-        if self.lds + need.shape.lds > LDS {
-            return None;
-        }
+        let lds_units = need.shape.lds.div_ceil(LDS_UNIT);
+        let lds = self.lds.find(lds_units)?;
         let mut next = *self;
         let group = if need.waves > 1 {
             let number = self.groups.trailing_ones();
@@ -95,36 +176,48 @@ impl Cu {
         let vgprs = need.shape.arch + need.shape.acc;
         let mut waves = Vec::with_capacity(need.waves as usize);
         for _ in 0..need.waves {
-            let (simd, slot) = next.seat(vgprs, need.simds)?;
-            next.slots[usize::from(simd)] |= 1 << slot;
-            next.vgprs[usize::from(simd)] += vgprs;
-            waves.push((simd, slot));
+            let wave = next.seat(vgprs, need.simds)?;
+            let simd = usize::from(wave.simd);
+            next.slots[simd] |= 1 << wave.slot;
+            next.vgprs[simd].take(
+                (wave.vgpr / VGPR_UNIT).into(),
+                vgprs.div_ceil(VGPR_UNIT).into(),
+            );
+            waves.push(wave);
         }
-        next.lds += need.shape.lds;
+        next.lds.take(lds, lds_units);
         *self = next;
         Some(Place {
             cu,
             waves,
             vgprs,
-            lds: need.shape.lds,
+            lds: (lds * LDS_UNIT, need.shape.lds),
             group,
         })
     }
 }
 
 /// All compute units.
-pub struct Cus(Mutex<Vec<Cu>>);
+pub struct Cus {
+    used: Mutex<Vec<Cu>>,
+    /// What is in their registers and LDS.
+    contents: Vec<Mutex<Contents>>,
+}
 
 impl Default for Cus {
-    /// All free.
+    /// All free, as at power-on.
     fn default() -> Cus {
-        Cus(Mutex::new(vec![Cu::default(); (CUS * ENGINES) as usize]))
+        let count = (CUS * ENGINES) as usize;
+        Cus {
+            used: Mutex::new(vec![Cu::default(); count]),
+            contents: (0..count).map(|_| Mutex::default()).collect(),
+        }
     }
 }
 
 impl Cus {
     fn all(&self) -> MutexGuard<'_, Vec<Cu>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Room for a group on the first of `cus` that has it.
@@ -133,18 +226,57 @@ impl Cus {
         cus.find_map(|cu| all[number(cu)].place(cu, need))
     }
 
+    /// What earlier groups have left in the place of a new one.
+    pub fn found(&self, place: &Place) -> impl Leftovers + '_ {
+        self.found_at(place.cu, place.at())
+    }
+
+    /// See [`Cus::found`].
+    pub(super) fn found_at(&self, cu: (u32, u32), at: At) -> Found<'_> {
+        Found::new(&self.contents[number(cu)], at)
+    }
+
+    /// What a group has in its registers and LDS at its end stays there.
+    pub fn keep(&self, place: &Place, group: &Group) {
+        self.found_at(place.cu, place.at()).keep(group);
+    }
+
     /// Frees the place of a group that has ended.
     pub fn free(&self, place: &Place) {
         let mut all = self.all();
         let cu = &mut all[number(place.cu)];
-        for &(simd, slot) in &place.waves {
-            cu.slots[usize::from(simd)] &= !(1 << slot);
-            cu.vgprs[usize::from(simd)] -= place.vgprs;
+        for wave in &place.waves {
+            let simd = usize::from(wave.simd);
+            cu.slots[simd] &= !(1 << wave.slot);
+            cu.vgprs[simd].give(
+                (wave.vgpr / VGPR_UNIT).into(),
+                place.vgprs.div_ceil(VGPR_UNIT).into(),
+            );
         }
-        cu.lds -= place.lds;
+        let (at, bytes) = place.lds;
+        cu.lds.give(at / LDS_UNIT, bytes.div_ceil(LDS_UNIT));
         if let Some(group) = place.group {
             cu.groups &= !(1 << group);
         }
+    }
+
+    /// The CUs where a group has been since [`Cus::clean`]; None: waves are on one.
+    pub(super) fn used(&self) -> Option<Vec<(u32, u32)>> {
+        if !self.all().iter().all(Cu::is_empty) {
+            return None;
+        }
+        let cus = (0..ENGINES).flat_map(|engine| (0..CUS).map(move |cu| (engine, cu)));
+        Some(cus.filter(|&cu| self.contents(cu).is_used()).collect())
+    }
+
+    /// Notes that the cleaner has been on a CU.
+    pub(super) fn clean(&self, cu: (u32, u32)) {
+        self.contents(cu).set_clean();
+    }
+
+    fn contents(&self, cu: (u32, u32)) -> MutexGuard<'_, Contents> {
+        let contents = self.contents[number(cu)].lock();
+        contents.unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -97,7 +97,8 @@ pub struct Rest {
 /// Resources of a group until it has ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lease {
-    place: Place,
+    /// Its place.
+    pub place: Place,
     /// Slots of scratch, of the place's engine.
     slots: Vec<u32>,
 }

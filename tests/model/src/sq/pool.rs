@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use rkfd_shader::code::Code;
 use rkfd_shader::counts::Counts;
+use rkfd_shader::env::Leftovers;
 use rkfd_shader::group::{Group, Progress};
 
+use super::cleaner;
 use super::cu::Cus;
 use super::grid::{Grid, Lease, Start};
 use super::host::Device;
@@ -89,6 +91,11 @@ impl Pool {
         self.work.ring();
     }
 
+    /// Runs the cleaner shader at `code` on all CUs. No wave may be there.
+    pub fn clean(&self, gpu: &Gpu, code: u64) -> Result<()> {
+        cleaner::clean(gpu, &self.cus, code)
+    }
+
     /// The next group of a dispatch; dispatches take turns.
     fn take(&self, gpu: &Gpu) -> Option<(Arc<Grid>, Lease, Start)> {
         let mut grids = self.grids();
@@ -145,7 +152,7 @@ impl Worker {
     pub fn step(&mut self, pool: &Pool, gpu: &Gpu) -> Result<bool> {
         if self.waves < WAVES / pool.workers {
             if let Some((grid, lease, start)) = pool.take(gpu) {
-                let group = begin(gpu, &grid, start);
+                let group = begin(gpu, &grid, start, &pool.cus.found(&lease.place));
                 gpu.activity.begin_waves();
                 self.waves += group.waves.len();
                 self.idle = 0;
@@ -172,6 +179,7 @@ impl Worker {
             gpu.activity.end_waves();
             self.waves -= resident.group.waves.len();
             resident.grid.restored(resident.restoring);
+            pool.cus.keep(&resident.lease.place, &resident.group);
             if progress == Progress::Saved {
                 gpu.summary.sq_saved.add(resident.group.saved() as u64);
             }
@@ -245,18 +253,18 @@ impl Worker {
     }
 }
 
-/// Creates the group in its initial state.
-fn begin(gpu: &Gpu, grid: &Grid, start: Start) -> Group {
+/// Creates the group in its initial state, with what is `left` in its place.
+fn begin(gpu: &Gpu, grid: &Grid, start: Start, left: &dyn Leftovers) -> Group {
     match start {
         Start::Fresh { index, seats } => {
             gpu.summary.sq_groups.bump();
             gpu.summary.sq_waves.add(seats.len() as u64);
-            grid.launch.group(index, &seats)
+            grid.launch.group(index, &seats, left)
         }
         Start::Saved(shape, waves) => {
             gpu.summary.sq_restored.add(waves.len() as u64);
             let device = Device::new(gpu, grid);
-            Group::restored(shape, &waves, grid.launch.apertures, &device)
+            Group::restored(shape, &waves, grid.launch.apertures, &device, left)
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! KIQ, HIQ and runlists.
 
+mod cleaner;
 mod sdma;
 mod waves;
 

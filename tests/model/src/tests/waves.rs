@@ -226,6 +226,42 @@ fn check_patterns(waves: &Waves, groups: u32) {
     assert_eq!(waves.signal(), -1);
 }
 
+/// Stores what it finds in v3, s20 and LDS at OUT + 512, by lane, and leaves a word of its own there.
+const FINDS: &str = "
+	s_mov_b32 s8, 0x200
+	s_add_u32 s0, s0, s8
+	s_addc_u32 s1, s1, 0
+	v_lshlrev_b32 v1, 2, v0
+	global_store_dword v1, v3, s[0:1]
+	ds_read_b32 v2, v1
+	s_waitcnt lgkmcnt(0)
+	global_store_dword v1, v2, s[0:1] offset:256
+	v_mov_b32 v2, s20
+	global_store_dword v1, v2, s[0:1] offset:512
+	v_mov_b32 v3, 0x111
+	v_mov_b32 v2, 0x222
+	ds_write_b32 v1, v2
+	s_movk_i32 s20, 0x333
+	s_endpgm
+";
+
+#[test]
+fn waves_find_what_others_have_left() {
+    let mut w = Waves::new(false);
+    w.kernel(&assemble(FINDS));
+    // The arguments are the address itself.
+    let words = dispatch(CODE + 256, [64, 1, 1], RSRC2 | 1 << 15, OUT);
+    w.load();
+    for found in [[0; 3], [0x111, 0x222, 0x333]] {
+        w.packets(&words);
+        w.run();
+        for lane in [0, 63] {
+            let at = 512 + 4 * lane;
+            assert_eq!([0, 256, 512].map(|more| w.out(at + more)), found);
+        }
+    }
+}
+
 #[test]
 fn all_registers_survive() {
     let mut w = Waves::new(true);

@@ -14,7 +14,9 @@ pub fn decode_sop1(words: Words) -> Decoded<Inst> {
     let op = bits(word, 15, 8);
     let wide = match op {
         1 | 3 | 5 | 7 | 9 | 11 | 13 | 15 | 17 | 19 | 21 | 29..=39 | 41 | 43 | 45 | 51..=54 => true,
-        0 | 2 | 4 | 6 | 8 | 10 | 12 | 14 | 16 | 18 | 20 | 22..=28 | 40 | 42 | 44 | 48 | 55 => false,
+        0 | 2 | 4 | 6 | 8 | 10 | 12 | 14 | 16 | 18 | 20 | 22..=28 | 40 | 42 | 44 | 48 | 50 | 55 => {
+            false
+        }
         _ => return Err(Unknown),
     };
     let code = bits(word, 7, 0);
@@ -144,6 +146,12 @@ impl Body for Sop1 {
                 Err(reason) => return reason.into(),
             },
             48 => logic32(wave, (wave.scalar32(src) as i32).unsigned_abs()),
+            // s_set_gpr_idx_idx.
+            50 => {
+                let index = wave.scalar32(src) & 0xff;
+                let m0 = &mut wave.sgpr[sgpr::M0];
+                *m0 = *m0 & !0xff | index;
+            }
             55 => {
                 let value = wave.scalar32(src);
                 let spread = (0..32).fold(0u64, |all, n| {

@@ -178,7 +178,7 @@ impl CodeObject {
                     ..Seat::default()
                 })
                 .collect();
-            let mut group = launch.group(index, &seats);
+            let mut group = launch.group(index, &seats, &());
             loop {
                 match group.run(&mut code, &memory, 1 << 20) {
                     Ok(Progress::Done) => break,

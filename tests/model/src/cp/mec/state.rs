@@ -4,10 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::State;
+use super::{is_firmware, State, CLEANS};
 use crate::cp::execute::Work;
 use crate::cp::{launch, mqd, Slot};
-use crate::error::Result;
+use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_pq_wptr_poll_cntl as poll_cntl};
 
@@ -38,6 +38,25 @@ impl State {
         gpu.summary.cp_dequeues.bump();
         mqd::save(gpu, hqd, index)?;
         Ok(true)
+    }
+
+    /// Runs the cleaner shader for a process that gets a VMID, which no other process has now. Old
+    /// firmware does not know that it should.
+    pub(in crate::cp) fn clean(&self, gpu: &Gpu, at_once: usize) -> Result<()> {
+        if !is_firmware(gpu, CLEANS) {
+            return Ok(());
+        }
+        if self.cleaner == 0 {
+            return Err(ModelError::Other(
+                "MAP_PROCESS: exec_cleaner_shader, and the KIQ knows no cleaner".into(),
+            ));
+        }
+        if at_once != 1 {
+            return Err(ModelError::Other(format!(
+                "MAP_PROCESS: exec_cleaner_shader, and {at_once} processes at once"
+            )));
+        }
+        gpu.sq.clean(gpu, self.cleaner)
     }
 
     /// Loads the state that registers lack from a queue's MQD: its AQL read index, COMPUTE_*

@@ -86,6 +86,7 @@ impl State {
         let has_turn = |entry: &&mut Entry| entry.turn && !entry.lost;
         let mut turns: Vec<&mut Entry> = list.entries.iter_mut().filter(has_turn).collect();
         turns.sort_by_key(|entry| (entry.wants.is_none(), entry.served, entry.wants));
+        let mut cleaned = false;
         for entry in turns {
             if let Some(place) = entry.place {
                 if let Place::Sdma(engine, place) = place {
@@ -93,11 +94,17 @@ impl State {
                 }
                 continue;
             }
+            let here = list.processes.iter().filter(|other| other.vmid.is_some());
+            let is_full = list.at_once != 0 && here.count() >= list.at_once;
             let process = &mut list.processes[entry.process];
             let vmid = match process.vmid {
                 Some(vmid) => vmid,
-                None => match self.free_vmid() {
+                None => match self.free_vmid().filter(|_| !is_full) {
                     Some(vmid) => {
+                        if process.cleans {
+                            self.clean(gpu, list.at_once)?;
+                            cleaned = true;
+                        }
                         process.assign(gpu, vmid);
                         self.vmids_used |= 1 << vmid;
                         vmid
@@ -114,6 +121,8 @@ impl State {
             list.stuck = false;
         }
         if !within {
+            // The cleaner's time is not a part of the turn.
+            let now = if cleaned { Instant::now() } else { now };
             list.turn_begin = Some(now);
             list.turn_end = Some(now + list.quantum());
         }
