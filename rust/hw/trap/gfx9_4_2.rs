@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The words of the trap handler. scripts/trap-handler generates this file from its source.
+//! The words of the trap handler. scripts/shader-code generates this file from its source.
 
-/// The code, from TBA on.
+/// The code, from its first instruction on.
 pub const CODE: [u32; 708] = [
     0xbf820001, 0xbf82020a, 0xb8f8f802, 0x8978ff78, 0x00020006, 0xb8fbf803, 0xbf0d8d78, 0xbf840008,
     0x866eff6d, 0x00ff0000, 0xbf850019, 0xbf0d8a7b, 0xbf850049, 0xbf8e0010, 0xb8fbf803, 0xbf82fffb,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //
 // The trap handler of gfx 9.4.2 (gfx90a): what a wave of a process runs when it traps, and when it leaves the hardware or
-// comes back (CWSR). scripts/trap-handler assembles it; its words are in gfx9_4_2.rs.
+// comes back (CWSR). scripts/shader-code assembles it; its words are in gfx9_4_2.rs.
 //
 // The hardware comes here with PRIV set, and so nobody interrupts it:
 //   at +0 with what the wave trapped at in TTMP0:1: PC in 47:0, trap id in 55:48, host trap in 56;
