@@ -159,7 +159,7 @@ impl DeviceParts {
         };
         let plugged = PluggedGpu::new(gpu, node.device(), info)?;
         let files = GpuDebugfs::new(gpu, pdev)?;
-        let sysfs = sysfs::show(&gpu.memory, pdev.as_ref())?;
+        let sysfs = sysfs::show(gpu, pdev.as_ref())?;
         let sensors = match sensors {
             Some(sensors) => Some(sensors::show(&sensors, pdev.as_ref())?),
             None => None,

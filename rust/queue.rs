@@ -28,7 +28,7 @@ pub(crate) mod sdma;
 mod spare;
 
 use crate::ip::Hardware;
-use crate::kern::params::SchedulerMode;
+use crate::kern::params::{is_isolation_enforced, SchedulerMode};
 use crate::mem::vm::Vm;
 use crate::ring::KernelRings;
 use compute::{ComputeScheduler, TrapPage, UserComputeQueue};
@@ -79,6 +79,7 @@ impl GpuQueues {
             slots,
             compute: compute::scheduler(
                 SchedulerMode::get(),
+                is_isolation_enforced(),
                 &rings.hw.gfx,
                 &rings.hw.gmc,
                 &rings.hw.health,

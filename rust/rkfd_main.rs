@@ -61,6 +61,11 @@ module! {
             description: "1: the SMU sets clocks, within the limits of the card's BIOS; 0: they \
                           stay as at power-on",
         },
+        enforce_isolation: i8 {
+            default: -1,
+            description: "1: one process at a time has the compute units, and finds nothing of \
+                          others in registers and LDS; 0, -1 (default): neither",
+        },
         svm: u8 {
             default: 1,
             description: "1: shared virtual memory, with retried page faults (XNACK) for who asks \

@@ -8,6 +8,7 @@
 
 pub mod gfx90a;
 
+use crate::cleaner::Cleaner;
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::plan::FirmwarePlan;
 use crate::ih::IhInfo;
@@ -303,6 +304,8 @@ pub struct Asic {
     pub caches: &'static [CacheKind],
     /// The words of the trap handler.
     pub trap: &'static [u32],
+    /// The cleaner, if a version of the firmware runs one.
+    pub cleaner: Option<Cleaner>,
     /// How the firmware of the chip is loaded.
     pub firmware: &'static FirmwarePlan,
     /// Its blocks, if the chip has no discovery table in memory.

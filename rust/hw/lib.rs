@@ -11,6 +11,7 @@
 
 pub mod asic;
 pub mod bits;
+pub mod cleaner;
 pub mod cp_doorbells;
 pub mod doorbell;
 pub mod faults;

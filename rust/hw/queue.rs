@@ -153,6 +153,25 @@ impl MecInfo {
         }
     }
 
+    /// An HQD that no queue gets: the one behind KIQ's.
+    #[inline]
+    pub const fn unused(&self) -> HqdLocation {
+        HqdLocation {
+            queue: self.kiq.queue.saturating_add(1),
+            ..self.kiq
+        }
+    }
+
+    /// The bit of an HQD of any micro engine, as SET_RESOURCES has them; 0 if there is none.
+    #[inline]
+    pub const fn mask_of(&self, hqd: HqdLocation) -> u64 {
+        let before = (hqd.me as u32).saturating_sub(1) * self.pipes as u32 + hqd.pipe as u32;
+        match 1u64.checked_shl(before * self.pipe_queues as u32 + hqd.queue as u32) {
+            Some(bit) => bit,
+            None => 0,
+        }
+    }
+
     /// User HQD `index`: neighbours are on different pipes, so that few queues have a pipe each.
     /// `None` beyond the last.
     #[inline]
@@ -205,6 +224,8 @@ impl MecInfo {
             && self.has_for_driver(self.kiq)
             && self.has_for_driver(self.hiq)
             && (self.kiq.pipe != self.hiq.pipe || self.kiq.queue != self.hiq.queue)
+            && self.has_for_driver(self.unused())
+            && (self.kiq.pipe != self.hiq.pipe || self.unused().queue != self.hiq.queue)
     }
 
     /// Whether there is an HQD at `place`, on a micro engine that users do not have.

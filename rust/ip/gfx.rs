@@ -15,6 +15,7 @@ use kernel::time::Delta;
 
 use hw::asic::Asic;
 use hw::bits::{lo, Field};
+use hw::cleaner::Cleaner;
 use hw::ip::{IpBlock, IpTable};
 use hw::mqd::hqd::HqdImage;
 use hw::queue::{Hqd, HqdLocation, MecInfo};
@@ -204,6 +205,11 @@ impl Gfx {
     /// How that firmware takes processes with XNACK on beside such with it off.
     pub(crate) fn xnack_mix(&self) -> XnackMix {
         XnackMix::of(&self.asic.mec, self.firmware.load(Relaxed))
+    }
+
+    /// The words of the cleaner, if that firmware runs one.
+    pub(crate) fn cleaner(&self) -> Option<&'static [u32]> {
+        Cleaner::of(self.asic.cleaner.as_ref(), self.firmware.load(Relaxed))
     }
 
     /// The compute units of this block that work, by its fuses; `None` where none does. Called

@@ -16,7 +16,7 @@ use super::device::as_raw;
 use crate::ffi;
 
 use self::files::{create_files, display, remove_files, SysfsFile};
-pub(crate) use self::files::{SysfsFiles, SysfsName, SysfsPage, SysfsShow};
+pub(crate) use self::files::{SysfsFiles, SysfsName, SysfsPage, SysfsShow, SysfsStore};
 
 /// The memory of a kobject, which owns it.
 #[repr(C)]

@@ -89,6 +89,14 @@ pub(crate) fn is_svm_enabled() -> bool {
     crate::module_parameters::svm.value().ne(&0)
 }
 
+/// Whether processes are to find nothing of each other in the shader core: the parameter
+/// `enforce_isolation`, with the values that amdgpu's has. 2 and 3 are weaker than 1 there, for
+/// graphics only.
+pub(crate) fn is_isolation_enforced() -> bool {
+    let value = crate::module_parameters::enforce_isolation.value();
+    !(value.eq(&0) || value.eq(&-1))
+}
+
 /// How often a hung GPU is reset within ten minutes: the parameter `reset`.
 pub(crate) fn resets() -> u8 {
     series::number(crate::module_parameters::reset.value())

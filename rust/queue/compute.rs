@@ -32,21 +32,22 @@ pub(crate) use scheduler::{ComputePlace, ComputeScheduler, QueuePlacement};
 pub(crate) use trap::TrapPage;
 pub(super) use user::UserComputeQueue;
 
-/// Returns the scheduler that `sched`, the module's parameter, asks for. It reports to `health` if
-/// the hardware does not answer any more.
+/// Returns the scheduler that `sched`, the module's parameter, asks for; `isolates`: see
+/// [`ComputeScheduler::isolate`]. It reports to `health` if the hardware does not answer any more.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 pub(crate) fn scheduler(
     sched: SchedulerMode,
+    isolates: bool,
     gfx: &Arc<Gfx>,
     gmc: &Arc<Gmc>,
     health: &Arc<GpuHealth>,
     dev: &ARef<Device>,
 ) -> Result<Arc<dyn ComputeScheduler>> {
     Ok(match sched {
-        SchedulerMode::Direct => direct::DirectScheduler::new(gfx)?,
-        SchedulerMode::Hws => hws::HwsScheduler::new(gfx, gmc, health, dev)?,
+        SchedulerMode::Direct => direct::DirectScheduler::new(gfx, isolates)?,
+        SchedulerMode::Hws => hws::HwsScheduler::new(gfx, gmc, health, dev, isolates)?,
     })
 }

@@ -6,6 +6,7 @@ use super::{
     Asic, AsicIds, CacheKind, GfxGolden, GfxInfo, GoldenRegister, GoldenSetting, KnownDevice,
     SdmaGolden, SdmaInfo, VmidSplit, VramInfo, WaveSaveInfo, DRM_FAMILY_AI, DRM_VRAM_HBM,
 };
+use crate::cleaner::{self, Cleaner};
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::part::{FirmwarePart, FirmwareSource};
 use crate::firmware::plan::FirmwarePlan;
@@ -160,6 +161,11 @@ pub const MI210: Asic = Asic {
     },
     caches: &CACHES,
     trap: &gfx9_4_2::CODE,
+    // amdgpu: gfx_v9_0_sw_init.
+    cleaner: Some(Cleaner {
+        code: &cleaner::gfx9_4_2::CODE,
+        firmware: 88,
+    }),
     firmware: &FIRMWARE,
     ips: &IPS,
 };

@@ -4,6 +4,7 @@
 
 use super::{header, op};
 use crate::bits::{hi, lo, Field};
+use crate::cleaner::Cleaner;
 use crate::doorbell::Doorbell;
 use crate::pte::ContextBase;
 use crate::trap::TrapHandler;
@@ -16,9 +17,12 @@ const UNMAP_LATENCY_STEP: u32 = 100;
 /// enb_xnack_retry_disable_check.
 const CHECK_XNACK: Field = Field::bit(28);
 const RESOURCES_QUEUE_TYPE: Field = Field::new(31, 29);
+const RESOURCES_OF_KIQ: u32 = 0;
 const RESOURCES_OF_HIQ: u32 = 1;
 
 const PASID: Field = Field::new(15, 0);
+/// exec_cleaner_shader.
+const CLEAN: Field = Field::bit(17);
 const PROCESS_QUANTUM: Field = Field::new(31, 25);
 const SDMA_ENABLE: Field = Field::bit(7);
 /// In SPI_GDBG_PER_VMID_CNTL: waves find their packet, group and place in their TTMPs.
@@ -92,6 +96,26 @@ pub const fn set_resources(resources: SetResources) -> [u32; 8] {
     ]
 }
 
+/// SET_RESOURCES for KIQ: the firmware finds the cleaner at `cleaner` in VMID 0, a multiple of
+/// [`Cleaner::ALIGN`]. KIQ may give the HQDs of `queues` to queues of the driver, bits as in
+/// [`SetResources`]. Source: amdgpu, gfx_v9_0_kiq_set_resources.
+///
+/// [`Cleaner::ALIGN`]: crate::cleaner::Cleaner::ALIGN
+#[inline]
+pub const fn set_kernel_resources(queues: u64, cleaner: u64) -> [u32; 8] {
+    let cleaner = cleaner / Cleaner::ALIGN;
+    [
+        header::<8>(op::SET_RESOURCES),
+        RESOURCES_QUEUE_TYPE.put(RESOURCES_OF_KIQ),
+        lo(queues),
+        hi(queues),
+        lo(cleaner),
+        hi(cleaner),
+        0,
+        0,
+    ]
+}
+
 /// A process of a runlist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapProcess {
@@ -109,6 +133,9 @@ pub struct MapProcess {
     pub quantum: u32,
     /// Number of its queues that follow, at most 1023.
     pub queues: u32,
+    /// The firmware runs the cleaner before the process gets the hardware. The list must have one
+    /// process at a time.
+    pub clean: bool,
 }
 
 /// MAP_PROCESS in the form of gfx 9.4.2 and 9.4.3, of 21 dwords. Dword 14 is
@@ -118,7 +145,9 @@ pub struct MapProcess {
 pub const fn map_process(process: MapProcess) -> [u32; MAP_PROCESS_DWORDS] {
     let mut packet = [0; MAP_PROCESS_DWORDS];
     packet[0] = header::<MAP_PROCESS_DWORDS>(op::MAP_PROCESS);
-    packet[1] = PASID.put(process.pasid as u32) | PROCESS_QUANTUM.put(process.quantum);
+    packet[1] = PASID.put(process.pasid as u32)
+        | CLEAN.flag(process.clean)
+        | PROCESS_QUANTUM.put(process.quantum);
     packet[2] = process.root.lo();
     packet[3] = process.root.hi();
     packet[4] = process.sh_mem_bases;

@@ -57,6 +57,16 @@ impl<T: fmt::Display + Send + Sync> SysfsShow for T {
     }
 }
 
+/// The content of a file that root may write.
+pub(crate) trait SysfsStore: SysfsShow {
+    /// Takes `text`, all that one write has. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a text without meaning here. The writer gets all errors.
+    fn store(&self, text: &[u8]) -> Result;
+}
+
 /// A shared [`SysfsShow`].
 pub(crate) type Live = Arc<dyn SysfsShow>;
 
@@ -66,10 +76,11 @@ enum FileContent {
     /// In decimal, without a line end.
     Number(u64),
     Live(Live),
+    Setting(Arc<dyn SysfsStore>),
 }
 
-/// A world-readable file in a folder of ours or in that of a device. sysfs keeps the address of its
-/// attribute until it is removed.
+/// A world-readable file in a folder of ours or in that of a device; root may write a setting.
+/// sysfs keeps the address of its attribute until it is removed.
 #[repr(C)]
 pub(super) struct SysfsFile {
     attribute: ffi::device_attribute,
@@ -85,6 +96,10 @@ impl SysfsFile {
         let mut attribute: ffi::device_attribute = pin_init::zeroed();
         attribute.attr.name = name.as_deref().unwrap_or(kind.name).as_char_ptr();
         attribute.attr.mode = 0o444;
+        if let FileContent::Setting(_) = content {
+            attribute.attr.mode = 0o644;
+            attribute.__bindgen_anon_2.store = Some(store_of_device);
+        }
         #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
         {
             attribute.attr.key = (&raw const kind.class.0).cast_mut();
@@ -225,6 +240,19 @@ impl SysfsFiles {
         self.with_file(SysfsFile::new(name, None, FileContent::Live(content)))
     }
 
+    /// Adds file `name`, which root may write, to a list for the folder of a device.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn with_setting(
+        self,
+        name: &'static SysfsName,
+        setting: Arc<dyn SysfsStore>,
+    ) -> Result<Self> {
+        self.with_file(SysfsFile::new(name, None, FileContent::Setting(setting)))
+    }
+
     /// The same for a file with the name `name`, of the kind `kind`.
     ///
     /// # Errors
@@ -296,6 +324,36 @@ unsafe extern "C" fn show_of_device(
     unsafe { display(attribute.cast(), page) }
 }
 
+/// `device_attribute::store`.
+///
+/// # Safety
+///
+/// The driver core calls it with a file of
+/// [`AddedFiles::of_device`](super::AddedFiles::of_device), which stays during the call, and with
+/// `count` bytes to read.
+unsafe extern "C" fn store_of_device(
+    _device: *mut ffi::device,
+    attribute: *mut ffi::device_attribute,
+    text: *const kernel::ffi::c_char,
+    count: usize,
+) -> isize {
+    // SAFETY: Attributes with this function are the first member of a `SysfsFile`, which stays
+    // until the file is removed; the text is by this function's contract.
+    let (file, text) = unsafe {
+        (
+            &*attribute.cast::<SysfsFile>(),
+            core::slice::from_raw_parts(text.cast::<u8>(), count),
+        )
+    };
+    let FileContent::Setting(setting) = &file.content else {
+        return EIO.to_errno() as isize;
+    };
+    match setting.store(text) {
+        Ok(()) => count as isize,
+        Err(error) => error.to_errno() as isize,
+    }
+}
+
 /// Writes the content of a file to `page`; returns the number of bytes, or the errno.
 ///
 /// # Safety
@@ -317,6 +375,7 @@ pub(super) unsafe fn display(file: *const SysfsFile, page: *mut kernel::ffi::c_c
         FileContent::Text(text) => page.write_bytes(text),
         FileContent::Number(number) => number.show(&mut page),
         FileContent::Live(content) => content.show(&mut page),
+        FileContent::Setting(setting) => setting.show(&mut page),
     };
     match written {
         // sysfs requires less than the whole page.

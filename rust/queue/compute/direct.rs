@@ -19,16 +19,17 @@ use crate::ip::gfx::Gfx;
 use crate::kern::ratelimit::{dev_err_ratelimited, dev_warn_ratelimited};
 use crate::kern::workqueue;
 use crate::mem::queue_group::QuiesceTimeout;
+use crate::mem::GpuMemory;
 use crate::queue::request::QueueOwner;
 use core::fmt;
 use hw::queue::MecInfo;
 use hw::seat::Seat;
-use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_mutex, Arc, CondVar, Mutex, MutexGuard};
 use kernel::time::delay::fsleep;
 use kernel::time::{msecs_to_jiffies, Delta, Instant};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
+use kernel::{dev_err, dev_warn};
 
 /// Time between two looks at a queue that was asked to leave, milliseconds.
 const LEAVE_POLL_MS: i64 = 1;
@@ -57,6 +58,8 @@ pub(super) struct DirectScheduler(Arc<DirectShared>);
 #[pin_data]
 struct DirectShared {
     gfx: Arc<Gfx>,
+    /// Processes were to be isolated from each other. It refuses to start then.
+    isolates: bool,
     /// Nothing is allocated under it.
     #[pin]
     table: Mutex<HqdTable>,
@@ -357,10 +360,11 @@ impl DirectScheduler {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(gfx: &Arc<Gfx>) -> Result<Arc<Self>> {
+    pub(super) fn new(gfx: &Arc<Gfx>, isolates: bool) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
             pin_init!(DirectShared {
                 gfx: gfx.clone(),
+                isolates,
                 table <- new_mutex!(HqdTable::new(), "DirectScheduler::table"),
                 changed <- new_condvar!("DirectScheduler::changed"),
                 turn <- new_delayed_work!("DirectScheduler::turn"),
@@ -372,6 +376,18 @@ impl DirectScheduler {
 }
 
 impl ComputeScheduler for DirectScheduler {
+    fn start(&self, gpu: &GpuMemory) -> Result {
+        if self.0.isolates {
+            dev_err!(
+                &*gpu.hw.dev,
+                "enforce_isolation needs the hardware's scheduler: the GPU is not used with \
+                 sched=direct\n"
+            );
+            return Err(EOPNOTSUPP);
+        }
+        Ok(())
+    }
+
     fn add(&self, queue: Arc<ComputeQueue>) -> Result {
         let mut more = KVec::new();
         loop {

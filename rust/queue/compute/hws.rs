@@ -37,7 +37,7 @@ use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, SpinLock, SpinLockGuard};
-use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta};
+use kernel::time::{delay::fsleep, msecs_to_jiffies, Delta, Instant, Monotonic};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 use kernel::{dev_err, dev_warn};
 use pace::ListCosts;
@@ -50,6 +50,8 @@ const ANSWER_POLL: (Delta, Delta) = (Delta::from_micros(20), Delta::from_micros(
 /// Interval of two checks whether a queue is off the hardware, for waits with a limit, and whether
 /// a list is due at once.
 const OFF_POLL: Delta = Delta::from_micros(200);
+/// How long the firmware may take to learn where its cleaner is, also while queues are reset.
+const CLEANER_MS: i64 = 5000;
 /// For a longer wait than this the work item is queued again.
 const LONG_WAIT: Delta = Delta::from_millis(20);
 
@@ -196,6 +198,33 @@ impl HwsShared {
         Some(queue.owner.suspect())
     }
 
+    /// Tells the firmware where its cleaner is. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if it runs none; `ETIMEDOUT` if it does not answer; `ENODEV` if the device is
+    /// gone.
+    fn set_cleaner(&self) -> Result {
+        let start = Instant::<Monotonic>::now();
+        let mut is_asked = false;
+        loop {
+            // The work item has it while it resets queues.
+            if let Some(firmware) = &mut self.state.lock().firmware {
+                if !is_asked {
+                    firmware.set_cleaner()?;
+                    is_asked = true;
+                }
+                if firmware.knows_cleaner() {
+                    return Ok(());
+                }
+            }
+            if start.elapsed().as_millis() >= CLEANER_MS {
+                return Err(ETIMEDOUT);
+            }
+            fsleep(OFF_POLL);
+        }
+    }
+
     /// Has the work item look. Any context, also under the lock.
     fn wake(self: &Arc<Self>) {
         workqueue::run_in(workqueue::highpri(), self.clone(), 0);
@@ -235,10 +264,11 @@ impl HwsScheduler {
         gmc: &Arc<Gmc>,
         health: &Arc<GpuHealth>,
         dev: &ARef<Device>,
+        isolates: bool,
     ) -> Result<Arc<Self>> {
         let shared = Arc::pin_init(
             try_pin_init!(HwsShared {
-                state <- new_spinlock!(HwsState::new()?, "HwsScheduler::state"),
+                state <- new_spinlock!(HwsState::new(isolates)?, "HwsScheduler::state"),
                 changed <- new_condvar!("HwsScheduler::changed"),
                 turn <- new_delayed_work!("HwsScheduler::turn"),
                 gfx: gfx.clone(),
@@ -254,9 +284,21 @@ impl HwsScheduler {
 
 impl ComputeScheduler for HwsScheduler {
     fn start(&self, gpu: &GpuMemory) -> Result {
+        let isolates = self.is_isolating();
+        if isolates && self.0.gfx.cleaner().is_none() {
+            dev_err!(
+                &*self.0.dev,
+                "enforce_isolation needs firmware of the MECs that is known to run a cleaner: \
+                 the GPU is not used\n"
+            );
+            return Err(EOPNOTSUPP);
+        }
         let firmware = HwsFirmware::start(gpu)?;
+        let before = self.0.state.lock().firmware.replace(firmware);
+        if isolates {
+            self.0.set_cleaner()?;
+        }
         let mut state = self.0.state.lock();
-        let before = state.firmware.replace(firmware);
         state.table.set_xnack_mix(gpu.hw.gfx.xnack_mix());
         state.steps.open();
         drop(state);
@@ -369,6 +411,27 @@ impl ComputeScheduler for HwsScheduler {
         let owner = state.table.fail(why, which);
         self.0.wake();
         owner
+    }
+
+    /// The list that runs is replaced.
+    fn isolate(&self, on: bool) -> Result {
+        if on && self.0.gfx.cleaner().is_none() {
+            return Err(EOPNOTSUPP);
+        }
+        if on {
+            self.0.set_cleaner()?;
+        }
+        let mut state = self.0.state.lock();
+        state.table.isolate(on);
+        self.0.wake();
+        while state.table.has_to_isolate() {
+            self.0.changed.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    fn is_isolating(&self) -> bool {
+        self.0.state.lock().table.isolates()
     }
 
     /// A queue that comes or goes meanwhile may hide another.

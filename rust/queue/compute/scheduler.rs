@@ -86,6 +86,24 @@ pub(crate) trait ComputeScheduler: Send + Sync {
         which: &dyn Fn(&QueuePlacement<'_>) -> bool,
     ) -> Option<QueueOwner>;
 
+    /// Has one process at a time on the compute units, which finds nothing of others in registers
+    /// and LDS, or (`false`) does not. It is so at the return. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if this scheduler or the firmware cannot do that.
+    fn isolate(&self, on: bool) -> Result {
+        match on {
+            true => Err(EOPNOTSUPP),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether it does, see [`ComputeScheduler::isolate`].
+    fn is_isolating(&self) -> bool {
+        false
+    }
+
     /// Shows every queue, for debugfs.
     fn states(&self, show: &mut dyn FnMut(&QueuePlacement<'_>) -> fmt::Result) -> fmt::Result;
 

@@ -69,6 +69,8 @@ fn the_parts_fit_each_other() {
         (asic.mec.user, asic.mec.kiq.me, asic.mec.hiq.me) = (2, 1, 1)
     }));
     assert!(broken(|asic| asic.mec.hiq = asic.mec.kiq));
+    assert!(broken(|asic| asic.mec.hiq = asic.mec.unused()));
+    assert!(broken(|asic| asic.mec.kiq.queue = asic.mec.pipe_queues - 1));
     assert!(broken(|asic| asic.vmids.first_of_firmware = 2));
     assert!(broken(|asic| asic.gfx.shader_engines = 33));
     assert!(broken(|asic| asic.trap = &[0; 1000]));

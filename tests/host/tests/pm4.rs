@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! PM4 packets of KIQ and HIQ: the dwords of each, by hand from the specification.
 
+use hw::asic::gfx90a::MI210;
+use hw::cleaner::Cleaner;
 use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
 use hw::pm4::memory::{release, write_register};
 use hw::pm4::schedule::{
@@ -66,6 +68,36 @@ fn what_the_scheduler_may_use() {
 }
 
 #[test]
+fn where_the_cleaner_is() {
+    // gfx_v9_0_kiq_set_resources.
+    assert_eq!(
+        s::set_kernel_resources(0x1_0000_0000, 0x12_3456_7800),
+        [0xc006_a000, 0, 0, 1, 0x1234_5678, 0, 0, 0]
+    );
+    assert_eq!(
+        s::set_kernel_resources(0, 0x0001_0000_0000_0100)[4..6],
+        [1, 0x100]
+    );
+    let mec = &MI210.mec;
+    assert_eq!(mec.mask_of(mec.hiq), 1 << 32);
+    assert_eq!(mec.mask_of(mec.kiq), 1 << 40);
+    assert_eq!(mec.mask_of(mec.unused()), 1 << 41);
+    assert_eq!(
+        mec.all_hqds().fold(0, |mask, hqd| mask | mec.mask_of(hqd)),
+        u64::MAX
+    );
+}
+
+#[test]
+fn firmware_that_runs_a_cleaner() {
+    let cleaner = MI210.cleaner.as_ref();
+    assert!(Cleaner::of(cleaner, 0).is_none());
+    assert!(Cleaner::of(cleaner, 87).is_none());
+    assert!(Cleaner::of(cleaner, 88).is_some());
+    assert!(Cleaner::of(None, u32::MAX).is_none());
+}
+
+#[test]
 fn a_runlist() {
     let process = MapProcess {
         pasid: 0x8001,
@@ -78,6 +110,7 @@ fn a_runlist() {
         },
         quantum: 10,
         queues: 3,
+        clean: false,
     };
     let mut expected = [0; 21];
     expected[0] = 0xc013_a100;
@@ -92,6 +125,13 @@ fn a_runlist() {
     expected[13] = 3 << 22 | 1 << 7;
     expected[14] = 1 << 3;
     assert_eq!(s::map_process(process), expected);
+    // pm4_mes_map_process_aldebaran: exec_cleaner_shader.
+    expected[1] |= 1 << 17;
+    let cleaned = MapProcess {
+        clean: true,
+        ..process
+    };
+    assert_eq!(s::map_process(cleaned), expected);
 
     let queue = MapQueue {
         place: HqdSelect::Any,
@@ -180,6 +220,7 @@ fn headers_tell_the_length() {
         trap: TrapHandler::default(),
         quantum: 1,
         queues: 0,
+        clean: false,
     };
     let packet = s::map_process(process);
     assert_eq!(parse(packet[0]), (0xa1, packet.len()));

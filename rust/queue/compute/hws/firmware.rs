@@ -12,8 +12,8 @@ use hw::asic::Asic;
 use hw::kernel_queue::KernelQueue;
 use hw::pm4::memory::{release, write_register};
 use hw::pm4::schedule::{
-    map_queue, query_status, run_list, set_resources, unmap_queues, RunlistIb, SetResources,
-    UnmapQueues, RUN_LIST_DWORDS,
+    map_queue, query_status, run_list, set_kernel_resources, set_resources, unmap_queues,
+    RunlistIb, SetResources, UnmapQueues, RUN_LIST_DWORDS,
 };
 use hw::runlist_steps::RunlistAnswer;
 use kernel::prelude::*;
@@ -34,6 +34,8 @@ pub(super) struct HwsFirmware {
     hiq: Pm4Ring,
     /// The list that runs, or the next one if none runs.
     list: GartBuffer,
+    /// The cleaner, if the firmware runs one.
+    cleaner: Option<GartBuffer>,
     gfx: Arc<Gfx>,
     asic: &'static Asic,
 }
@@ -47,10 +49,19 @@ impl HwsFirmware {
     /// device is gone.
     pub(super) fn start(gpu: &GpuMemory) -> Result<Self> {
         let pages = SystemPages::alloc(&gpu.hw.dev, LIST_DWORDS * 4)?;
+        let cleaner = match gpu.hw.gfx.cleaner() {
+            Some(code) => {
+                let pages = SystemPages::alloc(&gpu.hw.dev, size_of_val(code))?;
+                pages.write32s(0, code)?;
+                Some(gpu.gart.bind(pages)?)
+            }
+            None => None,
+        };
         let mut firmware = Self {
             kiq: Pm4Ring::new(gpu, KernelQueue::Kiq)?,
             hiq: Pm4Ring::new(gpu, KernelQueue::Hiq)?,
             list: gpu.gart.bind(pages)?,
+            cleaner,
             gfx: gpu.hw.gfx.clone(),
             asic: gpu.hw.asic,
         };
@@ -71,6 +82,27 @@ impl HwsFirmware {
     /// The chip.
     pub(super) fn asic(&self) -> &'static Asic {
         self.asic
+    }
+
+    /// Tells the firmware where the cleaner is, which lists that isolate processes need. It knows
+    /// that once [`HwsFirmware::knows_cleaner`]. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if it runs none; `ENODEV` if the device is gone.
+    pub(super) fn set_cleaner(&mut self) -> Result {
+        let cleaner = self.cleaner.as_ref().ok_or(EOPNOTSUPP)?;
+        let mec = &self.asic.mec;
+        // amdgpu names HQDs here that have no queue yet.
+        let resources = set_kernel_resources(mec.mask_of(mec.unused()), cleaner.mc_addr());
+        let (address, number) = self.kiq.next_fence();
+        self.kiq.submit(&[&resources, &release(address, number)])
+    }
+
+    /// Whether KIQ has processed the packet of [`HwsFirmware::set_cleaner`]. Takes some 20 us if
+    /// not, and does not sleep.
+    pub(super) fn knows_cleaner(&self) -> bool {
+        self.kiq.is_done_soon()
     }
 
     fn set_up(&mut self) -> Result {

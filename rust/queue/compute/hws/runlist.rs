@@ -41,7 +41,7 @@ pub(super) const SHORT_LIST: usize = 64;
 /// Properties of a list that was built.
 pub(super) struct Runlist {
     pub(super) dwords: usize,
-    /// How many of its processes can have a VMID at the same time.
+    /// How many of its processes have a VMID at the same time.
     pub(super) processes: u32,
     /// Whether it does not fit the hardware and has to be run over and over.
     pub(super) again: bool,
@@ -152,6 +152,10 @@ pub(super) struct RunlistTable {
     /// Which of them have their turn, where it does not take both, and since when.
     turn: XnackTurn,
     turn_began: Instant<Monotonic>,
+    /// One process at a time has the hardware, and the firmware runs the cleaner before it: of the
+    /// next list, and of the last one.
+    isolates: bool,
+    isolated: bool,
     /// Cost and pace of lists.
     pub(super) pace: RunlistPace,
 }
@@ -162,12 +166,14 @@ impl RunlistTable {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<Self> {
+    pub(super) fn new(isolates: bool) -> Result<Self> {
         Ok(Self {
             entries: KVVec::with_capacity(MOST_COMPUTE, GFP_KERNEL)?,
             mix: XnackMix::Apart,
             turn: XnackTurn::default(),
             turn_began: Instant::now(),
+            isolates,
+            isolated: isolates,
             pace: RunlistPace::new(),
         })
     }
@@ -175,6 +181,21 @@ impl RunlistTable {
     /// Sets how the firmware takes both kinds of processes.
     pub(super) fn set_xnack_mix(&mut self, mix: XnackMix) {
         self.mix = mix;
+    }
+
+    /// Whether processes are isolated from each other.
+    pub(super) fn isolates(&self) -> bool {
+        self.isolates
+    }
+
+    /// Isolates processes from each other on all further lists, or does not.
+    pub(super) fn isolate(&mut self, on: bool) {
+        self.isolates = on;
+    }
+
+    /// Whether the list that runs has to be replaced for that.
+    pub(super) fn has_to_isolate(&self) -> bool {
+        self.isolates != self.isolated && self.entries.iter().any(|entry| entry.listed)
     }
 
     /// The kinds of processes that have queues which may run.
@@ -222,6 +243,9 @@ impl RunlistTable {
 
     /// When another list has to run, where one `runs` or none.
     pub(super) fn due(&self, runs: bool) -> RunlistDue {
+        if self.has_to_isolate() {
+            return RunlistDue::Now;
+        }
         let mut due = false;
         let mut first = None;
         // Whether the list also has processes other than the one that needs another list.
@@ -333,6 +357,7 @@ impl RunlistTable {
             self.turn_began = Instant::now();
         }
         self.turn = turn;
+        self.isolated = self.isolates;
         let first = turn.kind(wanted);
         let mut kinds = XnackKinds::default();
         // One kind after the other.
@@ -363,6 +388,7 @@ impl RunlistTable {
                     trap: first.queue.trap_handler(),
                     quantum: QUANTUM_MS,
                     queues: count,
+                    clean: self.isolated,
                 }))?;
                 for entry in listed() {
                     put(&entry.packet)?;
@@ -375,11 +401,14 @@ impl RunlistTable {
         if queues == 0 {
             return Ok(None);
         }
-        let vmids = Vmid::of_firmware(&asic.vmids).count() as u32;
+        let most = match self.isolated {
+            true => 1,
+            false => Vmid::of_firmware(&asic.vmids).count() as u32,
+        };
         Ok(Some(Runlist {
             dwords: at,
-            processes: processes.min(vmids),
-            again: processes > vmids || queues > asic.mec.user_hqds().into() || kinds.are_both(),
+            processes: processes.min(most),
+            again: processes > most || queues > asic.mec.user_hqds().into() || kinds.are_both(),
         }))
     }
 

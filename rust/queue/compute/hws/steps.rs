@@ -45,11 +45,11 @@ impl HwsState {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<Self> {
+    pub(super) fn new(isolates: bool) -> Result<Self> {
         Ok(Self {
             steps: RunlistSteps::new(),
             firmware: None,
-            table: RunlistTable::new()?,
+            table: RunlistTable::new(isolates)?,
             began: Instant::now(),
             suspect: None,
         })

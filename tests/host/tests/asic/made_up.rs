@@ -160,6 +160,7 @@ pub const MADE_UP: Asic = Asic {
         },
     ],
     trap: &[0xbf82_0001, 0xbf82_0001],
+    cleaner: None,
     firmware: &FIRMWARE,
     ips: &[],
 };
