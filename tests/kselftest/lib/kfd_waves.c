@@ -24,6 +24,11 @@ const struct waves_shape waves_shape[WAVES_PROGRAMS] = {
 	[WAVES_SHARED] = { "64 KiB of LDS and barriers", 8, 0, 4, 0x10000 },
 	[WAVES_WHERE] = { "HW_ID", 8, 0, 1, 0 },
 	[WAVES_TOUCH] = { "a page an item", 8, 0, 1, 0 },
+	[WAVES_LEAVE] = { "512 VGPRs and 64 KiB of LDS", 256, 256, 4, 0x10000 },
+	[WAVES_FIND] = { "the same", 256, 256, 4, 0x10000 },
+	/* Two of these are on a CU at a time. */
+	[WAVES_LEAVE_SCALARS] = { "SGPRs", 8, 0, 12, 0 },
+	[WAVES_FIND_SCALARS] = { "the same", 8, 0, 12, 0 },
 };
 
 #define PM4_SET_SH_REG		0x76

@@ -14,6 +14,11 @@ enum waves_program {
 	WAVES_SHARED,
 	WAVES_WHERE,
 	WAVES_TOUCH,	/* no records: waves->data is pages, one for each item */
+	/* These have struct waves_found instead of records. */
+	WAVES_LEAVE,
+	WAVES_FIND,
+	WAVES_LEAVE_SCALARS,
+	WAVES_FIND_SCALARS,
 	WAVES_PROGRAMS,
 };
 
@@ -45,8 +50,25 @@ struct waves_record {
 	uint32_t more[11];
 };
 
+/*
+ * What programs do that leave a secret in registers and LDS, and those that look for it. Their
+ * waves stay until waves_stop().
+ */
+struct waves_found {
+	uint32_t stop;
+	uint32_t arrived;	/* waves that are through */
+	uint32_t arch, acc;	/* dwords of VGPRs that had the secret */
+	uint32_t lds;		/* dwords of LDS */
+	uint32_t scalars;	/* SGPRs */
+};
+
 #define WAVES_RECORDS	64u
 #define WAVES_GOOD	0x600d0000u
+
+static inline volatile struct waves_found *waves_found(const struct waves *waves)
+{
+	return waves->data.cpu;
+}
 
 /* Makes the buffers for at most @most waves. */
 int waves_create(const struct kfd_dev *dev, struct waves *waves, unsigned int most);

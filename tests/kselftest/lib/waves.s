@@ -8,8 +8,13 @@
 //   +64  64 bytes a wave: dword 0 counts its rounds, dword 1 is the result, 0x600d0000 plus the
 //        number of mismatches; dwords 2 and 3 say how much differed, dword 4 is the HW_ID of a
 //        wave that reports it
-// For the last program, which touches pages, it is the address of these instead. s2 is the number
-// of the group, v0 that of the item in it. The words at the beginning are the programs' places.
+// For the program that touches pages it is the address of these instead. Those that leave SECRET in
+// registers and LDS, or look for it there before they write anything, have more in the first line:
+//   +4   waves that are through, and stay until they are told to end
+//   +8   how often SECRET was found in arch VGPRs of any lane; +12 in accumulation VGPRs; +16 in
+//        LDS; +20 in SGPRs
+// s2 is the number of the group, v0 that of the item in it. The words at the beginning are the
+// programs' places.
 
 .set STOP, 0
 .set RECORDS, 64
@@ -23,6 +28,12 @@
 .set VCC_HI_WORD, 0x89abcdef
 .set EXEC_LO_WORD, 0x5555aaa1	// with holes
 .set EXEC_HI_WORD, 0xf0f00ff1
+.set SECRET, 0x5ec7e75e
+.set ARRIVED, 4
+.set FOUND_ARCH, 8
+.set FOUND_ACC, 12
+.set FOUND_LDS, 16
+.set FOUND_SCALARS, 20
 
 // s4:5 = this wave's record; s6 = its number, s3 = waves a group, s7 = the wave in its group
 .macro begin waves
@@ -297,9 +308,130 @@
 	s_endpgm
 .endm
 
+// Adds \v of each lane, or of the first, to a dword. v0 is lost.
+.macro add v, to
+	v_mov_b32 v0, 0
+	global_atomic_add v0, \v, s[0:1] offset:\to
+	s_waitcnt vmcnt(0)
+.endm
+
+// v0, v1, s9 and EXEC are lost.
+.macro stay
+	s_mov_b64 exec, 1
+	v_mov_b32 v1, 1
+	add v1, ARRIVED
+1:
+	s_sleep 4
+	ask
+	s_cmp_eq_u32 s9, 0
+	s_cbranch_scc1 1b
+	s_endpgm
+.endm
+
+// Of these no program here uses any before.
+.macro each_scalar do
+	.set n, 10
+	.rept 86
+	\do s[n]
+	.set n, n + 1
+	.endr
+	\do flat_scratch_lo
+	\do flat_scratch_hi
+	\do vcc_lo
+	\do vcc_hi
+.endm
+
+.macro leave_in s
+	s_mov_b32 \s, SECRET
+.endm
+
+.macro find_in s
+	s_cmp_eq_u32 \s, SECRET
+	s_addc_u32 s4, s4, 0
+.endm
+
+.macro leave_scalars
+	each_scalar leave_in
+	stay
+.endm
+
+.macro find_scalars
+	s_mov_b32 s4, 0
+	each_scalar find_in
+	s_mov_b64 exec, 1
+	v_mov_b32 v1, s4
+	add v1, FOUND_SCALARS
+	stay
+.endm
+
+// In 512 VGPRs, and in LDS as lds_program has it.
+.macro leave_vectors
+	v_readfirstlane_b32 s7, v0
+	s_lshr_b32 s7, s7, 6
+	lds_at v1
+	v_mov_b32 v2, SECRET
+	s_movk_i32 s8, PART / 256
+2:
+	ds_write_b32 v1, v2
+	v_add_u32 v1, 0x100, v1
+	s_sub_u32 s8, s8, 1
+	s_cmp_lg_u32 s8, 0
+	s_cbranch_scc1 2b
+	.set n, 3
+	.rept 253
+	v_mov_b32 v[n], v2
+	.set n, n + 1
+	.endr
+	.set n, 0
+	.rept 256
+	v_accvgpr_write_b32 a[n], v2
+	.set n, n + 1
+	.endr
+	s_waitcnt lgkmcnt(0)
+	stay
+.endm
+
+.macro find_vectors
+	v_readfirstlane_b32 s7, v0
+	s_lshr_b32 s7, s7, 6
+	s_mov_b32 s9, SECRET
+	v_mov_b32 v1, 0
+	v_mov_b32 v2, 0
+	.set n, 4
+	.rept 252
+	v_cmp_eq_u32 vcc, s9, v[n]
+	v_addc_co_u32 v1, vcc, 0, v1, vcc
+	.set n, n + 1
+	.endr
+	.set n, 0
+	.rept 256
+	v_accvgpr_read_b32 v3, a[n]
+	v_cmp_eq_u32 vcc, s9, v3
+	v_addc_co_u32 v2, vcc, 0, v2, vcc
+	.set n, n + 1
+	.endr
+	lds_at v3
+	v_mov_b32 v5, 0
+	s_movk_i32 s10, PART / 256
+2:
+	ds_read_b32 v4, v3
+	s_waitcnt lgkmcnt(0)
+	v_cmp_eq_u32 vcc, s9, v4
+	v_addc_co_u32 v5, vcc, 0, v5, vcc
+	v_add_u32 v3, 0x100, v3
+	s_sub_u32 s10, s10, 1
+	s_cmp_lg_u32 s10, 0
+	s_cbranch_scc1 2b
+	add v1, FOUND_ARCH
+	add v2, FOUND_ACC
+	add v5, FOUND_LDS
+	stay
+.endm
+
 	.text
 	.long small - start, middle - start, large - start, huge - start, shared - start, where - start
-	.long touch - start
+	.long touch - start, leaver - start, finder - start, leaver_scalars - start
+	.long finder_scalars - start
 	.p2align 8
 start = . - 256
 small:
@@ -322,4 +454,16 @@ where:
 	.p2align 8
 touch:
 	touch_program
+	.p2align 8
+leaver:
+	leave_vectors
+	.p2align 8
+finder:
+	find_vectors
+	.p2align 8
+leaver_scalars:
+	leave_scalars
+	.p2align 8
+finder_scalars:
+	find_scalars
 	.p2align 8
