@@ -180,9 +180,14 @@ enum FaultWait {
 }
 
 impl PendingFault {
+    /// Whether it has ended.
+    const fn is_over(&self) -> bool {
+        matches!(self.stage, FaultStage::Over { .. })
+    }
+
     /// Whether it keeps its place, or kept it before a thread began to serve it.
     const fn is_kept(&self) -> bool {
-        matches!(self.wait, FaultWait::Kept) && !matches!(self.stage, FaultStage::Over { .. })
+        matches!(self.wait, FaultWait::Kept) && !self.is_over()
     }
 }
 
@@ -233,6 +238,9 @@ struct UrgentProcess {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingFaults<S> {
     places: S,
+    /// How many of them have a fault that is not over: nearly always none, and then no place needs
+    /// a look.
+    current: usize,
     urgent: [Option<UrgentProcess>; MOST_URGENT],
     /// No fault is served.
     suspended: bool,
@@ -244,6 +252,7 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
     pub fn new(places: S) -> Self {
         Self {
             places,
+            current: 0,
             urgent: [None; MOST_URGENT],
             suspended: false,
         }
@@ -256,6 +265,12 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
         self.suspended = suspended;
     }
 
+    /// Whether all faults are over.
+    #[inline]
+    pub fn are_over(&self) -> bool {
+        self.current == 0
+    }
+
     /// Whether no fault is served.
     #[inline]
     pub fn is_suspended(&self) -> bool {
@@ -266,7 +281,7 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
     #[inline]
     pub fn is_any_served(&self) -> bool {
         let mut all = self.places.iter().flatten();
-        all.any(|pending| pending.stage == FaultStage::Served)
+        !self.are_over() && all.any(|pending| pending.stage == FaultStage::Served)
     }
 
     /// The fault at `place`, if it is to be served.
@@ -283,12 +298,13 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
     #[inline]
     pub fn raise(&mut self, place: CamEntry, fault: VmFault, position: u64) {
         if let Some(pending) = self.places.get_mut(place.index()) {
-            *pending = Some(PendingFault {
+            let before = pending.replace(PendingFault {
                 fault,
                 position,
                 stage: FaultStage::Raised,
                 wait: FaultWait::Not,
             });
+            self.current += usize::from(before.is_none_or(|before| before.is_over()));
         }
     }
 
@@ -296,20 +312,20 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
     /// again by what the thread does are left for the next time, or it would never end.
     #[inline]
     pub fn cursor(&self, pasid: u16) -> FaultCursor {
-        let its = self.places.iter().flatten();
-        let its = its.filter(|pending| pending.fault.pasid == pasid);
-        FaultCursor {
-            gfx: 0,
-            mm: 0,
-            end: its.map(|pending| pending.position + 1).max().unwrap_or(0),
+        let mut end = 0;
+        if !self.are_over() {
+            let all = self.places.iter().flatten();
+            let its = all.filter(|pending| pending.fault.pasid == pasid && !pending.is_over());
+            end = its.map(|pending| pending.position + 1).max().unwrap_or(0);
         }
+        FaultCursor { gfx: 0, mm: 0, end }
     }
 
     /// Begins to serve the next fault of process `pasid` that `seen` has not passed: SDMA's if the
-    /// process's are urgent, or else the one that has waited longest. Looks at all places.
-    /// None while they are suspended.
+    /// process's are urgent, or else the one that has waited longest. None while they are
+    /// suspended. Looks at all places, unless there was none for the cursor.
     pub fn serve(&mut self, pasid: u16, seen: &mut FaultCursor) -> Option<ServedFault> {
-        if self.suspended {
+        if self.suspended || self.are_over() || seen.end == 0 {
             return None;
         }
         let is_urgent = self.is_urgent(pasid);
@@ -348,6 +364,7 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
         };
         if let Some(stage) = pending.stage.after(FaultMove::End { at_ms }) {
             pending.stage = stage;
+            self.current = self.current.saturating_sub(1);
         }
     }
 
@@ -398,6 +415,7 @@ impl<S: DerefMut<Target = [Option<PendingFault>]>> PendingFaults<S> {
             return false;
         };
         pending.stage = over;
+        self.current = self.current.saturating_sub(1);
         true
     }
 

@@ -333,7 +333,8 @@ impl RetryFaults {
     }
 
     /// Begins to serve the next fault of process `pasid` that `seen` has not passed, see
-    /// [`PendingFaults::serve`]. It looks at all places, of which there are a thousand.
+    /// [`PendingFaults::serve`]. If there was one for `seen`, it looks at all places, of which
+    /// there are a thousand.
     pub(crate) fn serve(self: &Arc<Self>, pasid: u16, seen: &mut FaultCursor) -> Option<PageFault> {
         let served = self.pending.lock().serve(pasid, seen)?;
         let ServedFault {

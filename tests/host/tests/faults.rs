@@ -2,7 +2,10 @@
 //! The life of a retried page fault: its decisions row by row, and every order in which threads can
 //! move the faults of two places.
 
+use std::cell::Cell;
 use std::collections::HashSet;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
 
 use hw::faults::{
     FaultArrival, FaultHistory, FaultMove, FaultPolicy, FaultReport, FaultStage, PendingFault,
@@ -238,6 +241,61 @@ fn suspended() {
     assert!(faults.serve(1, &mut seen).is_some());
 }
 
+/// Places that count the looks at them.
+struct WatchedPlaces {
+    places: Vec<Option<PendingFault>>,
+    looks: Rc<Cell<usize>>,
+}
+
+impl Deref for WatchedPlaces {
+    type Target = [Option<PendingFault>];
+
+    fn deref(&self) -> &Self::Target {
+        self.looks.set(self.looks.get() + 1);
+        &self.places
+    }
+}
+
+impl DerefMut for WatchedPlaces {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.looks.set(self.looks.get() + 1);
+        &mut self.places
+    }
+}
+
+/// DESTROY_QUEUE ends the faults of its process: the thousand places cost more than all the rest.
+#[test]
+fn no_look_without_faults() {
+    let looks = Rc::new(Cell::new(0));
+    let places = WatchedPlaces {
+        places: vec![None; 3],
+        looks: looks.clone(),
+    };
+    let mut faults = PendingFaults::new(places);
+    let cancel = |faults: &mut PendingFaults<WatchedPlaces>| {
+        let before = looks.get();
+        let mut seen = faults.cursor(1);
+        while let Some(served) = faults.serve(1, &mut seen) {
+            faults.end(served.place, served.position, 0);
+        }
+        looks.get() - before
+    };
+    assert_eq!(cancel(&mut faults), 0);
+    // Over for good, and one that is raised at a place that has one.
+    for position in [0, 32, 64] {
+        faults.raise(place(0), fault(HubKind::Gfx, 1, 0), position);
+        assert_ne!(cancel(&mut faults), 0);
+        assert_eq!(cancel(&mut faults), 0);
+    }
+    faults.raise(place(1), fault(HubKind::Gfx, 1, 1), 96);
+    faults.raise(place(1), fault(HubKind::Gfx, 1, 1), 128);
+    assert_ne!(cancel(&mut faults), 0);
+    assert_eq!(cancel(&mut faults), 0);
+    // Of another process: one look finds that there is none of this one.
+    faults.raise(place(2), fault(HubKind::Gfx, 2, 2), 160);
+    assert_eq!(cancel(&mut faults), 1);
+}
+
 /// Places of the CAM, and entries that come in all.
 const PLACES: usize = 2;
 const ENTRIES: u64 = 4;
@@ -347,6 +405,16 @@ impl World {
             let is_seen = waiting.contains(&current) || served.contains(&current);
             assert!(!self.taken[number] || is_seen, "{self:?}");
         }
+        // The places are looked at if, and only if, a fault is not over.
+        let is_current = |served: &ServedFault| {
+            let place = served.place.index();
+            self.last[place] == served.position
+        };
+        let mut threads = self.threads.iter();
+        let is_any_served =
+            threads.any(|thread| matches!(thread, Thread::Serves(served) if is_current(served)));
+        let are_over = waiting.is_empty() && !is_any_served;
+        assert_eq!(self.faults.are_over(), are_over, "{self:?}");
         // A queue that has to leave is given time for each fault that a thread is at, ...
         for thread in &self.threads {
             if let Thread::Serves(served) = thread {
