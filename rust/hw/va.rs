@@ -176,14 +176,20 @@ impl VaRange {
         }
     }
 
-    /// The parts of the range that lie in different tables of `level`, in ascending order.
+    /// The indices of the entries that map the range, which is in one table of `level`.
     #[inline]
-    pub const fn tables(self, level: TableLevel) -> TableWalk {
-        TableWalk {
-            next: self.start,
-            end: self.end,
-            level,
-        }
+    pub const fn entries(self, level: TableLevel) -> Range<usize> {
+        level.index(self.start)..level.index(self.end - 1) + 1
+    }
+
+    /// The part of the range, which is in one table of `level`, that entry `index` maps; `None` if
+    /// it maps nothing of it.
+    #[inline]
+    pub fn in_entry(self, level: TableLevel, index: usize) -> Option<Self> {
+        let first = level.table_base(self.start) + index as u64 * level.entry_span();
+        let start = self.start.max(first);
+        let end = self.end.min(first + level.entry_span());
+        (start < end).then_some(Self { start, end })
     }
 
     /// The entries that map the range to the contiguous memory at `address`, largest pages first
@@ -270,51 +276,6 @@ impl TableLevel {
             Self::Pdb0 => Some(Self::Ptb),
             Self::Ptb => None,
         }
-    }
-}
-
-/// The part of a range that one table serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TablePart {
-    /// The first address of the part.
-    pub va: u64,
-    /// The index of its entry.
-    pub first: usize,
-    /// The entries that the part touches, at least one.
-    pub count: usize,
-    /// Whether the part covers its first and last entry fully, so that no neighbour shares them.
-    pub whole_entries: bool,
-}
-
-/// See [`VaRange::tables`].
-#[derive(Clone, Debug)]
-pub struct TableWalk {
-    next: u64,
-    end: u64,
-    level: TableLevel,
-}
-
-impl Iterator for TableWalk {
-    type Item = TablePart;
-
-    #[inline]
-    fn next(&mut self) -> Option<TablePart> {
-        if self.next >= self.end {
-            return None;
-        }
-        let va = self.next;
-        let table_end = self.level.table_base(va) + self.level.table_span();
-        let end = table_end.min(self.end);
-        self.next = end;
-        let first = self.level.index(va);
-        let last = self.level.index(end - 1);
-        let span = self.level.entry_span();
-        Some(TablePart {
-            va,
-            first,
-            count: last - first + 1,
-            whole_entries: va % span == 0 && end % span == 0,
-        })
     }
 }
 

@@ -309,14 +309,11 @@ impl PageTable {
     /// its place is that of the large page again.
     fn hide(&mut self, gpu: &GpuMemory, range: VaRange, idle: &mut IdleTables, written: &mut u64) {
         // The caller passes the part that belongs to this table.
-        let Some(part) = range.tables(self.level).next() else {
-            return;
-        };
-        let indices = part.first..part.first + part.count;
+        let indices = range.entries(self.level);
         let mut run = indices.start..indices.start;
         for index in indices.start..=indices.end {
             let is_inside = index < indices.end;
-            let below = within(range, self.level, index).filter(|_| is_inside);
+            let below = range.in_entry(self.level, index).filter(|_| is_inside);
             if let (Some(child), Some(below)) = (self.child_mut(index), below) {
                 match child.memory.is_for_split_page() {
                     true => idle.extend(self.take_child(index)),
@@ -337,25 +334,20 @@ impl PageTable {
     /// removed if the range touches it; mappings never share a leaf.
     fn clear(&mut self, gpu: &GpuMemory, range: VaRange, idle: &mut IdleTables, written: &mut u64) {
         // The caller passes the part that belongs to this table.
-        let Some(part) = range.tables(self.level).next() else {
-            return;
-        };
-        let indices = part.first..part.first + part.count;
+        let indices = range.entries(self.level);
         for index in indices.clone() {
             let children = self.children.as_mut();
             let Some(slot) = children.and_then(|children| children.get_mut(index)) else {
                 break;
             };
-            let Some(mut child) = slot.take() else {
+            let Some(child) = slot else {
                 continue;
             };
-            if let Some(below) = within(range, self.level, index) {
+            if let Some(below) = range.in_entry(self.level, index) {
                 child.clear(gpu, below, idle, written);
             }
-            if child.used.any() {
-                *slot = Some(child);
-            } else {
-                idle.push(child);
+            if !child.used.any() {
+                idle.extend(slot.take());
             }
         }
         // An entry in use without a child is now a leaf, or has lost its child.
@@ -372,16 +364,6 @@ impl PageTable {
             run = index + 1..index + 1;
         }
     }
-}
-
-/// Returns the part of `range`, which lies in one table of `level`, that entry `index` covers.
-fn within(range: VaRange, level: TableLevel, index: usize) -> Option<VaRange> {
-    let first = level.table_base(range.start()) + index as u64 * level.entry_span();
-    let start = range.start().max(first);
-    let end = range.end().min(first + level.entry_span());
-    range
-        .slice(start - range.start(), end.checked_sub(start)?)
-        .ok()
 }
 
 impl Drop for PageTable {

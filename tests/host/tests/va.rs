@@ -159,18 +159,23 @@ proptest! {
     }
 
     #[test]
-    fn tables_cut_a_range_at_table_boundaries(range in ranges(), level in 0usize..4) {
+    fn entries_cut_a_range_at_their_boundaries(range in ranges(), level in 0usize..4) {
         let level = [TableLevel::Pdb2, TableLevel::Pdb1, TableLevel::Pdb0, TableLevel::Ptb][level];
+        let end = range.end().min(level.table_base(range.start()) + level.table_span());
+        // What of it is in the first table.
+        let range = range.slice(0, end - range.start()).unwrap();
+        let entries = range.entries(level);
+        prop_assert!(entries.end <= TABLE_ENTRIES);
+        let entry = |address: u64| address / level.entry_span();
         let mut va = range.start();
-        for part in range.tables(level) {
-            prop_assert_eq!(part.va, va);
-            prop_assert_eq!(part.first, level.index(va));
-            prop_assert!(part.first + part.count <= TABLE_ENTRIES);
-            let end = range.end().min(level.table_base(va) + level.table_span());
-            let entry = |address: u64| address / level.entry_span();
-            prop_assert_eq!(part.count as u64, entry(end - 1) - entry(va) + 1);
-            prop_assert_eq!(part.whole_entries, part.count as u64 * level.entry_span() == end - va);
-            va = end;
+        for index in 0..TABLE_ENTRIES {
+            let part = range.in_entry(level, index);
+            prop_assert_eq!(part.is_some(), entries.contains(&index));
+            if let Some(part) = part {
+                prop_assert_eq!((part.start(), level.index(va)), (va, index));
+                prop_assert_eq!(entry(part.end() - 1), entry(va));
+                va = part.end();
+            }
         }
         prop_assert_eq!(va, range.end());
     }
