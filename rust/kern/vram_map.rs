@@ -117,11 +117,16 @@ impl VramMap {
     }
 
     /// Writes `values` from `offset` on; each word is written whole.
-    pub(crate) fn write64s(&self, offset: u64, values: &[u64]) -> Result {
-        self.pieces(offset, size_of_val(values), 8, |at, range| {
-            for (n, value) in values[range.start / 8..range.end / 8].iter().enumerate() {
+    pub(crate) fn write64s(
+        &self,
+        offset: u64,
+        mut values: impl ExactSizeIterator<Item = u64>,
+    ) -> Result {
+        let bytes = values.len().checked_mul(8).ok_or(EINVAL)?;
+        self.pieces(offset, bytes, 8, |at, range| {
+            for (n, value) in (0..range.len() / 8).zip(values.by_ref()) {
                 // SAFETY: `pieces` passes addresses in the mapping, for the length of the range.
-                unsafe { ffi::writeq(*value, at.wrapping_add(n * 8).cast()) };
+                unsafe { ffi::writeq(value, at.wrapping_add(n * 8).cast()) };
             }
         })
     }

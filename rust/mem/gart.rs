@@ -69,7 +69,7 @@ impl GartTable {
                 return Ok(());
             }
             self.vram_map
-                .write64s(at, batch.get(..count).unwrap_or(&[]))?;
+                .write64s(at, batch.iter().copied().take(count))?;
             at += count as u64 * ENTRY_BYTES;
         }
     }

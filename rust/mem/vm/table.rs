@@ -24,9 +24,6 @@ use hw::{
 };
 use kernel::{prelude::*, sync::Arc};
 
-/// Entries that are collected before they are written.
-const BATCH: usize = 64;
-
 /// The set of used entries of a table.
 struct UsedEntries([u64; TABLE_ENTRIES / 64]);
 
@@ -77,23 +74,8 @@ impl LeafPlace {
     ///
     /// `ENODEV` if the device is gone.
     fn write(&self, gpu: &GpuMemory, flags: PteFlags) -> Result {
-        let mut entries = self.leaf.entries(flags);
-        let mut at = self.entry;
-        loop {
-            let mut batch = [0u64; BATCH];
-            let mut count = 0;
-            for (place, entry) in batch.iter_mut().zip(entries.by_ref()) {
-                *place = entry;
-                count += 1;
-            }
-            if count == 0 {
-                return Ok(());
-            }
-            gpu.hw
-                .vram_map
-                .write64s(at, batch.get(..count).unwrap_or(&[]))?;
-            at += count as u64 * 8;
-        }
+        let entries = self.leaf.entries(flags);
+        gpu.hw.vram_map.write64s(self.entry, entries)
     }
 }
 
