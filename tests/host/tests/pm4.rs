@@ -237,6 +237,7 @@ proptest! {
         quantum: u32,
         dwords: u32,
         processes: u32,
+        clean: bool,
     ) {
         let process = MapProcess {
             pasid,
@@ -246,9 +247,10 @@ proptest! {
             trap: TrapHandler::default(),
             quantum,
             queues,
+            clean,
         };
         let packet = s::map_process(process);
-        prop_assert_eq!(packet[1] & 0x01ff_ffff, u32::from(pasid));
+        prop_assert_eq!(packet[1] & 0x01ff_ffff, u32::from(pasid) | u32::from(clean) << 17);
         prop_assert_eq!(packet[1] >> 25, quantum & 0x7f);
         prop_assert_eq!(packet[13] & 0x003f_ffff, 0x80);
         prop_assert_eq!(packet[13] >> 22, queues & 0x3ff);
