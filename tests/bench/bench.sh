@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Measures with followed, scheduled and direct SDMA queues, then compute queues with
+# Measures with scheduled, followed and direct SDMA queues, then compute queues with
 # both schedulers, reloading the module between them, and prints tables.
 # RKFD_MODULE names the module file; the argument "compute" leaves out all but
 # compute queues.
@@ -29,8 +29,8 @@ measure() {
 for round in 1 2; do
 	if [ "$1" != compute ]; then
 		measure u sdma_sched=0 copies
-		measure s sdma_sched=1 copies
-		measure f sdma_sched=2 "$([ $round = 1 ] && echo copies)"
+		measure s sdma_sched=1 "$([ $round = 1 ] && echo copies)"
+		measure f sdma_sched=2 copies
 		measure v svm=1 svm
 	fi
 	measure d sched=direct compute
@@ -70,13 +70,13 @@ $1 == "bench" {
 }
 END {
 	if (copies) {
-		table("copy", "f", "u", "followed", "direct")
-		print ""
 		table("copy", "s", "u", "scheduled", "direct")
+		print ""
+		table("copy", "f", "u", "followed", "direct")
 		printf "\n%-17s %9s %12s  %s\n", "operation", "size", "value", "unit"
 		for (i = 1; i <= n; i++) {
 			key = order[i]
-			id = ("v " key) in value ? "v " key : "f " key
+			id = ("v " key) in value ? "v " key : "s " key
 			if (("u " key) in value || !(id in value)) continue
 			split(key, part, " ")
 			printf "%-17s %9s %12s  %s\n", part[1], size_name(part[2]), value[id], unit[key]
