@@ -297,7 +297,8 @@ fn a_node_tells_of_all_its_xccs() {
     assert!(text.contains(&format!("\ncwsr_size {}\n", sizes.area)));
     assert!(text.contains(&format!("\nctl_stack_size {}\n", sizes.control_stack)));
     // A vector L1 for each CU, an instruction cache for each pair of which one works, one L2.
-    let caches: Vec<_> = cus().caches(0).collect();
+    let units = cus();
+    let caches: Vec<_> = units.caches(0).collect();
     let kinds = |level, kib| {
         let same = caches
             .iter()
