@@ -2,7 +2,7 @@
 //! Exploration of all interleavings of a small model, breadth first.
 
 use std::collections::hash_map::{Entry, HashMap};
-use std::fmt::Debug;
+use std::fmt::{self, Debug, Display};
 use std::hash::Hash;
 use std::rc::Rc;
 
@@ -48,6 +48,16 @@ pub struct Counterexample<M: Model> {
     pub steps: Vec<M::Step>,
     /// The state.
     pub state: M::State,
+}
+
+impl<M: Model> Display for Counterexample<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}:", self.rule)?;
+        for step in &self.steps {
+            writeln!(f, "{step:?}")?;
+        }
+        write!(f, "{:?}", self.state)
+    }
 }
 
 /// The states found so far, by number.
@@ -133,5 +143,16 @@ pub fn explore<M: Model>(model: &M, most: usize) -> Result<Explored, Counterexam
             states: next,
             at_rest,
         }),
+    }
+}
+
+/// Explores a model that breaks no rule, and prints how large it is. Panics if it breaks one.
+pub fn show<M: Model>(model: &M, most_states: usize) -> Explored {
+    match explore(model, most_states) {
+        Ok(explored) => {
+            println!("{explored:?}");
+            explored
+        }
+        Err(found) => panic!("{found}"),
     }
 }

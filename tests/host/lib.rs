@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Tests of the pure crate `hw` on the host: see `tests/`. Here are readers of values that the
-//! driver only writes, so that a test does not read them by the code that it tests; and an
-//! explorer of state machines.
+//! driver only writes, so that a test does not read them by the code that it tests; an explorer of
+//! state machines; and a part that two of its models share.
 
+pub mod doorbell_page;
 pub mod explore;
 
 /// Page-table entries, bit by bit as the specification has them.

@@ -12,7 +12,7 @@ mod model;
 use hw::runlist_steps::{
     RunlistAnswer, RunlistDemand, RunlistEvent, RunlistHelper, RunlistPiece, RunlistSteps,
 };
-use rkfd_host_tests::explore::{explore, Counterexample, Explored, Model};
+use rkfd_host_tests::explore::{explore, Explored, Model};
 
 /// States of the largest of these models, with room for some more.
 const MOST_STATES: usize = 2_000_000;
@@ -160,18 +160,13 @@ const SLEEPS: Lists = Lists {
     ..LATE
 };
 
-fn text(found: &Counterexample<Lists>) -> String {
-    let steps: Vec<String> = found.steps.iter().map(|step| format!("{step:?}")).collect();
-    format!("{}:\n{}\n{:?}", found.rule, steps.join("\n"), found.state)
-}
-
 /// Explores a model, with lists that any thread may install and others.
 fn show(model: Lists) {
     for short in [false, true] {
         match explore(&Lists { short, ..model }, MOST_STATES) {
             Ok(explored @ Explored { at_rest: 1.., .. }) => println!("{explored:?}"),
             Ok(explored) => panic!("{explored:?}"),
-            Err(found) => panic!("{}", text(&found)),
+            Err(found) => panic!("{found}"),
         }
     }
 }
@@ -205,7 +200,7 @@ fn no_queue_is_on_sleeping_hardware() {
 fn breaks(broken: Broken, model: Lists, expected: &str) {
     match explore(&Lists { broken, ..model }, MOST_STATES) {
         Ok(explored) => panic!("not found in {explored:?}"),
-        Err(found) => assert_eq!(expected, found.rule, "{}", text(&found)),
+        Err(found) => assert_eq!(expected, found.rule, "{}", found),
     }
 }
 

@@ -4,26 +4,10 @@
 use super::*;
 
 impl State {
-    fn flag(&mut self, flag: PumpFlag) -> &mut bool {
-        match flag {
-            PumpFlag::Open => &mut self.open,
-            PumpFlag::Faulted => &mut self.faulted,
-            PumpFlag::Kicked => &mut self.kicked,
-        }
-    }
-
     /// Carries out an action without the lock, and returns those that are left.
     fn signal(&mut self, actions: &'static [SignalAction]) -> Option<&'static [SignalAction]> {
         let (&action, left) = actions.split_first()?;
-        match action {
-            SignalAction::Set(flag) => *self.flag(flag) = true,
-            SignalAction::Clear(flag) => *self.flag(flag) = false,
-            SignalAction::PassNow => self.due = Due::Now,
-            SignalAction::PassInGrace => self.due = Due::Grace,
-            SignalAction::PassNowIfKicked if self.kicked => self.due = Due::Now,
-            SignalAction::PassNowIfKicked => {}
-            SignalAction::Refill => unreachable!("a followed queue never runs dry of jobs"),
-        }
+        self.page.signal(action);
         (!left.is_empty()).then_some(left)
     }
 
@@ -92,7 +76,7 @@ impl Followed {
                 after.user = User::Store;
                 "announces"
             }
-            User::Store if state.mapped => {
+            User::Store if state.page.mapped => {
                 after.ring(next?);
                 after.stored += 1;
                 after.user = match self.rules.announces_first {
@@ -102,7 +86,7 @@ impl Followed {
                 "stores"
             }
             User::Store => {
-                after.mapped = true;
+                after.page.mapped = true;
                 after.user = User::Look;
                 "faults"
             }
@@ -134,23 +118,18 @@ impl Followed {
     fn pass(&self, state: &State) -> Option<(Step, State)> {
         let mut after = state.clone();
         let name = match state.pass {
-            Pass::Idle if state.due != Due::Never => {
-                after.due = Due::Never;
-                let faulted = std::mem::take(&mut after.faulted);
-                after.pass = Pass::TakeKicked(PassFlags {
-                    faulted,
-                    ..PassFlags::default()
-                });
+            Pass::Idle if state.page.due != PassDue::Never => {
+                after.pass = Pass::TakeKicked(after.page.begin_pass());
                 "begins"
             }
             Pass::Idle => return None,
             Pass::TakeKicked(flags) => {
-                let kicked = std::mem::take(&mut after.kicked);
+                let kicked = std::mem::take(&mut after.page.kicked);
                 after.pass = Pass::ReadOpen(PassFlags { kicked, ..flags });
                 "takes Kicked"
             }
             Pass::ReadOpen(flags) => {
-                let open = state.open;
+                let open = state.page.open;
                 self.event(&mut after, PumpEvent::Begin(PassFlags { open, ..flags }));
                 "reads Open"
             }
@@ -175,7 +154,7 @@ impl Followed {
                 "looks"
             }
             Pass::Looked(found) => {
-                let open = state.open;
+                let open = state.page.open;
                 self.event(&mut after, PumpEvent::Looked { found, open });
                 "has looked"
             }
@@ -192,29 +171,7 @@ impl Followed {
                         self.event(&mut after, PumpEvent::Watched(watched));
                         "watches"
                     }
-                    PassAction::Look => unreachable!(),
-                    PassAction::Wait => "waits",
-                    PassAction::ClearOpen => {
-                        after.open = false;
-                        "clears Open"
-                    }
-                    PassAction::Zap => {
-                        after.mapped = false;
-                        "zaps"
-                    }
-                    PassAction::PassByGrace => {
-                        if after.due == Due::Never {
-                            after.due = Due::Grace;
-                        }
-                        "queues a pass in the grace time"
-                    }
-                    PassAction::PassByWatchdog => {
-                        if after.due == Due::Never {
-                            after.due = Due::Watchdog;
-                        }
-                        "queues a pass of the watchdog"
-                    }
-                    PassAction::Refill => unreachable!(),
+                    action => after.page.act(action),
                 }
             }
         };
@@ -333,13 +290,9 @@ impl Model for Followed {
 
     fn start(&self) -> State {
         State {
-            mapped: false,
-            open: false,
-            faulted: false,
-            kicked: false,
+            page: DoorbellPage::new(),
             pump: PumpState::new(LIMITS),
             pass: Pass::Idle,
-            due: Due::Never,
             user: User::Idle,
             stored: 0,
             write: 0,
@@ -374,25 +327,20 @@ impl Model for Followed {
         let rule = |holds: bool, rule: &str| holds.then_some(()).ok_or(rule.to_string());
         let in_fault = matches!(state.user, User::Look | User::Signal(_));
         let zaps = matches!(&state.pass, Pass::Act(left) if left.contains(&PassAction::Zap));
-        let comes = state.due != Due::Never || state.pass != Pass::Idle;
-        rule(
-            !state.mapped || in_fault || zaps || (state.open && comes),
-            "the page is mapped without a pass to come",
-        )?;
+        let passes = state.pass != Pass::Idle;
+        let comes = state.page.due != PassDue::Never || passes;
+        state.page.check_pass(in_fault || zaps, passes)?;
         // No job ends before the engine has done its bytes.
         let ended = state
             .jobs
             .first()
             .is_none_or(|&to| to > state.read || comes || in_fault);
-        rule(ended || state.due != Due::Never, "jobs are not watched")?;
+        rule(ended || state.page.due != PassDue::Never, "jobs are not watched")?;
         if !state.is_quiet() {
             return Ok(());
         }
-        let soon = matches!(state.due, Due::Now | Due::Grace);
-        rule(
-            !state.mapped || soon,
-            "the page is mapped beyond the grace time",
-        )?;
+        let soon = state.page.is_due_soon();
+        state.page.check_grace()?;
         let stored = match state.stored {
             0 => 0,
             stored => self.stores[usize::from(stored) - 1],
@@ -404,7 +352,7 @@ impl Model for Followed {
             "a doorbell is lost",
         )?;
         rule(
-            state.jobs.is_empty() || state.due != Due::Never,
+            state.jobs.is_empty() || state.page.due != PassDue::Never,
             "jobs are under way without a pass to come",
         )
     }
@@ -420,8 +368,8 @@ impl Model for Followed {
                 .from
                 == u64::from(last) * 4
             && state.jobs.is_empty()
-            && !state.mapped
-            && state.due == Due::Never
+            && !state.page.mapped
+            && state.page.due == PassDue::Never
             && state.evictor == Evictor::Over
     }
 }

@@ -76,7 +76,7 @@ impl Pump {
                 after.queues[user].write_pointer = value;
                 "announces"
             }
-            User::Store if state.mapped => {
+            User::Store if state.page.mapped => {
                 let made = usize::from(state.stored[user]);
                 after.queues[user].doorbell = self.stores[user][made];
                 after.stored[user] += 1;
@@ -84,12 +84,12 @@ impl Pump {
                 "stores"
             }
             User::Store => {
-                after.mapped |= self.rules.insert_first;
+                after.page.mapped |= self.rules.insert_first;
                 after.users[user] = User::Look;
                 "faults"
             }
             User::Insert => {
-                after.mapped = true;
+                after.page.mapped = true;
                 after.users[user] = User::Store;
                 "inserts the page"
             }
@@ -150,24 +150,19 @@ impl Pump {
         let mut after = state.clone();
         let name = match &state.pass {
             // A timer may expire at any time.
-            Pass::Idle if state.due != Due::Never => {
-                after.due = Due::Never;
+            Pass::Idle if state.page.due != PassDue::Never => {
                 after.fresh = false;
-                let faulted = std::mem::take(&mut after.faulted);
-                after.pass = Pass::TakeKicked(PassFlags {
-                    faulted,
-                    ..PassFlags::default()
-                });
+                after.pass = Pass::TakeKicked(after.page.begin_pass());
                 "begins"
             }
             Pass::Idle => return,
             &Pass::TakeKicked(flags) => {
-                let kicked = std::mem::take(&mut after.kicked);
+                let kicked = std::mem::take(&mut after.page.kicked);
                 after.pass = Pass::ReadOpen(PassFlags { kicked, ..flags });
                 "takes Kicked"
             }
             &Pass::ReadOpen(flags) => {
-                let open = state.open;
+                let open = state.page.open;
                 self.event(&mut after, PumpEvent::Begin(PassFlags { open, ..flags }));
                 "reads Open"
             }
@@ -182,7 +177,7 @@ impl Pump {
                 return;
             }
             &Pass::Looked(found) => {
-                let open = state.open;
+                let open = state.page.open;
                 self.event(&mut after, PumpEvent::Looked { found, open });
                 "has looked"
             }
@@ -213,32 +208,11 @@ impl Pump {
                 self.event(state, PumpEvent::Watched(watched));
                 "watches"
             }
-            PassAction::Look => unreachable!(),
-            PassAction::Wait => "waits",
-            PassAction::ClearOpen => {
-                state.open = false;
-                "clears Open"
-            }
-            PassAction::Zap => {
-                state.mapped = false;
-                "zaps"
-            }
-            PassAction::PassByGrace => {
-                if state.due == Due::Never {
-                    state.due = Due::Grace;
-                }
-                "queues a pass in the grace time"
-            }
-            PassAction::PassByWatchdog => {
-                if state.due == Due::Never {
-                    state.due = Due::Watchdog;
-                }
-                "queues a pass of the watchdog"
-            }
             PassAction::Refill => {
                 state.refill_due = true;
                 "queues a refill"
             }
+            action => state.page.act(action),
         }
     }
 
@@ -304,10 +278,7 @@ impl Model for Pump {
 
     fn start(&self) -> State {
         State {
-            mapped: false,
-            open: false,
-            faulted: false,
-            kicked: false,
+            page: DoorbellPage::new(),
             fresh: false,
             pump: PumpState::new(LIMITS),
             first: 0,
@@ -315,7 +286,6 @@ impl Model for Pump {
             users: [const { User::Idle }; QUEUES],
             stored: [0; QUEUES],
             pass: Pass::Idle,
-            due: Due::Never,
             refill_due: false,
             kicker: None,
             evictor: match self.evicts {
@@ -338,41 +308,33 @@ impl Model for Pump {
 
     fn check(&self, state: &State) -> Result<(), String> {
         let rule = |holds: bool, rule: &str| holds.then_some(()).ok_or(rule.to_string());
-        // A fault that has inserted the page sees to its flag and its pass, and a pass that has
-        // cleared the flag is about to take the page away.
         let fault = |user: &User| matches!(user, User::Look | User::Signal(_));
         let in_fault = self.rules.insert_first && state.users.iter().any(fault);
         let zaps = matches!(&state.pass, Pass::Act(left) if left.contains(&PassAction::Zap));
-        let comes = state.due != Due::Never || state.pass != Pass::Idle;
-        rule(
-            !state.mapped || in_fault || zaps || (state.open && comes),
-            "the page is mapped without a pass to come",
-        )?;
+        let passes = state.pass != Pass::Idle;
+        state.page.check_pass(in_fault || zaps, passes)?;
         if !state.is_quiet() {
             return Ok(());
         }
-        let soon = matches!(state.due, Due::Now | Due::Grace);
-        rule(
-            !state.mapped || soon,
-            "the page is mapped beyond the grace time",
-        )?;
+        let soon = state.page.is_due_soon();
+        state.page.check_grace()?;
         for queue in &state.queues {
             let waits = queue.evicted || queue.jobs == self.most_jobs;
             rule(
                 queue.doorbell <= queue.taken || waits || soon || state.refill_due,
                 "a doorbell is lost",
             )?;
-            let sooner = state.due == Due::Now || state.refill_due;
+            let sooner = state.page.due == PassDue::Now || state.refill_due;
             rule(
                 !state.fresh || queue.doorbell <= queue.taken || waits || sooner,
                 "a doorbell beside a long job waits for the grace time",
             )?;
             rule(
-                queue.jobs == 0 || state.due != Due::Never,
+                queue.jobs == 0 || state.page.due != PassDue::Never,
                 "jobs are under way without a pass to come",
             )?;
         }
-        rule(!state.kicked || state.due == Due::Now, "a kick waits")
+        rule(!state.page.kicked || state.page.due == PassDue::Now, "a kick waits")
     }
 
     fn is_at_rest(&self, state: &State) -> bool {
@@ -383,8 +345,8 @@ impl Model for Pump {
         };
         state.is_quiet()
             && (0..self.stores.len()).all(done)
-            && !state.mapped
-            && state.due == Due::Never
+            && !state.page.mapped
+            && state.page.due == PassDue::Never
             && !state.refill_due
             && state.evictor == Evictor::Over
     }
