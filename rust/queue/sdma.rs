@@ -9,6 +9,7 @@ mod follow;
 mod followed;
 pub(super) mod hw_queue;
 pub(super) mod pump;
+mod queue_time;
 pub(super) mod ring_memory;
 pub(super) mod scheduled;
 pub(crate) mod slots;

@@ -2,10 +2,9 @@
 //! The hardware ring of a scheduled queue: kernel memory in the process's VM, into which jobs copy
 //! the process's packets.
 
+use super::queue_time::{QueueTime, QueueTimeState};
 use super::ring_memory::{RingLease, RingMemory, STATUS_FENCE, STATUS_RPTR};
 use crate::kern::fence::{Fence, HwFence};
-use crate::mem::queue_group::QueueGroup;
-use crate::mem::stopwatch::Stopwatch;
 use crate::mem::vm::Vm;
 use crate::mem::GpuMemory;
 use crate::queue::pointers::QueuePointers;
@@ -51,11 +50,9 @@ pub(super) struct RingFeed {
     pub(super) pointers: QueuePointers,
     #[pin]
     state: SpinLock<FeedState>,
-    /// Counts the time in which an engine has something of the process to do. Inside `state`.
-    group: Arc<QueueGroup>,
-    /// The same, of this queue alone.
+    /// Inside `state`.
     #[pin]
-    time: Stopwatch,
+    time: QueueTime,
     memory: RingLease,
 }
 
@@ -71,28 +68,15 @@ struct FeedState {
     /// Read pointer of the hardware when it last gave the queue up.
     rptr: u64,
     flight: JobsInFlight<u64>,
-    /// Whether the queue is in a slot.
-    seated: bool,
-    /// Whether its time is being counted: see [`FeedState::count`].
-    counted: bool,
+    time: QueueTimeState,
     /// Reason why the queue takes no more packets.
     failed: Option<Error>,
 }
 
 impl FeedState {
-    /// Counts the time in which the queue is in a slot and has jobs there. Called after each change
-    /// of either.
-    fn count(&mut self, watches: [&Stopwatch; 2]) {
-        let busy = self.seated && self.flight.count() != 0;
-        if busy == self.counted {
-            return;
-        }
-        self.counted = busy;
-        if busy {
-            watches.iter().for_each(|watch| watch.start());
-        } else {
-            watches.iter().for_each(|watch| watch.stop());
-        }
+    /// See [`QueueTimeState::count`].
+    fn count(&mut self, time: &QueueTime) {
+        self.time.count(self.flight.count(), time);
     }
 }
 
@@ -202,7 +186,6 @@ impl RingFeed {
         let size = RingSize::new((2 * user).max(MIN_BYTES)).map_err(|_| EINVAL)?;
         const { assert!(flight::MAX as u64 * OVERHEAD_DWORDS as u64 * 4 + 1024 + 32 <= MIN_BYTES) };
         let memory = RingLease::new(gpu, vm, spare, size)?;
-        let group = vm.group().clone();
         Arc::pin_init(
             pin_init!(Self {
                 pointers,
@@ -214,23 +197,16 @@ impl RingFeed {
                         written: 0,
                         rptr: 0,
                         flight: JobsInFlight::new(),
-                        seated: false,
-                        counted: false,
+                        time: QueueTimeState::default(),
                         failed: None,
                     },
                     "RingFeed::state"
                 ),
-                group,
-                time <- Stopwatch::new(),
+                time <- QueueTime::new(vm.group().clone()),
                 memory,
             }),
             GFP_KERNEL_ACCOUNT,
         )
-    }
-
-    /// Returns the stopwatches of the queue's time.
-    fn watches(&self) -> [&Stopwatch; 2] {
-        [self.group.sdma(), &self.time]
     }
 
     /// Returns the time in which an engine had the queue and packets of it to do.
@@ -433,7 +409,7 @@ impl RingFeed {
         // A fence that finds no room is dropped, and thereby fails.
         state.flight.push(batch.to, fence).map_err(|_| EBUSY)?;
         state.written = at;
-        state.count(self.watches());
+        state.count(&self.time);
         Ok(handle)
     }
 
@@ -475,7 +451,7 @@ impl RingFeed {
             state.done = done;
             state.jobs = state.jobs.saturating_sub(1);
             self.pointers.set_read_pointer(done);
-            state.count(self.watches());
+            state.count(&self.time);
             drop(state);
             fence.signal(Ok(()));
             any = true;
@@ -490,7 +466,7 @@ impl RingFeed {
             let taken = {
                 let mut state = self.state.lock();
                 let taken = state.flight.pop_oldest();
-                state.count(self.watches());
+                state.count(&self.time);
                 taken
             };
             match taken {
@@ -509,16 +485,16 @@ impl RingFeed {
     /// Notes that the queue is in a slot.
     pub(super) fn enter(&self) {
         let mut state = self.state.lock();
-        state.seated = true;
-        state.count(self.watches());
+        state.time.seated = true;
+        state.count(&self.time);
     }
 
     /// Notes that the hardware has given the queue up at `rptr`.
     pub(super) fn save(&self, rptr: u64) {
         let mut state = self.state.lock();
         state.rptr = rptr;
-        state.seated = false;
-        state.count(self.watches());
+        state.time.seated = false;
+        state.count(&self.time);
     }
 
     /// Returns the positions in the process's ring that are done and taken.

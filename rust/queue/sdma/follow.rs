@@ -7,10 +7,10 @@
 //! the engine goes by its own registers.
 
 use super::direct::DirectQueue;
+use super::queue_time::{QueueTime, QueueTimeState};
 use crate::kern::fence::HwFence;
 use crate::kern::trace;
 use crate::mem::queue_group::QueueGroup;
-use crate::mem::stopwatch::Stopwatch;
 use crate::queue::pointers::QueuePointers;
 use crate::ring::flight::{self, JobsInFlight};
 use hw::sdma::follow::{FollowedBytes, FollowedPositions};
@@ -23,17 +23,16 @@ use kernel::time::{Delta, Instant, Monotonic};
 /// The most jobs of a queue that the scheduler is still to start: more are not made before its
 /// thread has come to some of them.
 const MOST_WAITING: i32 = 64;
+
 /// A queue that jobs follow.
 #[pin_data]
 pub(super) struct FollowedQueue {
     pub(super) direct: DirectQueue,
     #[pin]
     state: SpinLock<FollowState>,
-    /// Counts the time in which an engine has something of the process to do. Inside `state`.
-    group: Arc<QueueGroup>,
-    /// The same, of this queue alone.
+    /// Counts while looks find work. Inside `state`.
     #[pin]
-    time: Stopwatch,
+    time: QueueTime,
     /// Jobs that the scheduler is still to start.
     waiting: Atomic<i32>,
 }
@@ -44,9 +43,7 @@ struct FollowState {
     flight: JobsInFlight<FollowMark>,
     /// When the queue was last looked at.
     looked: Instant<Monotonic>,
-    /// Whether the queue is in a slot, and whether its time is being counted.
-    seated: bool,
-    counted: bool,
+    time: QueueTimeState,
     /// Reason why no more jobs are made.
     failed: Option<Error>,
 }
@@ -60,19 +57,9 @@ struct FollowMark {
 }
 
 impl FollowState {
-    /// Counts the time in which the queue is in a slot and looks find work. Called after each
-    /// change of either.
-    fn count(&mut self, watches: [&Stopwatch; 2]) {
-        let busy = self.seated && self.flight.count() != 0;
-        if busy == self.counted {
-            return;
-        }
-        self.counted = busy;
-        if busy {
-            watches.iter().for_each(|watch| watch.start());
-        } else {
-            watches.iter().for_each(|watch| watch.stop());
-        }
+    /// See [`QueueTimeState::count`].
+    fn count(&mut self, time: &QueueTime) {
+        self.time.count(self.flight.count(), time);
     }
 }
 
@@ -83,7 +70,6 @@ impl FollowedQueue {
     ///
     /// `ENOMEM`.
     pub(super) fn new(group: &Arc<QueueGroup>, pointers: QueuePointers) -> Result<Pin<KBox<Self>>> {
-        let group = group.clone();
         KBox::pin_init(
             pin_init!(Self {
                 direct: DirectQueue::new(pointers),
@@ -92,14 +78,12 @@ impl FollowedQueue {
                         positions: FollowedPositions::new(),
                         flight: JobsInFlight::new(),
                         looked: Instant::now(),
-                        seated: false,
-                        counted: false,
+                        time: QueueTimeState::default(),
                         failed: None,
                     },
                     "FollowedQueue::state"
                 ),
-                group,
-                time <- Stopwatch::new(),
+                time <- QueueTime::new(group.clone()),
                 waiting: Atomic::new(0),
             }),
             GFP_KERNEL_ACCOUNT,
@@ -109,11 +93,6 @@ impl FollowedQueue {
     /// Returns its ring and pointers.
     pub(super) fn pointers(&self) -> &QueuePointers {
         &self.direct.pointers
-    }
-
-    /// Returns the stopwatches of the queue's time.
-    fn watches(&self) -> [&Stopwatch; 2] {
-        [self.group.sdma(), &self.time]
     }
 
     /// Returns the time in which an engine had the queue and looks found work of it.
@@ -147,17 +126,17 @@ impl FollowedQueue {
         let read = self.pointers().read_pointer();
         let write = self.pointers().write_pointer();
         let size = self.pointers().size();
+        let read = self.state.lock().positions.look(size, read, write).read;
         let mut any = false;
         loop {
             let mut state = self.state.lock();
-            let read = state.positions.look(size, read, write).read;
             let done = state.flight.oldest().is_some_and(|job| job.to <= read);
             let popped = if done {
                 state.flight.pop_oldest()
             } else {
                 None
             };
-            state.count(self.watches());
+            state.count(&self.time);
             drop(state);
             let Some((job, fence)) = popped else {
                 return any;
@@ -176,7 +155,7 @@ impl FollowedQueue {
             let popped = {
                 let mut state = self.state.lock();
                 let popped = state.flight.pop_oldest();
-                state.count(self.watches());
+                state.count(&self.time);
                 popped
             };
             match popped {
@@ -189,16 +168,16 @@ impl FollowedQueue {
     /// Notes that the queue is in a slot.
     pub(super) fn enter(&self) {
         let mut state = self.state.lock();
-        state.seated = true;
-        state.count(self.watches());
+        state.time.seated = true;
+        state.count(&self.time);
     }
 
     /// Notes that the hardware has given the queue up at `rptr`.
     pub(super) fn save(&self, rptr: u64) {
         self.direct.save(rptr);
         let mut state = self.state.lock();
-        state.seated = false;
-        state.count(self.watches());
+        state.time.seated = false;
+        state.count(&self.time);
     }
 
     /// Notes that a fault comes before a store to its doorbell: what that announces begins later.
@@ -236,7 +215,7 @@ impl FollowedQueue {
             return false;
         }
         state.positions.take(to);
-        state.count(self.watches());
+        state.count(&self.time);
         drop(state);
         self.waiting.fetch_add(1, Relaxed);
         true
@@ -247,7 +226,7 @@ impl FollowedQueue {
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if the scheduler must start jobs first, which nobody tells of.
+    /// `EAGAIN` if the scheduler must start jobs first, and no event tells of that.
     pub(super) fn has_room(&self) -> Result<bool> {
         if self.waiting.load(Relaxed) >= MOST_WAITING {
             return Err(EAGAIN);
