@@ -20,7 +20,7 @@
 //!   pointer. A store that comes after the doorbell is enabled is latched by the engine. The
 //!   pointer of any other store was in memory before, and is read.
 //! - *The queue is out, and the store was seen*, that is, it has faulted: the fault has the queue
-//!   stand in line for its slot ([`FollowStep::Submit`]), and it is loaded later. The store itself
+//!   stand in line for its slot (it *submits* it), and it is loaded later. The store itself
 //!   comes after that, so its pointer is in memory long before.
 //! - *The queue is out, and the store was not seen*: the page is mapped, so that a pass is due. It
 //!   looks after the store, finds the pointer, and has the queue stand in line.
@@ -51,15 +51,6 @@ pub const JOBS_OF_LOOK: usize = 16;
 /// The most packets of a submission that are looked at for its end.
 const MOST_PACKETS: u32 = 256;
 
-/// What a followed queue needs after an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FollowStep {
-    /// Nothing.
-    Nothing,
-    /// It has work: [`crate::sdma::seat::SeatEvent::Work`].
-    Submit,
-}
-
 /// Positions of a queue in its ring, in bytes that never wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FollowedPositions {
@@ -85,14 +76,10 @@ pub struct FollowedBytes {
 }
 
 impl FollowedBytes {
-    /// What the queue needs.
+    /// Whether the queue has work: [`crate::sdma::seat::SeatEvent::Work`].
     #[inline]
-    pub const fn step(&self) -> FollowStep {
-        if self.to > self.read {
-            FollowStep::Submit
-        } else {
-            FollowStep::Nothing
-        }
+    pub const fn has_work(&self) -> bool {
+        self.to > self.read
     }
 }
 

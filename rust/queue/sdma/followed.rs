@@ -12,7 +12,7 @@ use crate::kern::trace;
 use crate::ring::flight;
 use hw::doorbell::DoorbellSlot;
 use hw::pump::PumpFindings;
-use hw::sdma::follow::{submission_end, FollowStep, FollowedBytes, JOBS_OF_LOOK};
+use hw::sdma::follow::{submission_end, FollowedBytes, JOBS_OF_LOOK};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
@@ -110,7 +110,7 @@ impl FollowedLine {
         found.progress |= followed.check(self.owner());
         // The page stays mapped while anything moves.
         found.busy |= bytes.moved || followed.has_jobs();
-        if let (FollowStep::Submit, true) = (bytes.step(), self.rlc.is_runnable()) {
+        if bytes.has_work() && self.rlc.is_runnable() {
             self.slots.submit(&self.rlc);
         }
     }

@@ -147,7 +147,7 @@ impl Followed {
                 }
                 found.progress |= after.check();
                 found.busy = bytes.moved || !after.jobs.is_empty();
-                if bytes.step() == FollowStep::Submit && self.rules.submits {
+                if bytes.has_work() && self.rules.submits {
                     after.submit();
                 }
                 after.pass = Pass::Looked(found);
@@ -335,7 +335,10 @@ impl Model for Followed {
             .jobs
             .first()
             .is_none_or(|&to| to > state.read || comes || in_fault);
-        rule(ended || state.page.due != PassDue::Never, "jobs are not watched")?;
+        rule(
+            ended || state.page.due != PassDue::Never,
+            "jobs are not watched",
+        )?;
         if !state.is_quiet() {
             return Ok(());
         }
