@@ -348,7 +348,7 @@ fn is_busy(entries: &Entries, id: usize) -> bool {
         .is_some_and(|entry| entry.stage != ProcessStage::Open)
 }
 
-/// Who ends a process.
+/// The thread that ends a process.
 #[derive(Clone, Copy, PartialEq)]
 enum Ender {
     /// The work item.

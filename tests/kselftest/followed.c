@@ -2,7 +2,7 @@
 /*
  * Followed SDMA queues (sdma_sched=2): their doorbells are the hardware's, and jobs are made after
  * the fact. Each byte that the engine has done must be in one job, in order, and no doorbell may be
- * lost, whoever else has the slot. With other values of sdma_sched the copies are the same, and
+ * lost, whichever queue has the slot. With other values of sdma_sched the copies are the same, and
  * nothing is said about jobs.
  */
 #include <stdio.h>

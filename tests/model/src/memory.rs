@@ -318,8 +318,8 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// Memory from `phys` on: at least one and at most `len` bytes (`len` is not zero). Who writes to
-    /// it calls [`View::has_written`] afterwards.
+    /// Memory from `phys` on: at least one and at most `len` bytes (`len` is not zero). After a
+    /// write to it [`View::has_written`] is called.
     pub fn span(&self, phys: Phys, len: u64, access: Access) -> Result<Span<'_>> {
         match phys.space {
             Space::Vram => {
@@ -391,8 +391,8 @@ impl View<'_> {
         Ok(())
     }
 
-    /// The device itself has written `len` bytes at `phys`. Not before it does so: a walk beside the
-    /// store would keep what was there until then.
+    /// The device itself has written `len` bytes at `phys`. Not before it does so: a walk beside
+    /// the store would keep what was there until then.
     pub fn has_written(&self, phys: Phys, len: u64) {
         if phys.space == Space::Vram {
             self.bus.hdp.device_wrote(phys.addr, len);

@@ -4,8 +4,8 @@
 //!
 //! It is launched twice on each CU. First with s0 = 1 and the group's size in s1: 16 waves of 128
 //! VGPRs and 96 SGPRs, which have all VGPRs, all LDS and SGPRs 0 to 383 of each SIMD. Then with
-//! s0 = 0: 24 waves, which have SGPRs 224 to 799. A group of more than 16 waves has no barrier: each
-//! of them halts itself, and goes on when all are there.
+//! s0 = 0: 24 waves, which have SGPRs 224 to 799. A group of more than 16 waves has no barrier:
+//! each of them halts itself, and goes on when all are there.
 
 use std::ops::Range;
 

@@ -34,10 +34,10 @@
 //!   HQD_ERROR.SR_UTCL1_ERROR, and the queue stays, as it does with waves that have no handler and
 //!   do not end, until they are killed (request 2, a reset, ACTIVE = 0). Requests 1 and 2 are as
 //!   before: wait, kill.
-//! - *Contents*: nothing but code clears VGPRs, SGPRs and LDS. A wave finds there what the last wave
-//!   in the same place has left, of whichever process, except for what its launch or its restore
-//!   sets. Of a slot's 100 SGPRs these are s0 to s95, FLAT_SCRATCH and VCC. At power-on all are 0.
-//!   XNACK_MASK and TTMPs are 0 at a launch.
+//! - *Contents*: nothing but code clears VGPRs, SGPRs and LDS. A wave finds there what the last
+//!   wave in the same place has left, of whichever process, except for what its launch or its
+//!   restore sets. Of a slot's 100 SGPRs these are s0 to s95, FLAT_SCRATCH and VCC. At power-on all
+//!   are 0. XNACK_MASK and TTMPs are 0 at a launch.
 //! - *The cleaner* (a scheduler's business): see the file `cleaner.rs`.
 //! - *Restoring*: a queue that is started with CNTL_STACK_OFFSET below CNTL_STACK_SIZE has its
 //!   waves restored before any other work; the two offsets are then the size.

@@ -226,7 +226,8 @@ fn check_patterns(waves: &Waves, groups: u32) {
     assert_eq!(waves.signal(), -1);
 }
 
-/// Stores what it finds in v3, s20 and LDS at OUT + 512, by lane, and leaves a word of its own there.
+/// Stores what it finds in v3, s20 and LDS at OUT + 512, by lane, and leaves a word of its own
+/// there.
 const FINDS: &str = "
 	s_mov_b32 s8, 0x200
 	s_add_u32 s0, s0, s8
