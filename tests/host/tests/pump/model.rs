@@ -334,7 +334,10 @@ impl Model for Pump {
                 "jobs are under way without a pass to come",
             )?;
         }
-        rule(!state.page.kicked || state.page.due == PassDue::Now, "a kick waits")
+        rule(
+            !state.page.kicked || state.page.due == PassDue::Now,
+            "a kick waits",
+        )
     }
 
     fn is_at_rest(&self, state: &State) -> bool {
