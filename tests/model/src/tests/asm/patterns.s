@@ -22,9 +22,9 @@
 	s_waitcnt lgkmcnt(0)
 	s_barrier
 	v_xor_b32 v4, 0x100, v3
+	v_mov_b32 v6, 0
 	s_mov_b64 exec, 0x1234
 	v_add_u32 v5, 0x5000, v1
-	v_mov_b32 v6, 0
 	s_cmp_eq_u32 s8, 0
 	s_cbranch_scc0 wait
 spin:

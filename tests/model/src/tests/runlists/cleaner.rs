@@ -18,9 +18,16 @@ first:
 /// exec_cleaner_shader.
 const CLEAN: u32 = 1 << 17;
 
+/// Schedulers with the first firmware that runs a cleaner.
+fn without_cleaner() -> Schedulers {
+    let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+    it.rig.set(gc::CP_MEC_ME1_UCODE_ADDR, 88);
+    it
+}
+
 /// Schedulers whose KIQ knows a cleaner.
 fn with_cleaner() -> Schedulers {
-    let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+    let mut it = without_cleaner();
     let code = it.rig.alloc(4096);
     for (n, word) in (0..).zip(assemble(CLEANER)) {
         it.rig.poke(vram(code + 4 * n), &word.to_le_bytes());
@@ -74,7 +81,7 @@ fn runs_before_each_process() {
 
 #[test]
 fn needs_an_address() {
-    let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+    let mut it = without_cleaner();
     let queues = waiting(&mut it);
     let list = list(&mut it, &queues, 1);
     it.send(&list);
