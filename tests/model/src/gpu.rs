@@ -27,6 +27,8 @@ use crate::sq::Pool;
 use crate::summary::Summary;
 use crate::tlb::VMIDS;
 
+/// How much nicer threads are that execute programs. The runner starts models with -10.
+const YIELDING: i32 = 8;
 /// MC address of VRAM's first byte, in units of 16 MiB.
 const FB_BASE: u32 = 0x8000;
 /// VM_L2_CNTL3 and VM_L2_CNTL4 out of reset.
@@ -159,6 +161,7 @@ impl Gpu {
         for _ in 0..self.sq.workers {
             let gpu = self.clone();
             std::thread::spawn(move || {
+                yield_to_others();
                 if let Err(error) = gpu.sq.run(&gpu) {
                     gpu.fail(&error);
                 }
@@ -172,6 +175,7 @@ impl Gpu {
         });
         let gpu = self.clone();
         std::thread::spawn(move || {
+            yield_to_others();
             if let Err(error) = gpu.cp.run(&gpu) {
                 gpu.fail(&error);
             }
@@ -363,4 +367,12 @@ impl Gpu {
         }
         self.psp.reset(self);
     }
+}
+
+/// Lowers the priority of the calling thread. Programs of a guest may keep the threads that execute
+/// them busy for as long as they like; the processors of guests and the other engines, whose work
+/// has time limits, come before them.
+fn yield_to_others() {
+    // Without it the threads have the priority of the model.
+    let _ = rustix::process::nice(YIELDING);
 }

@@ -54,6 +54,15 @@ impl Sysroot {
         command
     }
 
+    /// One of the scripts of this checkout, with a lower priority than guests have.
+    pub fn patient_script(&self, name: &str) -> Command {
+        let mut command = Command::new("nice");
+        command.args(["-n", "5"]);
+        command.arg(self.top.join("scripts").join(name));
+        command.stdin(Stdio::null());
+        command
+    }
+
     /// A program of the sysroot.
     pub fn program(&self, program: &str) -> Command {
         let mut command = Command::new("env");
