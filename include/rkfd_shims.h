@@ -40,6 +40,7 @@ int rkfd_devcgroup_check_render_node(unsigned int minor);
 /* PCI */
 int rkfd_pci_domain_nr(struct pci_dev *pdev);
 u32 rkfd_pci_link_mbs(struct pci_dev *pdev);
+bool rkfd_pci_completes_atomics(struct pci_dev *pdev);
 bool rkfd_pci_reaches(struct device *client, struct device *provider);
 bool rkfd_pci_is_switched(struct device *client, struct device *provider);
 u64 rkfd_pci_bus_address(struct device *provider, u64 start);

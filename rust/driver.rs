@@ -155,6 +155,7 @@ impl DeviceParts {
             firmware: firmware.versions()?,
             serial: sensors.as_ref().map_or(0, |sensors| sensors.serial()),
             atomics,
+            completes_atomics: pci_ext::completes_atomics(pdev),
             link_mbs: pci_ext::link_mbs(pdev),
         };
         let plugged = PluggedGpu::new(gpu, node.device(), info)?;

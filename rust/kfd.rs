@@ -294,6 +294,8 @@ pub(crate) struct NodeInfo {
     pub(crate) serial: u64,
     /// Whether atomic operations of the GPU reach system memory.
     pub(crate) atomics: bool,
+    /// Whether it does atomic operations that others send to it.
+    pub(crate) completes_atomics: bool,
     /// MB/s that the path to the processors can carry; 0 if that is not known.
     pub(crate) link_mbs: u32,
 }
@@ -318,6 +320,7 @@ impl PluggedGpu {
             firmware: info.firmware,
             serial: info.serial,
             atomics: info.atomics,
+            completes_atomics: info.completes_atomics,
             link_mbs: info.link_mbs,
             numa: NumaNode::of(&gpu.hw.dev),
             peers: 0,

@@ -38,6 +38,8 @@ pub(crate) struct GpuFacts {
     pub(crate) serial: u64,
     /// Whether the path from the GPU to memory supports PCIe atomic operations.
     pub(crate) atomics: bool,
+    /// Whether the GPU does PCIe atomic operations that others send to it.
+    pub(crate) completes_atomics: bool,
     /// MB/s that the path from the GPU to the processors can carry; 0 if that is not known.
     pub(crate) link_mbs: u32,
     /// The processors to which the GPU is attached, if known.

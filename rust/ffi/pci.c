@@ -51,6 +51,15 @@ u32 rkfd_pci_link_mbs(struct pci_dev *pdev)
 	return least == U32_MAX ? 0 : least;
 }
 
+/* True if the device does atomic operations that others send to it. */
+bool rkfd_pci_completes_atomics(struct pci_dev *pdev)
+{
+	u32 capabilities = 0;
+
+	pcie_capability_read_dword(pdev, PCI_EXP_DEVCAP2, &capabilities);
+	return capabilities & (PCI_EXP_DEVCAP2_ATOMIC_COMP32 | PCI_EXP_DEVCAP2_ATOMIC_COMP64);
+}
+
 bool rkfd_pci_reaches(struct device *client, struct device *provider)
 {
 	return dev_is_pci(client) && dev_is_pci(provider) &&

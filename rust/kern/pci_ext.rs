@@ -117,6 +117,12 @@ pub(crate) fn domain(pdev: &pci::Device) -> u32 {
     unsafe { ffi::rkfd_pci_domain_nr(raw(pdev)) as u32 }
 }
 
+/// Whether the device does atomic operations that processors or other devices send to it.
+pub(crate) fn completes_atomics(pdev: &pci::Device) -> bool {
+    // SAFETY: `pci::Device` is a transparent wrapper of a valid `struct pci_dev`.
+    unsafe { ffi::rkfd_pci_completes_atomics(raw(pdev)) }
+}
+
 /// MB/s that the links between the device and the root of its bus can carry at most; 0 if no link
 /// tells its speed and width.
 pub(crate) fn link_mbs(pdev: &pci::Device) -> u32 {

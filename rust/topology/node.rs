@@ -166,7 +166,7 @@ impl<'a> Machine<'a> {
             let ends = (number, self.gpu_number(other)?);
             let mut link = self.link_to_processors(gpu, node, ends);
             link.flags |= link_flag::NON_COHERENT;
-            links.add(with_atomics(link, gpu.atomics))?;
+            links.add(with_atomics(link, gpu.completes_atomics))?;
         }
         let mut banks = KVec::with_capacity(1, GFP_KERNEL)?;
         banks.push(
@@ -268,7 +268,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Returns the link with flags that tell whether it carries the GPU's atomic operations.
+/// Returns the link with flags that tell whether it carries atomic operations in its direction.
 fn with_atomics(mut link: IoLink, carries: bool) -> IoLink {
     if !carries {
         link.flags |= link_flag::NO_ATOMICS_32 | link_flag::NO_ATOMICS_64;
