@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The PCI driver: which devices, and what happens when one comes and goes.
 
+mod bars;
 mod deadline;
 mod probe_only;
 mod rebind;
@@ -125,6 +126,7 @@ impl DeviceParts {
         if host::is_shutting_down() {
             return Err(ENODEV);
         }
+        bars::check(pdev)?;
         let enabled = EnabledDevice::new(pdev)?;
         let (gpu, loaded) = Gpu::new(pdev)?;
         let reset = FirmwareReset::new(pdev, &loaded);
@@ -133,7 +135,14 @@ impl DeviceParts {
         let firmware = loaded;
         let dispatch = InterruptDispatch::new(&gpu.queues, kfd::process_sink()?)?;
         gpu.queues.interrupts.populate(dispatch.clone());
-        let irq = IrqRegistration::new(pdev, c"rkfd", GpuIrqHandler(gpu.clone()))?;
+        let irq = IrqRegistration::new(pdev, c"rkfd", GpuIrqHandler(gpu.clone()));
+        let irq = irq.inspect_err(|error| {
+            dev_err!(
+                pdev,
+                "no interrupt, neither MSI-X nor MSI: {error:?}: in the BIOS setup, enable MSI; \
+                 on the kernel's command line, leave out pci=nomsi\n"
+            );
+        })?;
         let deadline = GpuDeadline::new(pdev, &gpu)?;
         let reaching = SystemMemoryAccess(gpu.clone());
         let mastering = BusMastering::new(pdev);

@@ -31,7 +31,7 @@ pub(crate) mod vms;
 pub(crate) mod vram;
 pub(crate) mod vram_image;
 
-use kernel::dev_notice;
+use kernel::dev_warn;
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
 
@@ -92,9 +92,10 @@ const VRAM_KEPT: u64 = 2 << 20;
 fn seen(hw: &Hardware) -> u64 {
     let (all, seen) = (hw.vram_size, hw.vram_map.size());
     if seen < all {
-        dev_notice!(
+        dev_warn!(
             &*hw.dev,
-            "the BAR shows {} of {} MiB of VRAM: the rest is not used (resizable BAR may be off)\n",
+            "BAR0 shows {} of {} MiB of VRAM, and the rest is not used: \
+             in the BIOS setup, enable Above 4G Decoding and Resizable BAR\n",
             seen >> 20,
             all >> 20
         );

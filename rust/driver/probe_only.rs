@@ -11,6 +11,7 @@ use kernel::sync::Arc;
 use hw::asic::Asic;
 use hw::firmware::state::ObservedState;
 
+use super::bars;
 use crate::firmware;
 use crate::firmware::files::{FirmwareFiles, MissingFile};
 use crate::ip::state::BootObserver;
@@ -26,6 +27,7 @@ use crate::mem::GpuMemory;
 /// `ENODEV` for a device that the driver does not know; errors of its BARs.
 pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
     let asic = Asic::find(pdev.device_id()).ok_or(ENODEV)?;
+    bars::check(pdev)?;
     let _enabled = EnabledDevice::new(pdev)?;
     let mmio = Arc::new(Mmio::new(pdev)?, GFP_KERNEL)?;
     let dev: &Device<Bound> = pdev.as_ref();

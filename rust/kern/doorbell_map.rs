@@ -11,7 +11,7 @@ use super::bar::{BarCaching, BarMapping};
 use super::dma_resource::DmaResource;
 
 /// The index of the doorbell BAR.
-const BAR: u32 = 2;
+pub(crate) const BAR: u32 = 2;
 
 /// The doorbells, mapped uncached. After unbind, writes to doorbells are dropped. Any context.
 pub(crate) struct DoorbellMap {

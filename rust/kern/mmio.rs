@@ -10,7 +10,7 @@ use kernel::sync::atomic::{Acquire, AtomicFlag, Release};
 use super::bar::{BarCaching, BarMapping};
 
 /// The index of the register BAR.
-const BAR: u32 = 5;
+pub(crate) const BAR: u32 = 5;
 
 /// The value that registers of a missing device read as.
 pub(crate) const GONE: u32 = u32::MAX;

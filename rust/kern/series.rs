@@ -3,6 +3,8 @@
 //! a file of its own. `rust/Kbuild` selects the kernel's file. The support of the older series ends
 //! with the removal of its file.
 
+use kernel::pci;
+
 #[cfg(linux_7_2)]
 mod linux_7_2;
 #[cfg(linux_7_2)]
@@ -12,6 +14,13 @@ pub(crate) use linux_7_2::*;
 mod linux_7_3;
 #[cfg(not(linux_7_2))]
 pub(crate) use linux_7_3::*;
+
+/// The vectors to choose from, in the kernel's order: MSI-X, MSI. INTx is not among them, since
+/// other devices may share its line, and the handler takes each interrupt for its own.
+fn vector_types() -> pci::IrqTypes {
+    let message = pci::IrqTypes::default().with(pci::IrqType::MsiX);
+    message.with(pci::IrqType::Msi)
+}
 
 /// The handler of a device's interrupts.
 pub(crate) trait IrqHandler: Send + Sync + 'static {

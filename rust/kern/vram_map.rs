@@ -10,7 +10,7 @@ use super::bar::{BarCaching, BarMapping};
 use crate::ffi;
 
 /// The index of the VRAM BAR.
-const BAR: u32 = 0;
+pub(crate) const BAR: u32 = 0;
 
 /// The most bytes that one access to the mapping moves: unbind waits for its end, and it delays an
 /// RCU grace period.

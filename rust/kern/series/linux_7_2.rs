@@ -7,7 +7,7 @@ use kernel::irq::{Flags, IrqReturn, ThreadedHandler, ThreadedRegistration};
 use kernel::pci;
 use kernel::prelude::*;
 
-use super::IrqHandler;
+use super::{vector_types, IrqHandler};
 
 pub(crate) use crate::THIS_MODULE;
 
@@ -40,15 +40,15 @@ pub(crate) struct IrqRegistration<H: IrqHandler> {
 }
 
 impl<H: IrqHandler> IrqRegistration<H> {
-    /// Registers `handler` for the first vector of `pdev`.
+    /// Registers `handler` for the first vector of `pdev`, of MSI-X if it has that, else of MSI.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if there is no vector; `ENOMEM` if there is no memory; the errors of requesting the
-    /// line.
+    /// `EINVAL` if the device or the kernel has neither; `ENOSPC` if no vector is left; `ENOMEM` if
+    /// there is no memory; the errors of requesting the line.
     pub(crate) fn new(pdev: &pci::Device<Bound>, name: &'static CStr, handler: H) -> Result<Self> {
         // devres frees the vectors.
-        let vector = *pdev.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?.start();
+        let vector = *pdev.alloc_irq_vectors(1, 1, vector_types())?.start();
         let line = pdev.request_threaded_irq(vector, Flags::ONESHOT, name, Ok(IrqThread(handler)));
         Ok(Self {
             _line: KBox::pin_init(line, GFP_KERNEL)?,

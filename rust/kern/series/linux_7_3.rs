@@ -9,7 +9,7 @@ use kernel::module::ModuleMetadata;
 use kernel::pci::{self, IrqVectorRegistration};
 use kernel::prelude::*;
 
-use super::IrqHandler;
+use super::{vector_types, IrqHandler};
 
 /// This module.
 pub(crate) static THIS_MODULE: ThisModule = <crate::LocalModule as ModuleMetadata>::THIS_MODULE;
@@ -50,21 +50,18 @@ struct IrqVectors<H: IrqHandler> {
 }
 
 impl<H: IrqHandler> IrqRegistration<H> {
-    /// Registers `handler` for the first vector of `pdev`.
+    /// Registers `handler` for the first vector of `pdev`, of MSI-X if it has that, else of MSI.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if there is no vector; `ENOMEM` if there is no memory; the errors of requesting the
-    /// line.
+    /// `EINVAL` if the device or the kernel has neither; `ENOSPC` if no vector is left; `ENOMEM` if
+    /// there is no memory; the errors of requesting the line.
     pub(crate) fn new(pdev: &pci::Device<Bound>, name: &'static CStr, handler: H) -> Result<Self> {
         // SAFETY: Everything that borrows the device is dropped while it is bound: on an error
         // below before this returns, else by devres, which `line` is handed to, at the latest when
         // the device is unbound. The borrow does not leave these objects.
         let bound: &'static pci::Device<Bound> = unsafe { &*core::ptr::from_ref(pdev) };
-        let vectors = KBox::new(
-            bound.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?,
-            GFP_KERNEL,
-        )?;
+        let vectors = KBox::new(bound.alloc_irq_vectors(1, 1, vector_types())?, GFP_KERNEL)?;
         // SAFETY: The vectors stay in place when their box is moved, and do not change. They are
         // dropped after the line that borrows them: on an error below since they were made first,
         // else by the order of `IrqVectors`.
