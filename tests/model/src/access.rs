@@ -221,6 +221,14 @@ impl Gpu {
         config.read(offset, data);
     }
 
+    /// A read of the expansion ROM.
+    pub fn read_rom(&self, offset: u64, data: &mut [u8]) {
+        if self.removal.is_gone() {
+            return data.fill(0xff);
+        }
+        self.rom.copy(offset, data);
+    }
+
     /// A store to the doorbell BAR.
     pub fn ring(&self, byte: u64, data: &[u8]) -> Result<()> {
         if self.removal.is_gone() {

@@ -6,10 +6,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::function::Function;
 use crate::psp::faults::{number, Faults};
 use crate::psp::image::Signatures;
 use crate::psp::start::Start;
+use crate::timing::Timing;
 
+/// The unit of VRAM's place and size in the hubs' registers.
+pub const UNIT: u64 = 16 << 20;
+/// VRAM of an MI210: its firmware keeps the last 16 MiB of 64 GiB.
+pub const VRAM: u64 = 65_520 << 20;
+/// The place of VRAM in the logs of such cards.
+const FB_BASE: u32 = 0x2_0000;
 /// ROM_INDEX: byte offset in the flash chip.
 const OFFSET: u32 = 0x1ff_ffff;
 /// The default number of a board.
@@ -22,10 +30,14 @@ const BLANK: u8 = 0xff;
 pub struct Board {
     /// The number from its maker.
     pub serial: u64,
-    /// Bytes of VRAM, a power of two.
+    /// Bytes of VRAM, a multiple of [`UNIT`].
     pub vram: u64,
-    /// The number of them behind BAR0, a power of two.
+    /// The size of BAR0, a power of two. What it has beyond VRAM is the firmware's.
     pub bar0: u64,
+    /// MC address of VRAM's first byte, in [`UNIT`]s.
+    pub fb_base: u32,
+    /// The PCI function.
+    pub function: Function,
     /// Contents of the flash chip; blank behind its end.
     pub rom: Vec<u8>,
     /// The progress of its firmware.
@@ -34,6 +46,8 @@ pub struct Board {
     pub signatures: Signatures,
     /// The faults of its PSP.
     pub faults: Faults,
+    /// The times that its engines take, if these are not the host's.
+    pub timing: Option<Timing>,
     /// The folder of the devices behind the same PCI Express switch, if it is behind one.
     pub switch: Option<PathBuf>,
 }
@@ -45,7 +59,8 @@ impl Board {
         Board {
             serial: SERIAL,
             vram,
-            bar0: vram,
+            bar0: vram.next_power_of_two(),
+            fb_base: FB_BASE,
             ..Board::default()
         }
     }
@@ -106,6 +121,14 @@ impl Rom {
         let byte = |n: u32| chip.get((at + n) as usize).copied();
         u32::from_le_bytes([0, 1, 2, 3].map(|n| byte(n).unwrap_or(BLANK)))
     }
+
+    /// Bytes of the chip from `offset` on, as the expansion ROM shows them.
+    pub fn copy(&self, offset: u64, out: &mut [u8]) {
+        let chip = self.chip.lock().unwrap_or_else(PoisonError::into_inner);
+        for (at, byte) in (offset as usize..).zip(out) {
+            *byte = chip.get(at).copied().unwrap_or(BLANK);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -138,6 +161,9 @@ mod tests {
         assert_eq!(rom.index(), 4);
         assert_eq!(rom.read(), 0xffff_0201);
         assert_eq!(rom.read(), 0xffff_ffff);
+        let mut out = [0; 4];
+        rom.copy(3, &mut out);
+        assert_eq!(out, [0, 1, 2, 0xff]);
         rom.set_index(3);
         assert_eq!(rom.read(), 0x0004_aa55);
         rom.set_index(OFFSET);

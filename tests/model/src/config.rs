@@ -1,68 +1,89 @@
 // SPDX-License-Identifier: GPL-2.0
-//! PCI configuration space: ids, BARs, power management, PCIe and MSI capabilities.
+//! PCI configuration space: ids, BARs, capabilities.
+
+mod capabilities;
+
+use crate::function::Function;
+pub use capabilities::{is_msix, MSIX_VECTORS};
 
 /// Bytes of configuration space.
 pub const SIZE: usize = 4096;
-/// BAR sizes other than BAR0's, which is that of VRAM or less.
+/// Size of BAR2, the doorbells. That of BAR0 is the power of two that VRAM fits in, or less.
 pub const DOORBELL_SIZE: u64 = 2 << 20;
+/// Size of BAR4, the first registers in I/O space.
+pub const IO_SIZE: u64 = 256;
 /// Size of BAR5, the registers.
 pub const REGISTER_SIZE: u64 = 512 << 10;
+/// Size of the expansion ROM.
+pub const ROM_SIZE: u64 = 128 << 10;
 
 const COMMAND: usize = 0x04;
+const COMMAND_IO: u16 = 1 << 0;
 const COMMAND_MEMORY: u8 = 1 << 1;
 const COMMAND_MASTER: u8 = 1 << 2;
 const BAR0: usize = 0x10;
 const BAR_END: usize = BAR0 + 6 * 4;
-const CAP_POWER: usize = 0x50;
-const CAP_PCIE: usize = 0x64;
-const CAP_MSI: usize = 0xa0;
+const ROM: usize = 0x30;
 /// The high byte of the PCI Express capability's device control, and in it Initiate Function Level
 /// Reset.
-const DEVICE_CONTROL_HIGH: usize = CAP_PCIE + 9;
+const DEVICE_CONTROL_HIGH: usize = capabilities::PCIE + 9;
 const INITIATE_RESET: u8 = 1 << 7;
 const PREFETCHABLE_64: u8 = 0x0c;
+const IO: u8 = 0x01;
+/// The kind of each BAR.
+const BAR_KINDS: [u8; 6] = [PREFETCHABLE_64, 0, PREFETCHABLE_64, 0, IO, 0];
 /// The low byte of the power management capability's control and status, and in it the power state:
 /// 0 is D0, 3 D3hot.
-const POWER_CONTROL: usize = CAP_POWER + 4;
+const POWER_CONTROL: usize = capabilities::POWER + 4;
 const POWER_STATE: u8 = 0x03;
 
 /// The 4 KiB of configuration space and which of its bits software may write.
 pub struct Config {
     bytes: Box<[u8; SIZE]>,
     writeable: Box<[u8; SIZE]>,
+    bar0: u64,
+    function: Function,
 }
 
 impl Config {
-    /// MI210 (1002:740f, revision 2) with `bar0` bytes (a power of two) of VRAM behind BAR0.
-    pub fn new(bar0: u64) -> Config {
+    /// MI210 (1002:740f, revision 2) with `bar0` bytes (a power of two) behind BAR0.
+    pub fn new(bar0: u64, function: Function) -> Config {
         let mut config = Config {
             bytes: Box::new([0; SIZE]),
             writeable: Box::new([0; SIZE]),
+            bar0,
+            function,
         };
         config.put16(0x00, 0x1002, 0);
         config.put16(0x02, 0x740f, 0);
         // Memory space, bus master, interrupt disable.
-        config.put16(COMMAND, 0, 0x0406);
+        let io = if function.io { COMMAND_IO } else { 0 };
+        config.put16(COMMAND, 0, 0x0406 | io);
         config.put16(0x06, 0x0010, 0);
         config.put32(0x08, 0x0380_0002, 0);
         config.put32(0x0c, 0, 0x0000_00ff);
-        config.bar(0, bar0, PREFETCHABLE_64);
-        config.bar(2, DOORBELL_SIZE, PREFETCHABLE_64);
-        config.bar(5, REGISTER_SIZE, 0);
+        for (index, size) in [(0, bar0), (2, DOORBELL_SIZE), (5, REGISTER_SIZE)] {
+            config.bar(BAR0 + 4 * index, size, BAR_KINDS[index]);
+        }
+        if function.io {
+            config.bar(BAR0 + 4 * 4, IO_SIZE, IO);
+        }
         config.put16(0x2c, 0x1002, 0);
         config.put16(0x2e, 0x0c34, 0);
-        config.put32(0x34, CAP_POWER as u32, 0);
+        if function.rom {
+            // An address above the size, and the enable bit.
+            config.put32(ROM, 0, !(ROM_SIZE as u32 - 1) | 1);
+        }
         config.put32(0x3c, 0, 0x0000_00ff);
-        config.power();
-        config.pcie();
-        config.msi();
+        config.capabilities(&function);
+        config.extended(&function);
         config
     }
 
     /// As [`Config::new`], except the BARs: their client (QEMU) shows the guest its own values, so
     /// the guest would not notice that they have to be written.
-    pub fn cleared(&self, bar0: u64) -> Config {
-        let mut config = Config::new(bar0);
+    pub fn cleared(&self) -> Config {
+        let mut config = Config::new(self.bar0, self.function);
         config.bytes[BAR0..BAR_END].copy_from_slice(&self.bytes[BAR0..BAR_END]);
         config
     }
@@ -77,53 +98,15 @@ impl Config {
         self.writeable[at..at + 4].copy_from_slice(&writeable.to_le_bytes());
     }
 
-    /// A BAR's type bits are fixed, its address bits above the size writeable.
-    fn bar(&mut self, index: usize, size: u64, kind: u8) {
-        let at = BAR0 + 4 * index;
+    /// A BAR's register at `at`: its type bits are fixed, its address bits above the size
+    /// writeable.
+    fn bar(&mut self, at: usize, size: u64, kind: u8) {
         let address = !(size - 1);
-        self.put32(at, u32::from(kind), address as u32 & !0xf);
+        let fixed = if kind == IO { 0x3 } else { 0xf };
+        self.put32(at, u32::from(kind), address as u32 & !fixed);
         if kind == PREFETCHABLE_64 {
             self.put32(at + 4, 0, (address >> 32) as u32);
         }
-    }
-
-    /// Power management capability, version 3: D0 and D3hot, from which it comes back with all of
-    /// its state (No_Soft_Reset).
-    fn power(&mut self) {
-        let at = CAP_POWER;
-        self.put16(at, 0x01 | (CAP_PCIE as u16) << 8, 0);
-        self.put16(at + 2, 0x0003, 0);
-        self.put16(at + 4, 0x0008, POWER_STATE.into());
-    }
-
-    /// PCI Express capability: an endpoint, x16 at 16 GT/s, completer of 32 and 64-bit AtomicOps.
-    fn pcie(&mut self) {
-        let at = CAP_PCIE;
-        self.put16(at, 0x10 | (CAP_MSI as u16) << 8, 0);
-        self.put16(at + 2, 0x0002, 0);
-        // DevCap: payload 256, extended tags, role based error reporting, function level reset.
-        self.put32(at + 0x04, 0x1000_8021, 0);
-        self.put16(at + 0x08, 0x2810, 0x7fff);
-        self.put32(at + 0x0c, 0x0000_0d04, 0);
-        self.put16(at + 0x10, 0, 0x01fb);
-        self.put16(at + 0x12, 0x0104, 0);
-        // DevCap2: AtomicOp completer, 32 and 64 bit. DevCtl2: AtomicOp requester enable and
-        // others. It is enabled from the start: that is how a hypervisor tells a guest without a
-        // visible root port that atomics reach memory.
-        self.put32(at + 0x24, 0x0000_0180, 0);
-        self.put16(at + 0x28, 0x0040, 0x745f);
-        self.put32(at + 0x2c, 0x0000_001e, 0);
-        self.put16(at + 0x30, 0x0004, 0x000f);
-    }
-
-    /// MSI capability: one vector, 64-bit address.
-    fn msi(&mut self) {
-        let at = CAP_MSI;
-        self.put16(at, 0x05, 0);
-        self.put16(at + 2, 0x0080, 0x0071);
-        self.put32(at + 4, 0, !3);
-        self.put32(at + 8, 0, !0);
-        self.put16(at + 0x0c, 0, !0);
     }
 
     /// Reads; bytes past the end are zero.
@@ -144,7 +127,8 @@ impl Config {
             if at < SIZE {
                 let mask = self.writeable[at];
                 self.bytes[at] = self.bytes[at] & !mask | byte & mask;
-                resets |= at == DEVICE_CONTROL_HIGH && byte & INITIATE_RESET != 0;
+                resets |=
+                    self.function.flr && at == DEVICE_CONTROL_HIGH && byte & INITIATE_RESET != 0;
             }
         }
         resets
@@ -183,6 +167,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use super::capabilities::{PCIE, POWER};
     use super::*;
 
     fn read32(config: &Config, at: usize) -> u32 {
@@ -191,22 +176,51 @@ mod tests {
         u32::from_le_bytes(data)
     }
 
+    fn card() -> Config {
+        Config::new(4 << 30, Function::default())
+    }
+
+    /// The function without anything that it may lack, with a function level reset.
+    fn plain() -> Config {
+        let mut function = Function::default();
+        for name in Function::NAMES.split(", ") {
+            function.change(&format!("no-{name}")).unwrap();
+        }
+        function.change("msi").unwrap();
+        function.change("flr").unwrap();
+        Config::new(4 << 30, function)
+    }
+
     #[test]
     fn bars_size_themselves() {
-        let mut config = Config::new(4 << 30);
+        let mut config = card();
         for bar in 0..6 {
             assert!(!config.write((BAR0 + 4 * bar) as u64, &[0xff; 4]));
         }
         let bars: Vec<u32> = (0..6).map(|n| read32(&config, BAR0 + 4 * n)).collect();
         assert_eq!(
             bars,
-            [0xc, 0xffff_ffff, 0xffe0_000c, 0xffff_ffff, 0, 0xfff8_0000]
+            [
+                0xc,
+                0xffff_ffff,
+                0xffe0_000c,
+                0xffff_ffff,
+                0xffff_ff01,
+                0xfff8_0000
+            ]
         );
+        assert!(!config.write(ROM as u64, &[0xff; 4]));
+        assert_eq!(read32(&config, ROM), 0xfffe_0001);
+        let mut config = plain();
+        for at in [ROM, BAR0 + 16] {
+            assert!(!config.write(at as u64, &[0xff; 4]));
+            assert_eq!(read32(&config, at), 0);
+        }
     }
 
     #[test]
     fn ids_cannot_be_written() {
-        let mut config = Config::new(4 << 30);
+        let mut config = card();
         assert!(!config.write(0, &[0; 4]));
         assert_eq!(read32(&config, 0), 0x740f_1002);
         assert!(!config.is_master());
@@ -215,18 +229,21 @@ mod tests {
     }
 
     #[test]
-    fn a_function_level_reset_is_offered() {
-        let mut config = Config::new(4 << 30);
-        assert_eq!(read32(&config, CAP_PCIE + 4) >> 28 & 1, 1);
-        let at = CAP_PCIE as u64 + 8;
+    fn a_function_level_reset_where_there_is_one() {
+        let mut config = card();
+        assert_eq!(read32(&config, PCIE + 4) >> 28 & 1, 0);
+        let at = PCIE as u64 + 8;
+        assert!(!config.write(at, &[0x10, 0xa8]));
+        let mut config = plain();
+        assert_eq!(read32(&config, PCIE + 4) >> 28 & 1, 1);
         assert!(!config.write(at, &[0xff, 0x7f]));
         assert!(config.write(at, &[0x10, 0xa8]));
-        assert_eq!(read32(&config, CAP_PCIE + 8) & 0xffff, 0x2810);
+        assert_eq!(read32(&config, PCIE + 8) & 0xffff, 0x2810);
     }
 
     #[test]
     fn asleep_it_does_not_answer() {
-        let mut config = Config::new(4 << 30);
+        let mut config = card();
         assert!(!config.write(COMMAND as u64, &[6]));
         assert!(config.decodes() && config.is_master() && config.is_awake());
         assert!(!config.write(POWER_CONTROL as u64, &[0xff]));
@@ -236,17 +253,97 @@ mod tests {
         assert!(config.decodes() && config.is_master());
     }
 
-    #[test]
-    fn capabilities_are_a_list() {
-        let config = Config::new(4 << 30);
-        let mut at = read32(&config, 0x34) as usize & 0xff;
-        let mut ids = Vec::new();
+    fn capabilities(config: &Config) -> Vec<(u32, usize)> {
+        let mut at = read32(config, 0x34) as usize & 0xff;
+        let mut found = Vec::new();
         while at != 0 {
-            let head = read32(&config, at);
-            ids.push(head & 0xff);
+            let head = read32(config, at);
+            found.push((head & 0xff, at));
             at = (head >> 8 & 0xff) as usize;
         }
-        assert_eq!(ids, [0x01, 0x10, 0x05]);
-        assert_eq!(read32(&config, CAP_PCIE + 0x24) >> 7 & 3, 3);
+        found
+    }
+
+    fn extended(config: &Config) -> Vec<(u32, usize)> {
+        let mut at = 0x100;
+        let mut found = Vec::new();
+        while at != 0 {
+            let head = read32(config, at);
+            if head & 0xffff != 0 {
+                assert_eq!(head >> 16 & 0xf, 1);
+                found.push((head & 0xffff, at));
+            }
+            at = (head >> 20) as usize;
+        }
+        found
+    }
+
+    #[test]
+    fn capabilities_are_a_list() {
+        let config = card();
+        let all = [(0x01, 0x50), (0x10, 0x64), (0x05, 0xa0), (0x11, 0xc0)];
+        assert_eq!(capabilities(&config), all);
+        assert_eq!(read32(&config, PCIE + 0x24) >> 7 & 3, 3);
+        assert_eq!(capabilities(&plain()), all[..3]);
+        let all = [(0x0b, 0x100), (0x15, 0x200), (0x0f, 0x2b0), (0x10, 0x330)];
+        assert_eq!(extended(&config), all);
+        assert_eq!(extended(&plain()), []);
+    }
+
+    #[test]
+    fn a_list_begins_with_what_is_there() {
+        let mut function = Function::default();
+        for part in ["no-vendor", "no-rebar", "no-sriov", "no-msi"] {
+            function.change(part).unwrap();
+        }
+        let config = Config::new(4 << 30, function);
+        assert_eq!(extended(&config), [(0x0f, 0x2b0)]);
+        assert_eq!(capabilities(&config)[2..], [(0x11, 0xc0)]);
+    }
+
+    #[test]
+    fn the_link_and_power_management() {
+        let config = card();
+        // x16 at 16 GT/s.
+        assert_eq!(read32(&config, PCIE + 0xc) & 0x3ff, 0x104);
+        assert_eq!(read32(&config, PCIE + 0x10) >> 16 & 0x3ff, 0x104);
+        assert_eq!(read32(&config, POWER) >> 16, 0xf603);
+        assert_eq!(read32(&plain(), POWER) >> 16, 0x0003);
+    }
+
+    #[test]
+    fn msix_has_its_table_in_bar5() {
+        let mut config = card();
+        assert!(!config.write(0xc2, &[0xff; 2]));
+        assert_eq!(read32(&config, 0xc0) >> 16, 0xc003);
+        assert_eq!(read32(&config, 0xc4), 0x4_2005);
+        assert_eq!(read32(&config, 0xc8), 0x4_3005);
+        assert!([0x4_2000, 0x4_203c, 0x4_3000, 0x4_3004]
+            .into_iter()
+            .all(is_msix));
+        assert!(![0x4_1ffc, 0x4_2040, 0x4_3008].into_iter().any(is_msix));
+    }
+
+    #[test]
+    fn one_virtual_function() {
+        let mut config = Config::new(64 << 30, Function::default());
+        assert_eq!(read32(&config, 0x33c), 1 << 16 | 1);
+        assert_eq!(read32(&config, 0x348) >> 16, 0x7410);
+        assert!(!config.write(0x338, &[0xff; 4]));
+        assert_eq!(read32(&config, 0x338), 0);
+        for bar in 0..6 {
+            assert!(!config.write(0x354 + 4 * bar, &[0xff; 4]));
+        }
+        let bars: Vec<u32> = (0..6).map(|n| read32(&config, 0x354 + 4 * n)).collect();
+        let (bar0, doorbells) = ([0xc, 0xffff_fff0], [0xffe0_000c, 0xffff_ffff]);
+        assert_eq!(bars, [&bar0[..], &doorbells, &[0, 0xfff8_0000]].concat());
+    }
+
+    #[test]
+    fn the_resizable_bar_has_the_size_of_bar0() {
+        let config = Config::new(64 << 30, Function::default());
+        // 256 MiB to 64 GiB, and it has 64 GiB.
+        assert_eq!(read32(&config, 0x204), 0x1f_f000);
+        assert_eq!(read32(&config, 0x208), 16 << 8 | 1 << 5);
     }
 }

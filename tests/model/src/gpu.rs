@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::activity::Activity;
-use crate::board::{Board, Rom};
+use crate::board::{Board, Rom, UNIT};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::cp::Cp;
 use crate::error::ModelError;
+use crate::function::Function;
 use crate::grbm::Grbm;
 use crate::hub::{Flush, Hub, HubId};
 use crate::ih::Ih;
@@ -25,12 +26,11 @@ use crate::sdma::Engine;
 use crate::smu::Smu;
 use crate::sq::Pool;
 use crate::summary::Summary;
+use crate::timing::Timing;
 use crate::tlb::VMIDS;
 
 /// How much nicer threads are that execute programs. The runner starts models with -10.
 const YIELDING: i32 = 8;
-/// MC address of VRAM's first byte, in units of 16 MiB.
-const FB_BASE: u32 = 0x8000;
 /// VM_L2_CNTL3 and VM_L2_CNTL4 out of reset.
 const L2_CNTL3: u32 = 0x8010_0007;
 const L2_CNTL4: u32 = 0xc1;
@@ -64,8 +64,12 @@ const SDMA_OUT_OF_RESET: &[(Reg, u32)] = &[
 pub struct Gpu {
     /// Memory.
     pub bus: Bus,
-    /// Bytes of VRAM behind BAR0.
+    /// Bytes of BAR0.
     pub bar0: u64,
+    /// The PCI function.
+    pub function: Function,
+    /// The times that its engines take, if these are not the host's.
+    pub timing: Option<Timing>,
     /// The board's number.
     pub serial: u64,
     /// Plain registers.
@@ -99,6 +103,7 @@ pub struct Gpu {
     /// Reference clock.
     pub clock: Clock,
     pub(crate) rom: Rom,
+    fb_base: u32,
     gfxhub: Hub,
     mmhub: Hub,
     fail_copy: AtomicBool,
@@ -118,12 +123,16 @@ impl Gpu {
         if let Some(folder) = &board.switch {
             bus.join(folder)?;
         }
+        let bar0 = board.bar0.min(board.vram.next_power_of_two());
         let gpu = Gpu {
             bus,
-            bar0: board.bar0.min(board.vram),
+            bar0,
+            function: board.function,
+            timing: board.timing,
+            fb_base: board.fb_base,
             serial: board.serial,
             regs: Store::new(),
-            config: Mutex::new(Config::new(board.bar0.min(board.vram))),
+            config: Mutex::new(Config::new(bar0, board.function)),
             msi: Msi::default(),
             nbio: Nbio::default(),
             grbm: Grbm::default(),
@@ -235,7 +244,7 @@ impl Gpu {
         }
         self.reset_blocks();
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        *config = Config::new(self.bar0);
+        *config = Config::new(self.bar0, self.function);
         self.bus.set_master(false);
     }
 
@@ -245,7 +254,7 @@ impl Gpu {
         self.summary.resets.bump();
         self.reset_blocks();
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        *config = config.cleared(self.bar0);
+        *config = config.cleared();
         self.bus.set_master(false);
     }
 
@@ -268,7 +277,7 @@ impl Gpu {
             self.regs.set(nbio::BIOS_SCRATCH_7, scratch);
         }
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        *config = config.cleared(self.bar0);
+        *config = config.cleared();
         self.bus.set_master(false);
     }
 
@@ -326,15 +335,16 @@ impl Gpu {
         let regs = &self.regs;
         regs.zero();
         let vram = self.bus.vram_size();
-        let fb_top = FB_BASE + ((vram >> 24).max(1) - 1) as u32;
+        let fb_base = self.fb_base;
+        let fb_top = fb_base + ((vram / UNIT).max(1) - 1) as u32;
         for (reg, value) in [
             (nbio::RCC_CONFIG_MEMSIZE, (vram >> 20) as u32),
             (
                 nbio::RCC_DEV0_EPF0_STRAP0,
                 nbio::rcc_dev0_epf0_strap0::ATI_REV_ID.of(1),
             ),
-            (gc::MC_VM_FB_LOCATION_BASE, FB_BASE),
-            (mmhub::MC_VM_FB_LOCATION_BASE, FB_BASE),
+            (gc::MC_VM_FB_LOCATION_BASE, fb_base),
+            (mmhub::MC_VM_FB_LOCATION_BASE, fb_base),
             (gc::MC_VM_FB_LOCATION_TOP, fb_top),
             (mmhub::MC_VM_FB_LOCATION_TOP, fb_top),
             // AGP is off: its bottom above its top.

@@ -13,6 +13,7 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::memory::{Phys, Space};
+use crate::msi::Kind;
 use crate::regs::osssys::{
     self, ih_chicken, ih_rb_cntl as cntl, ih_rb_wptr, ih_retry_int_cam_cntl as cam_cntl,
 };
@@ -282,10 +283,10 @@ fn announce(gpu: &Gpu, state: &mut State, control: u32) -> Result<()> {
     if !gpu.bus.is_master() {
         return Err(ModelError::NotMaster { what: "MSI" });
     }
-    if gpu.msi.send() {
-        gpu.summary.msis.bump();
-    } else {
-        state.announced = false;
+    match gpu.msi.send() {
+        Some(Kind::Msi) => gpu.summary.msis.bump(),
+        Some(Kind::MsiX) => gpu.summary.msixs.bump(),
+        None => state.announced = false,
     }
     Ok(())
 }

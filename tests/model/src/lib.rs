@@ -68,6 +68,7 @@
 //!   its client.
 //! - *BAR0* is VRAM however it is accessed. A driver is refused that enables a context before
 //!   HDP_NONSURFACE_BASE says so: its stores to the tables would go elsewhere.
+//! - *PCI*: see [`function`] and Documentation/model-pci.md.
 //! - *Interrupt ring*: see [`ih`]. With MC_SPACE = 1 IH_CHICKEN.MC_SPACE_GPA_ENABLE has to be set.
 //! - *Firmware*: see [`psp`], and [`psp::start`] for its progress when the driver starts. Power and
 //!   resets: see [`smu`]; the BIOS ROM: see [`board`].
@@ -91,6 +92,7 @@ pub mod control;
 pub mod cp;
 pub mod dma;
 pub mod error;
+pub mod function;
 pub mod gpu;
 pub mod grbm;
 pub mod hdp;
@@ -114,6 +116,7 @@ pub mod smu;
 pub mod sq;
 pub mod state;
 pub mod summary;
+pub mod timing;
 pub mod tlb;
 pub mod utcl1;
 pub mod vm;

@@ -6,20 +6,26 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use rkfd_model::board::Board;
+use rkfd_model::board::{Board, UNIT, VRAM};
+use rkfd_model::function::Function;
 use rkfd_model::gpu::Gpu;
 use rkfd_model::psp::image::Signatures;
 use rkfd_model::{control, server};
 
 const USAGE: &str = "\
-rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--summary FILE] \
+rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--fb-base UNITS] \
+[--pci PART ...] [--timing card|card=FACTOR] [--summary FILE] \
 [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] \
 [--switch FOLDER] [--serial NUMBER]
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
---vram takes a power of two of bytes with an optional suffix K, M or G (default 4G); \
---bar0 how many of them the host sees
-(default: all).
+--vram takes bytes, a multiple of 16M, with an optional suffix K, M or G (default: 65520M, an \
+MI210's); --bar0 the size
+of BAR0, a power of two (default: the smallest in which VRAM fits). --fb-base: where VRAM begins \
+among the addresses of the
+GPU, in units of 16 MiB (default 0x20000).
+--pci: a part that the PCI function has beside those of the default, or lacks with no- before its \
+name: {PARTS}.
 --rom is what the board's flash chip holds (default: blank).
 --firmware: how far the board's firmware has come: warm (the default), cold, dirty, unposted, \
 stuck, open. --any-signature: images
@@ -28,6 +34,8 @@ gets wrong: no-flash, no-bootloader, no-secure-os, no-post, bootloader=PART:CODE
 ring=CODE, status=N:CODE, no-fence=N.
 --switch: where the devices behind one PCI Express switch find one another, which reach \
 each other's VRAM.
+--timing: engines take at least the times of a card's (by default what the host needs), or that \
+times FACTOR.
 --serial: the number that the board's maker gave it, hexadecimal.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 
@@ -58,16 +66,34 @@ fn size(text: &str) -> Result<u64, String> {
         .ok()
         .and_then(|n| n.checked_mul(1 << shift));
     match bytes {
-        // BAR0 is sized in powers of two, the frame buffer's registers in units of 16 MiB.
-        Some(bytes) if bytes.is_power_of_two() && bytes >= 16 << 20 => Ok(bytes),
-        _ => Err(format!("{text}: not a power of two of at least 16M")),
+        Some(bytes) if bytes >= UNIT && bytes % UNIT == 0 => Ok(bytes),
+        _ => Err(format!("{text}: not a multiple of 16M")),
     }
+}
+
+fn bar_size(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        bytes if bytes.is_power_of_two() => Ok(bytes),
+        _ => Err(format!("{text}: not a power of two")),
+    }
+}
+
+fn hexadecimal<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let number = u64::from_str_radix(digits, 16).ok();
+    number
+        .and_then(|number| number.try_into().ok())
+        .ok_or_else(|| format!("{text}: no hexadecimal number"))
+}
+
+fn usage() -> String {
+    USAGE.replace("{PARTS}", Function::NAMES)
 }
 
 fn parse() -> Result<Command, lexopt::Error> {
     use lexopt::prelude::*;
     let (mut socket, mut control, mut summary) = (None, None, None);
-    let mut board = Board::new(4 << 30);
+    let mut board = Board::new(VRAM);
     let mut bar0 = None;
     let mut parser = lexopt::Parser::from_env();
     while let Some(arg) = parser.next()? {
@@ -76,18 +102,17 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("control") => control = Some(PathBuf::from(parser.value()?)),
             Long("summary") => summary = Some(PathBuf::from(parser.value()?)),
             Long("vram") => board.vram = size(&parser.value()?.string()?)?,
-            Long("bar0") => bar0 = Some(size(&parser.value()?.string()?)?),
+            Long("bar0") => bar0 = Some(bar_size(&parser.value()?.string()?)?),
+            Long("fb-base") => board.fb_base = hexadecimal(&parser.value()?.string()?)?,
+            Long("pci") => board.function.change(&parser.value()?.string()?)?,
             Long("rom") => {
                 let path = PathBuf::from(parser.value()?);
                 board.rom =
                     std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             }
             Long("switch") => board.switch = Some(PathBuf::from(parser.value()?)),
-            Long("serial") => {
-                let text = parser.value()?.string()?;
-                board.serial = u64::from_str_radix(&text, 16)
-                    .map_err(|_| format!("{text}: no hexadecimal number"))?;
-            }
+            Long("serial") => board.serial = hexadecimal(&parser.value()?.string()?)?,
+            Long("timing") => board.timing = Some(parser.value()?.string()?.parse()?),
             Long("firmware") => board.start = parser.value()?.string()?.parse()?,
             Long("any-signature") => board.signatures = Signatures::Any,
             Long("psp-fault") => board.faults.add(&parser.value()?.string()?)?,
@@ -95,7 +120,7 @@ fn parse() -> Result<Command, lexopt::Error> {
             _ => return Err(arg.unexpected()),
         }
     }
-    board.bar0 = bar0.unwrap_or(board.vram);
+    board.bar0 = bar0.unwrap_or_else(|| board.vram.next_power_of_two());
     Ok(Command::Serve(Box::new(Options {
         socket: socket.ok_or("--socket is missing")?,
         control: control.ok_or("--control is missing")?,
@@ -156,10 +181,10 @@ fn main() -> ExitCode {
     let result = match parse() {
         Ok(Command::Serve(options)) => serve(*options),
         Ok(Command::Help) => {
-            println!("{USAGE}");
+            println!("{}", usage());
             Ok(())
         }
-        Err(error) => Err(format!("{error}\n{USAGE}")),
+        Err(error) => Err(format!("{error}\n{}", usage())),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

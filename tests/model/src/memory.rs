@@ -110,7 +110,9 @@ pub struct Bus {
     doorbells: AtomicU64,
     registers: AtomicU64,
     vram_file: OwnedFd,
+    /// VRAM, and behind it the rest of the power of two that BAR0 has to be.
     vram: Mapping,
+    vram_size: u64,
     dma: RwLock<DmaMap>,
     master: AtomicBool,
     /// The PSP's trusted memory region: first byte and the one behind it; empty if there is none.
@@ -122,17 +124,19 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// A bus with `vram` bytes of empty VRAM and no DMA mapping.
-    pub fn new(vram: u64) -> std::io::Result<Bus> {
-        let hdp = Hdp::new(vram);
+    /// A bus with `vram_size` bytes of empty VRAM and no DMA mapping.
+    pub fn new(vram_size: u64) -> std::io::Result<Bus> {
+        let hdp = Hdp::new(vram_size);
         let vram_file = rustix::fs::memfd_create("vram", MemfdFlags::CLOEXEC)?;
-        rustix::fs::ftruncate(&vram_file, vram)?;
-        let vram = Mapping::new(vram_file.as_fd(), vram as usize)?;
+        let len = vram_size.next_power_of_two();
+        rustix::fs::ftruncate(&vram_file, len)?;
+        let vram = Mapping::new(vram_file.as_fd(), len as usize)?;
         Ok(Bus {
             doorbells: AtomicU64::new(0),
             registers: AtomicU64::new(0),
             vram_file,
             vram,
+            vram_size,
             dma: RwLock::default(),
             master: AtomicBool::new(false),
             trusted: Default::default(),
@@ -166,7 +170,7 @@ impl Bus {
 
     /// Size of VRAM, bytes.
     pub fn vram_size(&self) -> u64 {
-        self.vram.len() as u64
+        self.vram_size
     }
 
     /// Makes all of VRAM read as lost content, so that uses of uninitialised memory by the driver
@@ -186,7 +190,8 @@ impl Bus {
         // Unwritten parts have no memory of the host's, and stay so.
         while let Ok(start) = rustix::fs::seek(&self.vram_file, SeekFrom::Data(at)) {
             let end = rustix::fs::seek(&self.vram_file, SeekFrom::Hole(start));
-            at = end.unwrap_or(self.vram_size()).min(self.vram_size());
+            let len = self.vram.len() as u64;
+            at = end.unwrap_or(len).min(len);
             for page in (start..at).step_by(LOST.len()) {
                 let len = LOST.len().min((at - page) as usize);
                 self.vram.span(page as usize, len).write(&LOST[..len]);
@@ -491,10 +496,12 @@ mod tests {
 
     #[test]
     fn the_end_of_vram() {
-        let bus = Bus::new(0x2000).unwrap();
+        // The rest of the power of two is behind BAR0 only.
+        let bus = Bus::new(0x3000).unwrap();
+        assert_eq!(bus.vram.len(), 0x4000);
         let phys = Phys {
             space: Space::Vram,
-            addr: 0x1ffc,
+            addr: 0x2ffc,
         };
         assert!(bus.view().write(phys, &[0; 4]).is_ok());
         assert!(bus.view().write(phys, &[0; 5]).is_err());

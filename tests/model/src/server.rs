@@ -10,8 +10,9 @@ use std::sync::Arc;
 use vfio_bindings::bindings::vfio::{
     vfio_region_info, vfio_region_sparse_mmap_area, VFIO_IRQ_INFO_EVENTFD,
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX,
-    VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_BAR5_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
-    VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_MMAP,
+    VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_BAR4_REGION_INDEX, VFIO_PCI_BAR5_REGION_INDEX,
+    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
+    VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_PCI_ROM_REGION_INDEX, VFIO_REGION_INFO_FLAG_MMAP,
     VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
 };
 use vfio_user::{
@@ -23,12 +24,13 @@ use crate::config;
 use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::memory::Access;
+use crate::msi::Kind;
 use crate::nbio as bif;
 use crate::regs::Reg;
 
 /// Serves one client at `path` until it goes away.
 pub fn serve(gpu: &Arc<Gpu>, path: &Path) -> std::result::Result<(), Error> {
-    let server = Server::new(path, true, interrupts(), regions(gpu))?;
+    let server = Server::new(path, true, interrupts(gpu), regions(gpu))?;
     match server.run(&mut Backend { gpu: gpu.clone() }) {
         // A client that is killed may leave the socket in the middle of a message.
         Err(Error::ReceiveWithFd(_) | Error::StreamRead(_) | Error::StreamWrite(_)) => Ok(()),
@@ -36,12 +38,17 @@ pub fn serve(gpu: &Arc<Gpu>, path: &Path) -> std::result::Result<(), Error> {
     }
 }
 
-fn interrupts() -> Vec<IrqInfo> {
+fn interrupts(gpu: &Gpu) -> Vec<IrqInfo> {
+    let function = &gpu.function;
     (0..VFIO_PCI_NUM_IRQS)
         .map(|index| IrqInfo {
             index,
             flags: VFIO_IRQ_INFO_EVENTFD,
-            count: u32::from(index == VFIO_PCI_MSI_IRQ_INDEX),
+            count: match index {
+                VFIO_PCI_MSI_IRQ_INDEX => u32::from(function.msi),
+                VFIO_PCI_MSIX_IRQ_INDEX if function.msix => config::MSIX_VECTORS.into(),
+                _ => 0,
+            },
         })
         .collect()
 }
@@ -52,14 +59,19 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
             let size = match index {
                 VFIO_PCI_BAR0_REGION_INDEX => gpu.bar0,
                 VFIO_PCI_BAR2_REGION_INDEX => config::DOORBELL_SIZE,
+                VFIO_PCI_BAR4_REGION_INDEX if gpu.function.io => config::IO_SIZE,
                 VFIO_PCI_BAR5_REGION_INDEX => config::REGISTER_SIZE,
+                VFIO_PCI_ROM_REGION_INDEX if gpu.function.rom => config::ROM_SIZE,
                 VFIO_PCI_CONFIG_REGION_INDEX => config::SIZE as u64,
                 _ => 0,
             };
             let mapped = index == VFIO_PCI_BAR0_REGION_INDEX;
             let mut flags = 0;
             if size > 0 {
-                flags |= VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
+                flags |= VFIO_REGION_INFO_FLAG_READ;
+            }
+            if size > 0 && index != VFIO_PCI_ROM_REGION_INDEX {
+                flags |= VFIO_REGION_INFO_FLAG_WRITE;
             }
             if mapped {
                 flags |= VFIO_REGION_INFO_FLAG_MMAP;
@@ -100,8 +112,9 @@ impl Backend {
             // Doorbells do not read back.
             VFIO_PCI_BAR2_REGION_INDEX => data.fill(0),
             VFIO_PCI_BAR5_REGION_INDEX if self.is_odd(offset, data.len()) => data.fill(0),
-            VFIO_PCI_BAR5_REGION_INDEX => {
-                check_registers(Access::Read, offset, data.len())?;
+            VFIO_PCI_ROM_REGION_INDEX => gpu.read_rom(offset, data),
+            VFIO_PCI_BAR4_REGION_INDEX | VFIO_PCI_BAR5_REGION_INDEX => {
+                check_registers(region, Access::Read, offset, data.len())?;
                 for (n, bytes) in data.chunks_exact_mut(4).enumerate() {
                     gpu.summary.register_reads.bump();
                     let value = gpu.read(Reg((offset / 4) as u32 + n as u32))?;
@@ -121,8 +134,8 @@ impl Backend {
             VFIO_PCI_BAR0_REGION_INDEX => gpu.write_vram(offset, data)?,
             VFIO_PCI_BAR2_REGION_INDEX => gpu.ring(offset, data)?,
             VFIO_PCI_BAR5_REGION_INDEX if self.is_odd(offset, data.len()) => {}
-            VFIO_PCI_BAR5_REGION_INDEX => {
-                check_registers(Access::Write, offset, data.len())?;
+            VFIO_PCI_BAR4_REGION_INDEX | VFIO_PCI_BAR5_REGION_INDEX => {
+                check_registers(region, Access::Write, offset, data.len())?;
                 for (n, bytes) in data.chunks_exact(4).enumerate() {
                     gpu.summary.register_writes.bump();
                     let value = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -138,7 +151,7 @@ impl Backend {
     fn count(&self, region: u32) {
         let counts = matches!(
             region,
-            VFIO_PCI_BAR2_REGION_INDEX | VFIO_PCI_BAR5_REGION_INDEX
+            VFIO_PCI_BAR2_REGION_INDEX | VFIO_PCI_BAR4_REGION_INDEX | VFIO_PCI_BAR5_REGION_INDEX
         );
         if counts {
             self.gpu.is_used();
@@ -148,10 +161,14 @@ impl Backend {
         }
     }
 
-    /// Returns whether a process could make this access, which is not a register's: any number of
-    /// bytes of the page of HDP flush registers. The kernel copies to and from it for a process
-    /// that names it in a call.
+    /// Returns whether this access to BAR5 is not a register's. It may be one to the table of MSI-X
+    /// or its pending bits, which are the client's. Or it is one that a process could make: any
+    /// number of bytes of the page of HDP flush registers. The kernel copies to and from it for a
+    /// process that names it in a call.
     fn is_odd(&self, offset: u64, size: usize) -> bool {
+        if self.gpu.function.msix && config::is_msix(offset) {
+            return true;
+        }
         let whole = offset % 4 == 0 && matches!(size, 4 | 8);
         !whole && bif::flush(&self.gpu.regs, Reg((offset / 4) as u32)) != bif::Flush::Neither
     }
@@ -165,14 +182,19 @@ impl Backend {
     }
 }
 
-fn check_registers(access: Access, offset: u64, size: usize) -> Result<()> {
-    let inside = offset
-        .checked_add(size as u64)
-        .is_some_and(|end| end <= config::REGISTER_SIZE);
+/// Checks an access to registers: all of them by BAR5, the first ones by BAR4, where they have the
+/// same offsets.
+fn check_registers(region: u32, access: Access, offset: u64, size: usize) -> Result<()> {
+    let (name, bytes) = match region {
+        VFIO_PCI_BAR4_REGION_INDEX => ("BAR4 (I/O)", config::IO_SIZE),
+        _ => ("BAR5 (registers)", config::REGISTER_SIZE),
+    };
+    let end = offset.checked_add(size as u64);
+    let inside = end.is_some_and(|end| end <= bytes);
     if inside && offset % 4 == 0 && matches!(size, 4 | 8) {
         Ok(())
     } else {
-        Err(bad_access(access, "BAR5 (registers)", offset, size))
+        Err(bad_access(access, name, offset, size))
     }
 }
 
@@ -223,16 +245,22 @@ impl ServerBackend for Backend {
         &mut self,
         index: u32,
         flags: u32,
-        _start: u32,
+        start: u32,
         count: u32,
         fds: Vec<File>,
     ) -> io::Result<()> {
-        if index != VFIO_PCI_MSI_IRQ_INDEX || flags & VFIO_IRQ_SET_ACTION_TRIGGER == 0 {
+        let kind = match index {
+            VFIO_PCI_MSI_IRQ_INDEX => Kind::Msi,
+            VFIO_PCI_MSIX_IRQ_INDEX => Kind::MsiX,
+            _ => return Ok(()),
+        };
+        // The other vectors are never used.
+        if start != 0 || flags & VFIO_IRQ_SET_ACTION_TRIGGER == 0 {
             return Ok(());
         }
         let eventfd = fds.into_iter().next();
         if flags & VFIO_IRQ_SET_DATA_EVENTFD != 0 || count == 0 {
-            self.gpu.msi.set(eventfd);
+            self.gpu.msi.set(kind, eventfd);
         }
         Ok(())
     }

@@ -101,6 +101,7 @@ pub struct Summary {
     pub doorbells_unattached: Count,
     pub ivs: Count,
     pub msis: Count,
+    pub msixs: Count,
     pub msis_rearmed: Count,
     pub msis_dropped: Count,
     pub ih_overflows: Count,
@@ -223,6 +224,7 @@ impl Summary {
             "interrupts": {
                 "ivs": self.ivs.get(),
                 "msis": self.msis.get(),
+                "msixs": self.msixs.get(),
                 "rearmed": self.msis_rearmed.get(),
                 "dropped": self.msis_dropped.get(),
                 "overflows": self.ih_overflows.get(),

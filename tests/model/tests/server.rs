@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX,
-    VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_BAR5_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
-    VFIO_PCI_MSI_IRQ_INDEX,
+    VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_BAR4_REGION_INDEX, VFIO_PCI_BAR5_REGION_INDEX,
+    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_ROM_REGION_INDEX,
 };
 use vfio_user::Client;
 
@@ -39,6 +39,10 @@ fn eventually<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
 
 impl Model {
     fn start(name: &str) -> Model {
+        Model::with(name, &["--vram", "64M"])
+    }
+
+    fn with(name: &str, options: &[&str]) -> Model {
         let dir = std::env::temp_dir().join(format!("rkfd-model-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_rkfd-model"))
@@ -48,7 +52,7 @@ impl Model {
             .arg(dir.join("control"))
             .arg("--summary")
             .arg(dir.join("summary"))
-            .args(["--vram", "64M"])
+            .args(options)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -141,7 +145,7 @@ fn a_copy_from_vram_to_ram_with_an_interrupt() {
     let dword = |dword: u64| dword * 4;
     for (register, value) in [
         // BAR0 leads to VRAM.
-        (0xf60, 0x8000_0000),
+        (0xf62, 2),
         (0x1ac2b, 0x1_0001),
         (0x1abc0, 1),
         // Interrupt ring at RAM + 0x1000, its write pointer at RAM + 0x2000.
@@ -153,8 +157,8 @@ fn a_copy_from_vram_to_ram_with_an_interrupt() {
         (0xef0, 0x200 << 2 | 20 << 16),
         // SDMA0: traps on, ring of 1 KiB at the start of VRAM, doorbell 0x200.
         (0x127c, 1),
-        (0x12e1, 0x8000_0000),
-        (0x12e2, 0),
+        (0x12e1, 0),
+        (0x12e2, 2),
         (0x130b, 0x200 << 2),
         (0x12f2, 1 << 28),
         (0x12e0, 1 | 8 << 1),
@@ -163,7 +167,7 @@ fn a_copy_from_vram_to_ram_with_an_interrupt() {
         model.write(dword(register), value);
     }
     model.vram().write_all_at(b"hello", 0x2000).unwrap();
-    let words: [u32; 9] = [1, 4, 0, 0x2000, 0x80, 0x80, 0, 6, 7];
+    let words: [u32; 9] = [1, 4, 0, 0x2000, 0x200, 0x80, 0, 6, 7];
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     model.vram().write_all_at(&bytes, 0).unwrap();
     model
@@ -198,6 +202,49 @@ fn a_copy_from_vram_to_ram_with_an_interrupt() {
 }
 
 #[test]
+fn a_card_by_default() {
+    let image = std::env::temp_dir().join(format!("rkfd-model-{}.rom", std::process::id()));
+    std::fs::write(&image, [0x55, 0xaa, 8]).unwrap();
+    let mut model = Model::with("card", &["--rom", image.to_str().unwrap()]);
+    let size = |region| model.client.region(region).unwrap().size;
+    assert_eq!(size(VFIO_PCI_BAR0_REGION_INDEX), 64 << 30);
+    assert_eq!(size(VFIO_PCI_BAR4_REGION_INDEX), 256);
+    assert_eq!(size(VFIO_PCI_ROM_REGION_INDEX), 128 << 10);
+    // VRAM, in MiB and as a range of addresses.
+    let read = |model: &mut Model, dword: u64| model.read(dword * 4);
+    assert_eq!(read(&mut model, 0xde3), 65_520);
+    assert_eq!(read(&mut model, 0x1acc0), 0x2_0000);
+    assert_eq!(read(&mut model, 0x1acc1), 0x2_0ffe);
+    // The last bytes of BAR0 are there, and no part of VRAM.
+    let region = model.client.region(VFIO_PCI_BAR0_REGION_INDEX).unwrap();
+    let file = region.file_offset.as_ref().unwrap().file();
+    assert_eq!(file.metadata().unwrap().len(), 64 << 30);
+    // The first registers by I/O, and the pending bits of MSI-X, among which is no register.
+    let index = 0x8000_1000u32.to_le_bytes();
+    let mut data = [0; 4];
+    let client = &mut model.client;
+    client
+        .region_write(VFIO_PCI_BAR4_REGION_INDEX, 0, &index)
+        .unwrap();
+    client
+        .region_read(VFIO_PCI_BAR5_REGION_INDEX, 0, &mut data)
+        .unwrap();
+    assert_eq!(data, index);
+    client
+        .region_read(VFIO_PCI_BAR5_REGION_INDEX, 0x4_3000, &mut data)
+        .unwrap();
+    assert_eq!(data, [0; 4]);
+    client
+        .region_read(VFIO_PCI_ROM_REGION_INDEX, 0, &mut data)
+        .unwrap();
+    assert_eq!(data, [0x55, 0xaa, 8, 0xff]);
+    let (output, dir) = model.finish();
+    assert_eq!(output.status.code(), Some(0));
+    std::fs::remove_file(image).unwrap();
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
 fn an_unknown_register_ends_the_run() {
     let mut model = Model::start("unknown");
     let mut data = [0; 4];
@@ -216,7 +263,15 @@ fn an_unknown_register_ends_the_run() {
 
 #[test]
 fn bad_command_lines() {
-    for args in [&["--vram", "3G"][..], &["--socket"], &["--nonsense"], &[]] {
+    for args in [
+        &["--vram", "3"][..],
+        &["--bar0", "3G"],
+        &["--pci", "no-bar"],
+        &["--fb-base", "x"],
+        &["--socket"],
+        &["--nonsense"],
+        &[],
+    ] {
         let output = Command::new(env!("CARGO_BIN_EXE_rkfd-model"))
             .args(args)
             .output()

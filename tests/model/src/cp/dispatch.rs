@@ -2,6 +2,8 @@
 //! Packets that launch waves, and the work after these. KERNEL_DISPATCH: from the packet, the
 //! kernel's descriptor and the amd_queue_t to the queue's COMPUTE_* registers.
 
+use std::time::Instant;
+
 use rkfd_shader::kernel::{Descriptor, UserData, DESCRIPTOR};
 
 use super::aql::Packet;
@@ -14,6 +16,7 @@ use super::signal::Queue;
 use crate::error::Result;
 use crate::regs::Field;
 use crate::sq::grid::Rest;
+use crate::timing;
 
 /// Greatest LDS of a group.
 const MOST_LDS: u32 = 64 << 10;
@@ -189,6 +192,9 @@ impl Executor<'_> {
         let dispatch = Dispatch::of(packet);
         if let Err(refusal) = dispatch.check() {
             return Ok(Err(refusal));
+        }
+        if let Some(timing) = self.gpu.timing {
+            timing::wait(Instant::now() + timing.launch(), || true);
         }
         let mut bytes = [0; DESCRIPTOR];
         let before = ring.faults();

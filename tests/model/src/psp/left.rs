@@ -76,6 +76,7 @@ fn gart(gpu: &Gpu) -> Result<()> {
     }
     let vram = gpu.regs.get(mmhub::MC_VM_FB_LOCATION_BASE);
     gpu.regs.set(hdp::HDP_NONSURFACE_BASE, vram << 16);
+    gpu.regs.set(hdp::HDP_NONSURFACE_BASE_HI, vram >> 16);
     for hub in HubId::ALL {
         for (reg, value) in [
             (gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, TABLE as u32 | 1),

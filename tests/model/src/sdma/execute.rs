@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Executes one packet of a queue.
 
+use std::time::Instant;
+
 use super::packet::{self, Packet, Refusal, HEAD, WRITE_HEAD};
 use super::queue::{Exception, Job};
 use super::Engine;
@@ -10,6 +12,7 @@ use crate::hub::HubId;
 use crate::ih::{Iv, SDMA_CLIENT};
 use crate::indirect::Ib;
 use crate::regs::sdma::{self, cntl};
+use crate::timing;
 use crate::vm::{Client, Vm};
 
 /// Interrupt sources.
@@ -125,8 +128,9 @@ impl<'a> Executor<'a> {
             let source = if self.privileged() { ECC } else { SRBM_WRITE };
             return self.halt(words, Exception::Packet, source);
         }
+        let start = Instant::now();
         let work = self.work(&packet)?;
-        if self.vm.is_lost() {
+        if self.vm.is_lost() || !self.take_time(&packet, start) {
             return Ok(Step::Lost);
         }
         match work {
@@ -176,6 +180,16 @@ impl<'a> Executor<'a> {
             *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
         Ok(())
+    }
+
+    /// Waits until the packet has taken the time that a card needs. Returns false if the engine is
+    /// reset meanwhile.
+    fn take_time(&self, packet: &Packet, start: Instant) -> bool {
+        let Some((timing, bytes)) = self.gpu.timing.zip(packet.bytes()) else {
+            return true;
+        };
+        let goes_on = || self.engine.goes_on(self.gpu, self.resets);
+        timing::wait(start + timing.sdma(bytes), goes_on)
     }
 
     fn advance(&mut self, length: u64) -> Result<()> {

@@ -140,6 +140,19 @@ impl Packet {
         }
     }
 
+    /// The bytes that it copies or fills; None for other packets.
+    pub fn bytes(&self) -> Option<u64> {
+        match self {
+            Packet::CopyLinear { len, .. } | Packet::Fill { len, .. } => Some(*len),
+            Packet::CopySubWindow(window) => {
+                let elements = window.size.iter();
+                let bytes = 1u64 << window.element;
+                Some(elements.fold(bytes, |bytes, n| bytes.saturating_mul(*n)))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether a test's fail-copy applies to it.
     pub fn is_copy(&self) -> bool {
         matches!(self, Packet::CopyLinear { .. } | Packet::CopySubWindow(_))

@@ -128,7 +128,7 @@ fn bar0_has_to_lead_to_vram() {
             psp.rig.set(Reg(gc::VM_CONTEXT0_CNTL.0 + context + hub), 0);
         }
     }
-    psp.rig.set(hdp::HDP_NONSURFACE_BASE, 0);
+    psp.rig.set(hdp::HDP_NONSURFACE_BASE_HI, 0);
     let error = psp.boot(KDB, &sample(Kind::KEY_DATABASE)).unwrap_err();
     assert!(error.to_string().contains("HDP_NONSURFACE_BASE"), "{error}");
 }

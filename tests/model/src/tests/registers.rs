@@ -15,7 +15,7 @@ fn reset_values() {
         (gc::MC_VM_FB_LOCATION_BASE, gc::MC_VM_FB_LOCATION_TOP),
         (mmhub::MC_VM_FB_LOCATION_BASE, mmhub::MC_VM_FB_LOCATION_TOP),
     ] {
-        assert_eq!((rig.get(base), rig.get(top)), (0x8000, 0x8007));
+        assert_eq!((rig.get(base), rig.get(top)), (0x2_0000, 0x2_0007));
     }
     rig.gpu.reset();
     assert_eq!(rig.get(sdma::F32_CNTL), 1);
@@ -212,10 +212,10 @@ fn tables_need_a_way_to_vram() {
         .write(gc::VM_CONTEXT0_CNTL, control | 1)
         .unwrap_err();
     assert!(error.to_string().contains("HDP_NONSURFACE_BASE"), "{error}");
-    rig.set(hdp::HDP_NONSURFACE_BASE, 0x8000_0000);
+    rig.set(hdp::HDP_NONSURFACE_BASE_HI, 2);
     rig.set(gc::VM_CONTEXT0_CNTL, control | 1);
     let lead = |reg, to| rig.gpu.write(reg, to);
-    assert!(lead(hdp::HDP_NONSURFACE_BASE, 0x8000_0000).is_ok());
+    assert!(lead(hdp::HDP_NONSURFACE_BASE, 0).is_ok());
     assert!(lead(hdp::HDP_NONSURFACE_BASE, 0x9000_0000).is_err());
     rig.set(gc::VM_CONTEXT0_CNTL, control);
     assert!(lead(hdp::HDP_NONSURFACE_BASE, 0x9000_0000).is_ok());

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::ih::ENTRY;
 use crate::memory::{Phys, Space};
+use crate::msi::Kind;
 use crate::psp::start::Start;
 use crate::regs::gc::{self, vm_context0_cntl as context, vm_invalidate_eng0_req as req};
 use crate::regs::osssys::{self, ih_chicken, ih_doorbell_rptr, ih_rb_cntl};
@@ -30,7 +31,7 @@ pub const VRAM: u64 = 128 * MIB;
 pub const RAM: u64 = 0x1000_0000;
 pub const RAM_SIZE: u64 = 64 * MIB;
 /// MC address of VRAM.
-pub const FB: u64 = 0x80_0000_0000;
+pub const FB: u64 = 0x200_0000_0000;
 /// Bytes of a ring.
 pub const RING: u64 = 4096;
 /// Bytes of the interrupt ring.
@@ -109,7 +110,7 @@ impl Rig {
         // A file in place of an eventfd, to which eight bytes are appended for each MSI.
         let msis = rustix::fs::memfd_create("msi", MemfdFlags::CLOEXEC).unwrap();
         let msis = File::from(msis);
-        gpu.msi.set(Some(msis.try_clone().unwrap()));
+        gpu.msi.set(Kind::Msi, Some(msis.try_clone().unwrap()));
         let mut rig = Rig {
             gpu,
             msis,
@@ -178,10 +179,9 @@ impl Rig {
         self.hub_set64(gc::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32, 0);
         self.hub_set64(gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32, pages - 1);
         let enable = context::ENABLE_CONTEXT.of(1);
-        self.set(
-            hdp::HDP_NONSURFACE_BASE,
-            self.get(gc::MC_VM_FB_LOCATION_BASE) << 16,
-        );
+        let fb = self.get(gc::MC_VM_FB_LOCATION_BASE);
+        self.set(hdp::HDP_NONSURFACE_BASE, fb << 16);
+        self.set(hdp::HDP_NONSURFACE_BASE_HI, fb >> 16);
         for delta in [0, MMHUB_DELTA] {
             self.set(Reg(gc::VM_CONTEXT0_CNTL.0 + delta), enable);
         }

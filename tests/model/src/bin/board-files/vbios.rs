@@ -6,6 +6,7 @@ use crate::block::Block;
 /// Bytes of the BIOS image: the unit of its length byte is 512.
 const IMAGE: usize = 4096;
 /// Where the parts of the image are.
+const PCI_DATA: usize = 0xd0;
 const ROM_HEADER: usize = 0x100;
 const COMMAND_TABLE: usize = 0x180;
 const DATA_TABLE: usize = 0x200;
@@ -32,6 +33,22 @@ const BOARD_BYTES: usize = 168;
 /// First of the BIOS_SCRATCH registers, a dword index.
 const SCRATCH: u32 = 0x4c;
 
+/// The structure by which the kernel finds the length of an image in an expansion ROM (PCI Firmware
+/// Specification): the device, its class, and that this is the only image. The checksum of the image
+/// is wrong, so that the guest's BIOS leaves it alone.
+fn pci_data(rom: &mut Block) {
+    const BYTES: usize = 0x18;
+    rom.word(0x18, PCI_DATA);
+    rom.bytes(PCI_DATA, b"PCIR");
+    rom.word(PCI_DATA + 4, 0x1002);
+    rom.word(PCI_DATA + 6, 0x740f);
+    rom.word(PCI_DATA + 0xa, BYTES);
+    rom.byte(PCI_DATA + 0xe, 0x80);
+    rom.byte(PCI_DATA + 0xf, 0x03);
+    rom.word(PCI_DATA + 0x10, IMAGE / 512);
+    rom.byte(PCI_DATA + 0x15, 0x80);
+}
+
 /// The BIOS image. Layouts are those of the kernel's atomfirmware.h.
 pub fn vbios() -> Vec<u8> {
     let mut rom = Block::new(IMAGE);
@@ -39,6 +56,7 @@ pub fn vbios() -> Vec<u8> {
     // A return, in case the image is executed. The next byte must not be 1, which would be an IIO
     // program.
     rom.byte(3, 0xcb);
+    pci_data(&mut rom);
     rom.bytes(0x30, b" 761295520");
     rom.word(0x48, ROM_HEADER);
     rom.bytes(0x50, b"01/01/26 00:00");

@@ -20,7 +20,7 @@ const CLEAN: u32 = 1 << 17;
 
 /// Schedulers with the first firmware that runs a cleaner.
 fn without_cleaner() -> Schedulers {
-    let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+    let it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
     it.rig.set(gc::CP_MEC_ME1_UCODE_ADDR, 88);
     it
 }
