@@ -5,6 +5,7 @@
  * where size is in bytes, 0 where it means nothing. bench.sh makes the table.
  *
  * - `bench copies` measures only the differences between scheduled and direct queues.
+ * - `bench small` measures these for the smallest copies only.
  * - `bench compute` measures those between the schedulers of compute queues.
  * - `bench svm` measures shared virtual memory.
  * - `bench calls` is for RKFD_INSTRUCTIONS=1: a guest whose clock counts instructions.
@@ -388,6 +389,11 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && !strcmp(argv[1], "svm")) {
 		bench_svm();
+		return EXIT_SUCCESS;
+	}
+	if (argc > 1 && !strcmp(argv[1], "small")) {
+		bench_latency(sizes[0]);
+		bench_streaming(sizes[0]);
 		return EXIT_SUCCESS;
 	}
 	for (i = 0; i < COUNT(sizes); i++)

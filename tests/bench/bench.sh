@@ -3,7 +3,7 @@
 # Measures with scheduled, followed and direct SDMA queues, then compute queues with
 # both schedulers, reloading the module between them, and prints tables.
 # RKFD_MODULE names the module file; the argument "compute" leaves out all but
-# compute queues.
+# compute queues, "small" all but small copies.
 
 module=${RKFD_MODULE:-/rkfd/rkfd.ko}
 here=$(dirname "$0")
@@ -27,6 +27,11 @@ measure() {
 [ -e /dev/kfd ] || exit 4
 # Each mode twice, in turn, so that a busy moment of the host hits both.
 for round in 1 2; do
+	if [ "$1" = small ]; then
+		measure u sdma_sched=0 small
+		measure s sdma_sched=1 small
+		continue
+	fi
 	if [ "$1" != compute ]; then
 		measure u sdma_sched=0 copies
 		measure s sdma_sched=1 "$([ $round = 1 ] && echo copies)"
@@ -37,7 +42,9 @@ for round in 1 2; do
 	measure h sched=hws compute
 done
 
-awk -v copies="$([ -e "$out/s.1" ] && echo 1)" '
+small=
+[ "$1" != small ] || small=1
+awk -v small=$small -v copies="$([ -e "$out/s.1" ] && echo 1)" '
 function size_name(n) {
 	if (n >= 1073741824) return n / 1073741824 " GiB"
 	if (n >= 1048576) return n / 1048576 " MiB"
@@ -71,6 +78,8 @@ $1 == "bench" {
 END {
 	if (copies) {
 		table("copy", "s", "u", "scheduled", "direct")
+		if (small)
+			exit
 		print ""
 		table("copy", "f", "u", "followed", "direct")
 		printf "\n%-17s %9s %12s  %s\n", "operation", "size", "value", "unit"

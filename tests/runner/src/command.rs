@@ -96,10 +96,14 @@ fn machine(files: &[String]) -> Result<Machine> {
         machine.gpus = text.parse().context("GPUS is no number")?;
     }
     machine.append = setting("APPEND").unwrap_or_default();
+    machine.timing = setting("TIMING");
+    let parts = setting("PCI").unwrap_or_default();
+    machine.pci = parts.split_whitespace().map(String::from).collect();
     machine.suites.extend(setting("SUITE"));
     machine.iommu = is_on("IOMMU")?;
     machine.wakes = is_on("WAKES")?;
     machine.switch = is_on("SWITCH")?;
+    machine.ports = is_on("PORTS")?;
     machine.bare = is_on("BARE")?;
     machine.numa = is_on("NUMA")?;
     machine.icount = is_on("ICOUNT")?;

@@ -22,8 +22,15 @@ pub struct Machine {
     pub files: Files,
     pub memory: Size,
     pub vram: Size,
-    /// How much of VRAM the host sees; without it all.
+    /// The size of BAR0; without it the smallest in which VRAM fits.
     pub bar0: Option<Size>,
+    /// MC address of VRAM's first byte, in units of 16 MiB; without it that of a card.
+    pub fb_base: Option<u32>,
+    /// Parts that the PCI function has, or with `no-` in front lacks, unlike the model's default:
+    /// `rkfd-model --help`.
+    pub pci: Vec<String>,
+    /// The times that the device's engines take: `rkfd-model --help`.
+    pub timing: Option<String>,
     /// The size of a disk of the guest's own, to hibernate to. A machine that has hibernated is
     /// started again, with new models.
     pub swap: Option<Size>,
@@ -41,6 +48,8 @@ pub struct Machine {
     pub iommu: bool,
     /// The devices are behind a PCI Express switch, through which they reach each other's VRAM.
     pub switch: bool,
+    /// Each device is behind a root port of its own, as in a real machine, and has a link.
+    pub ports: bool,
     /// Two NUMA nodes, each with half of the memory and the processors. Every other device is on
     /// the second one.
     pub numa: bool,
@@ -74,6 +83,9 @@ impl Default for Machine {
             memory: Size::gib(3),
             vram: Size::gib(4),
             bar0: None,
+            fb_base: None,
+            pci: Vec::new(),
+            timing: None,
             swap: None,
             gpus: 1,
             cpus: 2,
@@ -83,6 +95,7 @@ impl Default for Machine {
             bare: false,
             iommu: false,
             switch: false,
+            ports: false,
             numa: false,
             icount: false,
             wakes: false,
@@ -235,6 +248,15 @@ impl Machine {
                 value(true, name, size);
             }
         }
+        if let Some(units) = self.fb_base {
+            value(true, "fb-base", &format!("{units:#x}"));
+        }
+        for part in &self.pci {
+            value(true, "pci", part);
+        }
+        if let Some(timing) = &self.timing {
+            value(true, "timing", timing);
+        }
         value(self.gpus != usual.gpus, "gpus", &self.gpus);
         value(self.cpus != usual.cpus, "cpus", &self.cpus);
         let chipset = self.chipset.name();
@@ -247,6 +269,7 @@ impl Machine {
             (self.bare, "bare"),
             (self.iommu, "iommu"),
             (self.switch, "switch"),
+            (self.ports, "ports"),
             (self.numa, "numa"),
             (self.icount, "icount"),
             (self.wakes, "wakes"),
@@ -272,6 +295,8 @@ mod tests {
         assert!(Machine::default().differences().is_empty());
         let machine: Machine = toml::from_str("memory = \"4G\"\niommu = true").unwrap();
         assert_eq!(["--memory 4G", "--iommu"], *machine.differences());
+        let machine: Machine = toml::from_str("fb-base = 0x8000\npci = [\"flr\"]").unwrap();
+        assert_eq!(["--fb-base 0x8000", "--pci flr"], *machine.differences());
     }
 
     #[test]

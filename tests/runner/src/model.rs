@@ -55,7 +55,6 @@ impl Board {
             let mut options = OpenOptions::new();
             options.create(true).append(true).open(dir.join(name))
         };
-        let bar0 = machine.bar0.as_ref().unwrap_or(&machine.vram);
         // The engines of a GPU do not share the processors of its host.
         let mut command = places.urgent_program(&self.program);
         command
@@ -63,7 +62,7 @@ impl Board {
             .args(["--socket", &format!("{inside}/vfio{n}.sock")])
             .args(["--control", &format!("{inside}/control{n}.sock")])
             .args(["--vram", &machine.vram.to_string()])
-            .args(["--bar0", &bar0.to_string()])
+            .args(function(machine))
             .args(["--summary", &format!("{inside}/summary{n}.json")])
             .args(&self.options)
             .stdout(file(format!("model{n}.out"))?)
@@ -87,6 +86,25 @@ impl Board {
     }
 }
 
+/// The options of the PCI function, and the times of the engines.
+fn function(machine: &Machine) -> Vec<String> {
+    let mut options = Vec::new();
+    let mut option = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    if let Some(size) = &machine.bar0 {
+        option("--bar0", size.to_string());
+    }
+    if let Some(units) = machine.fb_base {
+        option("--fb-base", format!("{units:#x}"));
+    }
+    for part in &machine.pci {
+        option("--pci", part.clone());
+    }
+    if let Some(timing) = &machine.timing {
+        option("--timing", timing.clone());
+    }
+    options
+}
+
 fn serial(gpu: u32) -> String {
     format!("{SERIAL}{:04x}", SERIAL_FIRST + gpu - 1)
 }
@@ -99,6 +117,20 @@ fn is_socket(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_function_is_the_models_own_by_default() {
+        assert!(function(&Machine::default()).is_empty());
+        let machine = Machine {
+            bar0: Some("256M".parse().unwrap()),
+            fb_base: Some(0x8000),
+            pci: vec!["flr".into(), "no-msix".into()],
+            timing: Some("card=16".into()),
+            ..Machine::default()
+        };
+        let expected = "--bar0 256M --fb-base 0x8000 --pci flr --pci no-msix --timing card=16";
+        assert_eq!(expected, function(&machine).join(" "));
+    }
 
     #[test]
     fn boards_have_numbers_of_their_own() {

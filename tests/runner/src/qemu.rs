@@ -201,6 +201,9 @@ impl CommandLine<'_> {
                 out.device(format!(
                     "pcie-root-port,id={port},bus=far,chassis=3,slot={n}"
                 ));
+            } else if machine.ports {
+                port = format!("root{n}");
+                out.device(format!("pcie-root-port,id={port},chassis=4,slot={n}"));
             } else if machine.numa {
                 port = "pcie.0".into();
             }
@@ -489,6 +492,23 @@ mod tests {
             assert!(line.contains(part), "{part} in {line}");
         }
         assert!(line.ends_with(" random.trust_cpu=on intel_iommu=on page_poison=1"));
+    }
+
+    #[test]
+    fn ports_of_the_root_bus() {
+        let machine = Machine {
+            ports: true,
+            gpus: 2,
+            ..Machine::default()
+        };
+        let line = line(&machine, &[]);
+        for part in [
+            " -device pcie-root-port,id=root1,chassis=4,slot=1 ",
+            " -device pcie-root-port,id=root2,chassis=4,slot=2 ",
+            "{\"driver\":\"vfio-user-pci\",\"bus\":\"root2\",",
+        ] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
     }
 
     #[test]
