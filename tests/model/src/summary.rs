@@ -156,6 +156,8 @@ pub struct Summary {
     pub sq_waves: Count,
     pub sq_classes: [Count; Class::ALL.len()],
     pub sq_lanes: Count,
+    /// Accesses of lanes to LDS beyond their group's.
+    pub sq_outside: Count,
     /// Waves saved and restored, interrupts of waves.
     pub sq_saved: Count,
     pub sq_restored: Count,
@@ -171,6 +173,7 @@ impl Summary {
             count.add(more);
         }
         self.sq_lanes.add(counts.lanes);
+        self.sq_outside.add(counts.outside);
     }
 
     /// Wave instructions of all classes.
@@ -280,6 +283,7 @@ impl Summary {
                 "restored": self.sq_restored.get(),
                 "cleaned": self.sq_cleaned.get(),
                 "interrupts": self.sq_interrupts.get(),
+                "lds_outside": self.sq_outside.get(),
             },
             "instructions": classes,
             "engines": engines,

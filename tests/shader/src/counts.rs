@@ -43,6 +43,8 @@ pub struct Counts {
     pub classes: [u64; Class::ALL.len()],
     /// Lanes that were active in those that have lanes.
     pub lanes: u64,
+    /// Accesses of lanes to LDS beyond the group's size.
+    pub outside: u64,
 }
 
 impl Counts {
@@ -57,6 +59,7 @@ impl Counts {
             *count += more;
         }
         self.lanes += other.lanes;
+        self.outside += other.outside;
         self
     }
 
@@ -66,6 +69,7 @@ impl Counts {
             *count -= less;
         }
         self.lanes -= before.lanes;
+        self.outside -= before.outside;
         self
     }
 }

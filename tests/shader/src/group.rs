@@ -262,7 +262,11 @@ impl Group {
     /// Counts of its waves' instructions.
     pub fn counts(&self) -> Counts {
         let counts = self.waves.iter().map(|wave| &wave.counts);
-        counts.fold(Counts::default(), Counts::plus)
+        let of_lds = Counts {
+            outside: self.lds.outside(),
+            ..Counts::default()
+        };
+        counts.fold(of_lds, Counts::plus)
     }
 
     /// The first memory fault of its waves.

@@ -3,7 +3,7 @@
 //! neighbours.
 
 use crate::env::{Env, Need};
-use crate::wave::{Active, Reason, Row, Wave, LANES};
+use crate::wave::{Active, Row, Wave, LANES};
 
 /// The lanes' addresses.
 #[derive(Debug, Clone, Copy)]
@@ -213,12 +213,7 @@ fn uniform(exec: u64, at: &[u64; LANES]) -> Option<u64> {
 
 /// Reads up to four bytes for each active lane, zero-extended.
 #[inline(always)]
-pub fn load(
-    wave: &mut Wave,
-    env: &mut Env<'_>,
-    addresses: &Addresses,
-    size: usize,
-) -> Result<Row, Reason> {
+pub fn load(wave: &mut Wave, env: &mut Env<'_>, addresses: &Addresses, size: usize) -> Row {
     load_part(wave, env, addresses, size, 0)
 }
 
@@ -229,7 +224,7 @@ fn load_part(
     addresses: &Addresses,
     size: usize,
     more: u64,
-) -> Result<Row, Reason> {
+) -> Row {
     let mut row = Row::ZERO;
     let exec = wave.exec();
     if exec & addresses.lds != 0 || addresses.is_split(exec, size) {
@@ -237,7 +232,7 @@ fn load_part(
             let mut bytes = [0; 4];
             if addresses.lds >> lane & 1 == 1 {
                 let at = addresses.shared(lane, more);
-                env.lds.read(at, &mut bytes[..size])?;
+                env.lds.read(at, &mut bytes[..size]);
             } else {
                 for (n, byte) in bytes[..size].iter_mut().enumerate() {
                     let at = addresses.memory(lane, more + n as u64);
@@ -246,16 +241,16 @@ fn load_part(
             }
             row.0[lane] = u32::from_le_bytes(bytes);
         }
-        return Ok(row);
+        return row;
     }
     if exec == 0 {
-        return Ok(row);
+        return row;
     }
     let at = memory_addresses(addresses, exec, more);
     if let Some(at) = uniform(exec, &at) {
         let mut bytes = [0; 4];
         load_one(wave, env, at, &mut bytes[..size]);
-        return Ok(Row([u32::from_le_bytes(bytes); LANES]));
+        return Row([u32::from_le_bytes(bytes); LANES]);
     }
     let mut bytes = [0; 4 * LANES];
     gather(wave, env, &at, size, &mut bytes);
@@ -276,7 +271,7 @@ fn load_part(
             }
         }
     }
-    Ok(row)
+    row
 }
 
 #[inline(always)]
@@ -320,12 +315,12 @@ pub fn load_rows(
     addresses: &Addresses,
     dst: usize,
     count: usize,
-) -> Result<(), Reason> {
+) {
     let exec = wave.exec();
     let mut rows = [Row::ZERO; 4];
     if exec & (addresses.lds | addresses.private) != 0 {
         for (n, row) in rows[..count].iter_mut().enumerate() {
-            *row = load_part(wave, env, addresses, 4, 4 * n as u64)?;
+            *row = load_part(wave, env, addresses, 4, 4 * n as u64);
         }
     } else {
         let mut bytes = [0; 16 * LANES];
@@ -339,18 +334,11 @@ pub fn load_rows(
     for (n, row) in rows[..count].iter().enumerate() {
         wave.put(dst + n, row);
     }
-    Ok(())
 }
 
 /// Writes up to four bytes of `row` for each active lane.
 #[inline(always)]
-pub fn store(
-    wave: &mut Wave,
-    env: &mut Env<'_>,
-    addresses: &Addresses,
-    row: &Row,
-    size: usize,
-) -> Result<(), Reason> {
+pub fn store(wave: &mut Wave, env: &mut Env<'_>, addresses: &Addresses, row: &Row, size: usize) {
     store_part(wave, env, addresses, row, size, 0)
 }
 
@@ -362,14 +350,13 @@ fn store_part(
     row: &Row,
     size: usize,
     more: u64,
-) -> Result<(), Reason> {
+) {
     let exec = wave.exec();
     if exec & addresses.lds != 0 || addresses.is_split(exec, size) {
         for lane in Active(exec) {
             let bytes = row.0[lane].to_le_bytes();
             if addresses.lds >> lane & 1 == 1 {
-                env.lds
-                    .write(addresses.shared(lane, more), &bytes[..size])?;
+                env.lds.write(addresses.shared(lane, more), &bytes[..size]);
                 continue;
             }
             for (n, byte) in bytes[..size].iter().enumerate() {
@@ -379,7 +366,7 @@ fn store_part(
                 }
             }
         }
-        return Ok(());
+        return;
     }
     let at = memory_addresses(addresses, exec, more);
     let mut bytes = [0; 4 * LANES];
@@ -401,7 +388,6 @@ fn store_part(
         }
     }
     scatter(wave, env, &at, size, &bytes);
-    Ok(())
 }
 
 /// Writes `count` dwords for each active lane from the rows from `src` on.
@@ -412,13 +398,13 @@ pub fn store_rows(
     addresses: &Addresses,
     src: usize,
     count: usize,
-) -> Result<(), Reason> {
+) {
     if wave.exec() & (addresses.lds | addresses.private) != 0 {
         for n in 0..count {
             let row = wave.rows[src + n];
-            store_part(wave, env, addresses, &row, 4, 4 * n as u64)?;
+            store_part(wave, env, addresses, &row, 4, 4 * n as u64);
         }
-        return Ok(());
+        return;
     }
     let mut bytes = [0; 16 * LANES];
     for n in 0..count {
@@ -429,5 +415,4 @@ pub fn store_rows(
         }
     }
     scatter(wave, env, &addresses.at, 4 * count, &bytes);
-    Ok(())
 }

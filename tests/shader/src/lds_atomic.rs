@@ -93,10 +93,10 @@ impl<T: Word, const RETURNS: bool> Body for Atomic<T, RETURNS> {
         let old = known!(operation, accesses,
             Swap CompareSwap Add Sub ReverseSub MinI MinU MaxI MaxU And Or Xor Inc Dec MaskOr
             AddF MinF MaxF PkAddF16);
-        let old = match old {
-            Ok(old) => old,
-            Err(reason) => return reason.into(),
-        };
+        let (old, outside) = old;
+        if outside != 0 {
+            env.lds.count_outside(outside.into());
+        }
         if RETURNS {
             let dst = data_row(inst, wave, inst.dst);
             wave.put(dst, &old[0]);
@@ -175,12 +175,13 @@ impl<T: Word, const RETURNS: bool> Old<T, RETURNS> {
     }
 }
 
-/// Does it for all active lanes. Returns the old values if they are wanted.
+/// Does it for all active lanes. Returns the old values if they are wanted, and the number of lanes
+/// outside of LDS, whose old values are 0.
 #[inline(always)]
 fn access<T: Word, const RETURNS: bool>(
     operation: Operation,
     mut access: Access<'_, T>,
-) -> Result<[Row; 2], Reason> {
+) -> ([Row; 2], u32) {
     let mut old = Old::<T, RETURNS>([Row::ZERO; 2], PhantomData);
     if let Some(all) = access.in_order() {
         let mut words = [T::default(); LANES];
@@ -193,13 +194,26 @@ fn access<T: Word, const RETURNS: bool>(
             words[lane] = word.apply(operation, access.operands(lane)).ordered();
         }
         access.lds[all].copy_from_slice(words.as_bytes());
-        return Ok(old.0);
+        return (old.0, 0);
     }
     if access.exec == 0 {
-        return Ok(old.0);
+        return (old.0, 0);
     }
     let (len, size) = (access.lds.len(), size_of::<T>());
-    let places = places(access.exec, len, access.at, access.offset, size)?;
+    let Some(places) = places(access.exec, len, access.at, access.offset, size) else {
+        let mut outside = 0;
+        for lane in Active(access.exec) {
+            let place = access.at[lane].wrapping_add(access.offset) as usize;
+            if len < size || place > len - size {
+                outside += 1;
+                continue;
+            }
+            let word = access.load(place);
+            old.set(lane, word);
+            access.store(place, word.apply(operation, access.operands(lane)));
+        }
+        return (old.0, outside);
+    };
     if are_same(&places) {
         let place = places[0] as usize;
         let mut word = access.load(place);
@@ -208,7 +222,7 @@ fn access<T: Word, const RETURNS: bool>(
             word = word.apply(operation, access.operands(lane));
         }
         access.store(place, word);
-        return Ok(old.0);
+        return (old.0, 0);
     }
     for lane in Active(access.exec) {
         let place = places[lane] as usize;
@@ -216,5 +230,5 @@ fn access<T: Word, const RETURNS: bool>(
         old.set(lane, word);
         access.store(place, word.apply(operation, access.operands(lane)));
     }
-    Ok(old.0)
+    (old.0, 0)
 }

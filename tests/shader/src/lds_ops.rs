@@ -8,7 +8,7 @@ use crate::lds_atomic;
 use crate::lds_words::{self, row_of};
 use crate::simd::{permuted_row, Body, Build, Handler, Tuned};
 use crate::vmem::{self, Half};
-use crate::wave::{mask_row, Flow, Reason, Row, Wave, LANES};
+use crate::wave::{mask_row, Flow, Row, Wave, LANES};
 
 /// The operation of a DS instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,17 +160,15 @@ struct Ds;
 impl Body for Ds {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-        match access(inst, wave, env) {
-            Ok(()) => Flow::Next,
-            Err(reason) => reason.into(),
-        }
+        access(inst, wave, env);
+        Flow::Next
     }
 }
 
 #[inline(always)]
-fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason> {
+fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) {
     let Some(shape) = shape(inst.op.into()) else {
-        return Err(Reason::Unknown);
+        return;
     };
     let at = wave.rows[usize::from(row_of(inst.src[0]))];
     let dst = vmem::data_row(inst, wave, inst.dst);
@@ -182,7 +180,7 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
             for lane in wave.active() {
                 let mut word = [0; 4];
                 let at = at.0[lane].wrapping_add(offset);
-                env.lds.read(at, &mut word[..bytes])?;
+                env.lds.read(at, &mut word[..bytes]);
                 row.0[lane] = u32::from_le_bytes(word);
             }
             vmem::store_half(wave, dst, vmem::extend(row, bytes, signed), half);
@@ -191,7 +189,7 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
             for lane in wave.active() {
                 let value = wave.rows[first].0[lane] >> if high { 16 } else { 0 };
                 let at = at.0[lane].wrapping_add(offset);
-                env.lds.write(at, &value.to_le_bytes()[..bytes])?;
+                env.lds.write(at, &value.to_le_bytes()[..bytes]);
             }
         }
         Shape::Swizzle => {
@@ -218,7 +216,6 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Result<(), Reason>
         | Shape::BackwardPermute
         | Shape::Nothing => {}
     }
-    Ok(())
 }
 
 /// ds_bpermute_b32: each lane reads the one in its address.

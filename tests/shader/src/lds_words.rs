@@ -6,7 +6,7 @@ use crate::decode::{Inst, Src};
 use crate::env::Env;
 use crate::simd::{Body, Handler};
 use crate::vmem::data_row;
-use crate::wave::{mask_row, Active, Flow, Reason, Row, Wave, LANES};
+use crate::wave::{mask_row, Active, Flow, Row, Wave, LANES};
 use crate::words::{in_order, Words};
 
 /// The handler that reads `dwords` (1 to 4) for each lane.
@@ -59,14 +59,6 @@ pub fn row_of(src: Src) -> u16 {
     }
 }
 
-#[inline(always)]
-fn flow(done: Result<(), Reason>) -> Flow {
-    match done {
-        Ok(()) => Flow::Next,
-        Err(reason) => reason.into(),
-    }
-}
-
 struct Read<const N: usize>;
 
 impl<const N: usize> Body for Read<N> {
@@ -74,7 +66,8 @@ impl<const N: usize> Body for Read<N> {
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let at = usize::from(row_of(inst.src[0]));
         let dst = data_row(inst, wave, inst.dst);
-        flow(read::<N>(wave, env, at, inst.imm as u32, dst))
+        read::<N>(wave, env, at, inst.imm as u32, dst);
+        Flow::Next
     }
 }
 
@@ -88,8 +81,9 @@ impl<const N: usize, const UNIT: u32> Body for Read2<N, UNIT> {
         let [near, far] = offsets(inst, UNIT);
         // The first result may overwrite the addresses.
         let second = load::<N>(wave, env, at, far);
-        let done = read::<N>(wave, env, at, near, dst).and(second);
-        flow(done.map(|rows| put(wave, dst + N, &rows)))
+        read::<N>(wave, env, at, near, dst);
+        put(wave, dst + N, &second);
+        Flow::Next
     }
 }
 
@@ -100,7 +94,8 @@ impl<const N: usize> Body for Write<N> {
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let at = usize::from(row_of(inst.src[0]));
         let src = data_row(inst, wave, row_of(inst.src[1]));
-        flow(write::<N>(wave, env, at, inst.imm as u32, src))
+        write::<N>(wave, env, at, inst.imm as u32, src);
+        Flow::Next
     }
 }
 
@@ -113,8 +108,9 @@ impl<const N: usize, const UNIT: u32> Body for Write2<N, UNIT> {
         let first = data_row(inst, wave, row_of(inst.src[1]));
         let second = data_row(inst, wave, row_of(inst.src[2]));
         let [near, far] = offsets(inst, UNIT);
-        let done = write::<N>(wave, env, at, near, first);
-        flow(done.and_then(|()| write::<N>(wave, env, at, far, second)))
+        write::<N>(wave, env, at, near, first);
+        write::<N>(wave, env, at, far, second);
+        Flow::Next
     }
 }
 
@@ -128,16 +124,9 @@ fn offsets(inst: &Inst, unit: u32) -> [u32; 2] {
 /// Reads `N` dwords from `offset` on for each active lane, to the rows from `dst` on; addresses are
 /// in row `at`.
 #[inline(always)]
-fn read<const N: usize>(
-    wave: &mut Wave,
-    env: &Env<'_>,
-    at: usize,
-    offset: u32,
-    dst: usize,
-) -> Result<(), Reason> {
-    let rows = load::<N>(wave, env, at, offset)?;
+fn read<const N: usize>(wave: &mut Wave, env: &Env<'_>, at: usize, offset: u32, dst: usize) {
+    let rows = load::<N>(wave, env, at, offset);
     put(wave, dst, &rows);
-    Ok(())
 }
 
 #[inline(always)]
@@ -148,12 +137,7 @@ fn put<const N: usize>(wave: &mut Wave, dst: usize, rows: &[Row; N]) {
 }
 
 #[inline(always)]
-fn load<const N: usize>(
-    wave: &Wave,
-    env: &Env<'_>,
-    at: usize,
-    offset: u32,
-) -> Result<[Row; N], Reason> {
+fn load<const N: usize>(wave: &Wave, env: &Env<'_>, at: usize, offset: u32) -> [Row; N] {
     let (exec, at, size) = (wave.exec(), &wave.rows[at].0, 4 * N);
     let bytes = env.lds.bytes();
     let mut words = Words::<N>::ZERO;
@@ -161,11 +145,17 @@ fn load<const N: usize>(
         let start = at[0].wrapping_add(offset) as usize;
         if let Some(bytes) = bytes.get(start..start + LANES * size) {
             words.bytes_mut().copy_from_slice(bytes);
-            return Ok(words.rows());
+            return words.rows();
         }
     }
     if exec != 0 {
-        let places = places(exec, bytes.len(), at, offset, size)?;
+        let Some(places) = places(exec, bytes.len(), at, offset, size) else {
+            for lane in Active(exec) {
+                env.lds
+                    .read(at[lane].wrapping_add(offset), words.lane_mut(lane));
+            }
+            return words.rows();
+        };
         for lane in 0..LANES {
             let start = places[lane] as usize;
             words
@@ -173,18 +163,12 @@ fn load<const N: usize>(
                 .copy_from_slice(&bytes[start..start + size]);
         }
     }
-    Ok(words.rows())
+    words.rows()
 }
 
 /// Writes `N` dwords of each active lane, from the rows from `src` on.
 #[inline(always)]
-fn write<const N: usize>(
-    wave: &Wave,
-    env: &mut Env<'_>,
-    at: usize,
-    offset: u32,
-    src: usize,
-) -> Result<(), Reason> {
+fn write<const N: usize>(wave: &Wave, env: &mut Env<'_>, at: usize, offset: u32, src: usize) {
     let (exec, at, size) = (wave.exec(), &wave.rows[at].0, 4 * N);
     let bytes = env.lds.bytes_mut();
     let words = Words::<N>::of(&wave.rows[src..src + N]);
@@ -192,20 +176,26 @@ fn write<const N: usize>(
         let start = at[0].wrapping_add(offset) as usize;
         if let Some(bytes) = bytes.get_mut(start..start + LANES * size) {
             bytes.copy_from_slice(words.bytes());
-            return Ok(());
+            return;
         }
     }
     if exec != 0 {
-        let places = places(exec, bytes.len(), at, offset, size)?;
+        let Some(places) = places(exec, bytes.len(), at, offset, size) else {
+            for lane in Active(exec) {
+                env.lds
+                    .write(at[lane].wrapping_add(offset), words.lane(lane));
+            }
+            return;
+        };
         for lane in Active(exec) {
             let start = places[lane] as usize;
             bytes[start..start + size].copy_from_slice(words.lane(lane));
         }
     }
-    Ok(())
 }
 
 /// The place of each lane's `size` bytes; for inactive lanes any place. There must be active lanes.
+/// None: not all of these are in LDS.
 #[inline(always)]
 pub fn places(
     exec: u64,
@@ -213,11 +203,9 @@ pub fn places(
     at: &[u32; LANES],
     offset: u32,
     size: usize,
-) -> Result<[u32; LANES], Reason> {
-    let Some(last) = len.checked_sub(size) else {
-        return Err(outside(exec, 0, at, offset, true));
-    };
-    let (last, mask) = (last as u32, mask_row(exec));
+) -> Option<[u32; LANES]> {
+    let last = len.checked_sub(size)? as u32;
+    let mask = mask_row(exec);
     let mut places = [0; LANES];
     let mut beyond = 0;
     for lane in 0..LANES {
@@ -225,16 +213,5 @@ pub fn places(
         beyond |= u32::from(place > last) & mask.0[lane];
         places[lane] = place.min(last);
     }
-    if beyond != 0 {
-        return Err(outside(exec, last, at, offset, false));
-    }
-    Ok(places)
-}
-
-/// The error of the first active lane whose access is outside; with `all` every access is.
-#[cold]
-fn outside(exec: u64, last: u32, at: &[u32; LANES], offset: u32, all: bool) -> Reason {
-    let place = |lane: usize| at[lane].wrapping_add(offset);
-    let first = Active(exec).map(place).find(|&at| all || at > last);
-    Reason::Lds(first.unwrap_or(offset))
+    (beyond == 0).then_some(places)
 }

@@ -15,9 +15,10 @@
 //!   says so.
 //! - min and max behave as with IEEE = 1, also without.
 //! - A load that faults gives 0, a store is dropped, and TRAPSTS.MEM_VIOL is set.
-//! - LDS beyond the group's, a register that is not allocated, an instruction of gfx90a that is not
-//!   supported here: the wave stops, and reports the place. An encoding that gfx90a does not have
-//!   is TRAPSTS.ILLEGAL_INST.
+//! - LDS beyond the group's reads as 0, and writes there do nothing; both are counted.
+//! - A register that is not allocated, an instruction of gfx90a that is not supported here: the
+//!   wave stops, and reports the place. An encoding that gfx90a does not have is
+//!   TRAPSTS.ILLEGAL_INST.
 //! - *The trap handler* is code like other code. With STATUS.TRAP_EN a wave enters it between two
 //!   instructions, for s_trap, MEM_VIOL, ILLEGAL_INST, bits of TRAPSTS.EXCP and address watches
 //!   that MODE enables (only s_setreg sets these), MODE.DEBUG_EN and SAVECTX; STATUS.HALT lets only

@@ -313,30 +313,26 @@ pub(crate) fn finish(
     };
     let dst = data_row(inst, wave, inst.dst);
     let source = data_row(inst, wave, source);
-    let moved = match shape {
-        Shape::Load(bytes, signed, half) if bytes <= 4 => lanes::load(wave, env, addresses, bytes)
-            .map(|row| {
-                let row = extend(row, bytes, signed);
-                store_half(wave, dst, row, half);
-            }),
+    match shape {
+        Shape::Load(bytes, signed, half) if bytes <= 4 => {
+            let row = extend(lanes::load(wave, env, addresses, bytes), bytes, signed);
+            store_half(wave, dst, row, half);
+        }
         Shape::Load(bytes, ..) => lanes::load_rows(wave, env, addresses, dst, bytes / 4),
         Shape::Store(bytes, high) if bytes <= 4 => {
             let mut row = wave.rows[source];
             if high {
                 row.0.iter_mut().for_each(|word| *word >>= 16);
             }
-            lanes::store(wave, env, addresses, &row, bytes)
+            lanes::store(wave, env, addresses, &row, bytes);
         }
         Shape::Store(bytes, _) => lanes::store_rows(wave, env, addresses, source, bytes / 4),
         Shape::Atomic(wide, operation) => {
             let result = (inst.flags & flag::GLC != 0).then_some(dst);
-            vmem_atomic::atomic(wave, env, addresses, (wide, operation), source, result)
+            vmem_atomic::atomic(wave, env, addresses, (wide, operation), source, result);
         }
-    };
-    match moved {
-        Ok(()) => Flow::Next,
-        Err(reason) => reason.into(),
     }
+    Flow::Next
 }
 
 /// Sign-extends signed values.

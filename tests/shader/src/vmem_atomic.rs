@@ -5,7 +5,7 @@
 use crate::atomic::{self, Operation};
 use crate::env::Env;
 use crate::lanes::Addresses;
-use crate::wave::{Active, Reason, Row, Wave, LANES};
+use crate::wave::{Active, Row, Wave, LANES};
 
 /// An atomic of each active lane, in lane order. Operands are in the rows from `src` on: the new
 /// value, then for a compare and swap the expected one. The old values go to the rows from `dst`
@@ -17,7 +17,7 @@ pub fn atomic(
     (wide, operation): (bool, Operation),
     src: usize,
     dst: Option<usize>,
-) -> Result<(), Reason> {
+) {
     let mut old = [Row::ZERO; 2];
     let mut left = wave.exec();
     if left != 0 && left & (addresses.lds | addresses.private) == 0 {
@@ -33,7 +33,7 @@ pub fn atomic(
         let value = if wide {
             let operands = operands64(wave, operation, src, lane);
             if is_lds {
-                lds64(env, addresses.shared(lane, 0), operation, operands)?
+                lds64(env, addresses.shared(lane, 0), operation, operands)
             } else {
                 let old = atomic::global64(env.host, at, operation, operands);
                 old.unwrap_or_else(|fault| {
@@ -44,7 +44,7 @@ pub fn atomic(
         } else {
             let operands = operands32(wave, operation, src, lane);
             if is_lds {
-                lds32(env, addresses.shared(lane, 0), operation, operands)?.into()
+                lds32(env, addresses.shared(lane, 0), operation, operands).into()
             } else {
                 let old = atomic::global32(env.host, at, operation, operands);
                 u64::from(old.unwrap_or_else(|fault| {
@@ -61,7 +61,6 @@ pub fn atomic(
             wave.put(dst + 1, &old[1]);
         }
     }
-    Ok(())
 }
 
 fn operands32(wave: &Wave, operation: Operation, src: usize, lane: usize) -> (u32, u32) {
@@ -119,32 +118,31 @@ fn at_once64(
 
 /// Defines an atomic on a word of LDS of one size.
 macro_rules! on_lds {
-    ($name:ident, $word:ty, $read:ident, $apply:ident, $doc:literal) => {
+    ($name:ident, $word:ty, $apply:ident, $doc:literal) => {
         #[doc = $doc]
         fn $name(
             env: &mut Env<'_>,
             at: u32,
             operation: Operation,
             operands: ($word, $word),
-        ) -> Result<$word, Reason> {
-            let old = env.lds.$read(at)?;
-            let new = operation.$apply(old, operands);
-            env.lds.write(at, &new.to_le_bytes())?;
-            Ok(old)
+        ) -> $word {
+            let old = env.lds.change(at, |old| {
+                let old = <$word>::from_le_bytes(old);
+                operation.$apply(old, operands).to_le_bytes()
+            });
+            <$word>::from_le_bytes(old)
         }
     };
 }
 on_lds!(
     lds32,
     u32,
-    read32,
     apply32,
     "An atomic on a dword of LDS; gives the old value."
 );
 on_lds!(
     lds64,
     u64,
-    read64,
     apply64,
     "An atomic on a qword of LDS; gives the old value."
 );

@@ -111,7 +111,6 @@ fn finish_within(
         return flow;
     };
     let mut part = *addresses;
-    let mut moved = Ok(());
     for n in 0..bytes.div_ceil(4) {
         let inside = within(wave, room, 4 * n as u64);
         if let Shape::Load(_, _, half) = shape {
@@ -119,34 +118,27 @@ fn finish_within(
             store_half(wave, dst + n, Row::ZERO, half);
         }
         wave.set_exec(inside);
-        moved = match shape {
+        match shape {
             Shape::Load(_, signed, half) => {
-                lanes::load(wave, env, &part, bytes.min(4)).map(|row| {
-                    let row = match bytes {
-                        1 | 2 => extend(row, bytes, signed),
-                        _ => row,
-                    };
-                    store_half(wave, dst + n, row, half);
-                })
+                let row = lanes::load(wave, env, &part, bytes.min(4));
+                let row = match bytes {
+                    1 | 2 => extend(row, bytes, signed),
+                    _ => row,
+                };
+                store_half(wave, dst + n, row, half);
             }
             _ => {
                 let mut row = wave.rows[source + n];
                 if let Shape::Store(_, true) = shape {
                     row.0.iter_mut().for_each(|word| *word >>= 16);
                 }
-                lanes::store(wave, env, &part, &row, bytes.min(4))
+                lanes::store(wave, env, &part, &row, bytes.min(4));
             }
-        };
-        wave.set_exec(exec);
-        if moved.is_err() {
-            break;
         }
+        wave.set_exec(exec);
         part.at.iter_mut().for_each(|at| *at = at.wrapping_add(4));
     }
-    match moved {
-        Ok(()) => Flow::Next,
-        Err(reason) => reason.into(),
-    }
+    Flow::Next
 }
 
 /// Loads a dword for each active lane to LDS, from M0\[15:0\] and the offset on.
@@ -166,20 +158,14 @@ fn to_lds(
         wave.set_exec(within(wave, room, 0));
     }
     let inside = wave.exec();
-    let loaded = lanes::load(wave, env, addresses, 4);
+    let mut row = lanes::load(wave, env, addresses, 4);
     wave.set_exec(exec);
-    let mut row = match loaded {
-        Ok(row) => row,
-        Err(reason) => return reason.into(),
-    };
     for lane in wave.active() {
         if inside >> lane & 1 == 0 {
             row.0[lane] = 0;
         }
         let at = first.wrapping_add(4 * lane as u32);
-        if let Err(outside) = env.lds.write(at, &row.0[lane].to_le_bytes()) {
-            return Reason::from(outside).into();
-        }
+        env.lds.write(at, &row.0[lane].to_le_bytes());
     }
     Flow::Next
 }

@@ -4,7 +4,6 @@
 use crate::counts::{Class, Counts};
 use crate::decode::Src;
 use crate::env::Fault;
-use crate::lds::Outside;
 
 /// Lanes of a wave.
 pub const LANES: usize = 64;
@@ -84,9 +83,6 @@ pub enum Reason {
     /// Its code is not mapped, or not for execution.
     #[error("its code at {0:#x} cannot be fetched")]
     Fetch(u64),
-    /// An access of LDS beyond the group's size.
-    #[error("LDS address {0:#x} is outside of the group's")]
-    Lds(u32),
     /// A register that the wave does not have.
     #[error("register {0} is not allocated")]
     Register(&'static str),
@@ -106,12 +102,6 @@ impl Reason {
 impl From<Reason> for Flow {
     fn from(reason: Reason) -> Flow {
         Flow::Stop(Box::new(reason))
-    }
-}
-
-impl From<Outside> for Reason {
-    fn from(Outside(at): Outside) -> Reason {
-        Reason::Lds(at)
     }
 }
 

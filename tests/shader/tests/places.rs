@@ -148,6 +148,12 @@ fn results(after: &Wave) -> Vec<[u32; 2]> {
     (0..64).map(pair).collect()
 }
 
+/// The number of active lanes whose address is beyond LDS.
+fn count_outside(wave: &Wave) -> u64 {
+    let outside = |&lane: &usize| wave.exec() >> lane & 1 == 1 && wave.v(1)[lane] as usize >= SIZE;
+    (0..64).filter(outside).count() as u64
+}
+
 /// Returns whether one of the active lanes has an unmapped address.
 fn has_fault(wave: &Wave) -> bool {
     (0..64).any(|lane| wave.exec() >> lane & 1 == 1 && wave.v(1)[lane] as usize >= SIZE)
@@ -160,10 +166,9 @@ proptest! {
     fn lds_atomics(
         rule in 0..ATOMICS.len(), (bytes, places) in sized(prop_oneof![Just(4), Just(8)]),
         returns: bool,
-        equal: bool, inactive: bool, offset in 0..3usize, seed: u64, exec in exec(),
+        equal: bool, stray in stray(), offset in 0..3usize, seed: u64, exec in exec(),
     ) {
         let (op, _, rule) = ATOMICS[rule];
-        let stray = if inactive { Stray::Inactive } else { Stray::Nobody };
         let mut after = addressing(seed, exec, &places, stray);
         let mut data = if equal { vec![0; SIZE] } else { noise(seed) };
         let mut lds = Lds::new(SIZE as u32);
@@ -179,6 +184,74 @@ proptest! {
         let expected = expect_atomics(&before, &mut data, (rule, bytes, [2, 4]), (offset, returns));
         prop_assert_eq!(results(&after), expected);
         prop_assert_eq!(lds.bytes(), &data[..]);
+        prop_assert_eq!(lds.outside(), count_outside(&before));
+    }
+
+    /// What lies beyond LDS reads as 0.
+    #[test]
+    fn lds_reads(
+        (bytes, places) in sized(prop::sample::select(vec![1, 2, 4, 8, 12, 16])), signed: bool,
+        stray in stray(), seed: u64, exec in exec(),
+    ) {
+        let op = match bytes {
+            1 => 58 - u32::from(signed),
+            2 => 60 - u32::from(signed),
+            4 => 54,
+            8 => 118,
+            12 => 254,
+            _ => 255,
+        };
+        let before = addressing(seed, exec, &places, stray);
+        let mut after = addressing(seed, exec, &places, stray);
+        let mut lds = Lds::new(SIZE as u32);
+        lds.bytes_mut().copy_from_slice(&noise(seed));
+        let words = [0x36 << 26 | op << 17 | OFFSET as u32, 1 | 6 << 24];
+        run_with(&mut after, words, &mut [], &mut lds);
+        for lane in 0..64 {
+            let mut expected = registers(&before, 6, 16, lane);
+            if exec >> lane & 1 == 1 {
+                let at = before.v(1)[lane] as usize + OFFSET;
+                let read = lds.bytes().get(at..at + bytes).map_or(vec![0; bytes], <[u8]>::to_vec);
+                let negative = signed && bytes < 4 && read[bytes - 1] >> 7 == 1;
+                expected[..4].fill(if negative { 0xff } else { 0 });
+                expected[..bytes].copy_from_slice(&read);
+            }
+            prop_assert_eq!(registers(&after, 6, 16, lane), expected, "lane {}", lane);
+        }
+        prop_assert_eq!(lds.outside(), count_outside(&before));
+    }
+
+    /// Writes beyond LDS do nothing.
+    #[test]
+    fn lds_writes(
+        (bytes, places) in sized(prop::sample::select(vec![1, 2, 4, 8, 12, 16])), high: bool,
+        stray in stray(), seed: u64, exec in exec(),
+    ) {
+        let high = high && bytes < 4;
+        let op = match bytes {
+            1 => if high { 84 } else { 30 },
+            2 => if high { 85 } else { 31 },
+            4 => 13,
+            8 => 77,
+            12 => 222,
+            _ => 223,
+        };
+        let before = addressing(seed, exec, &places, stray);
+        let mut after = addressing(seed, exec, &places, stray);
+        let mut lds = Lds::new(SIZE as u32);
+        let mut expected = noise(seed);
+        lds.bytes_mut().copy_from_slice(&expected);
+        let words = [0x36 << 26 | op << 17 | OFFSET as u32, 1 | 2 << 8];
+        run_with(&mut after, words, &mut [], &mut lds);
+        for lane in (0..64).filter(|lane| exec >> lane & 1 == 1) {
+            let at = before.v(1)[lane] as usize + OFFSET;
+            let skip = if high { 2 } else { 0 };
+            if let Some(word) = expected.get_mut(at..at + bytes) {
+                word.copy_from_slice(&registers(&before, 2, bytes + skip, lane)[skip..]);
+            }
+        }
+        prop_assert_eq!(lds.bytes(), &expected[..]);
+        prop_assert_eq!(lds.outside(), count_outside(&before));
     }
 
     #[test]
