@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::decode::{bits, decode, Inst, Src, Words};
+use crate::decode::{decode, Inst, Src, Words};
 use crate::env::{Env, Host};
 use crate::hwreg::GPR_IDX_EN;
 use crate::wave::{sgpr, Flow, Reason, Wave, TEMPS};
@@ -254,21 +254,10 @@ fn decode_at(page: &mut Page, slot: usize, pc: u64, host: &dyn Host) -> Result<(
         }
         other => other,
     };
-    let inst = decoded.map_err(|_| lacking(words(&bytes)))?;
+    let inst = decoded?;
     page.slots[slot] = page.insts.len() as u16;
     page.insts.push(inst);
     Ok(())
-}
-
-/// The reason for a missing instruction: gfx90a has it and it is not supported here, or there is
-/// none.
-fn lacking(words: Words) -> Reason {
-    let (first, op) = (words.0[0] >> 26, bits(words.0[0], 24, 17));
-    if first == 0b110110 && (152..=157).contains(&op) {
-        Reason::Unsupported("global wave sync")
-    } else {
-        Reason::Unknown
-    }
 }
 
 fn words(bytes: &[u8; LONGEST]) -> Words {

@@ -2,6 +2,7 @@
 //! From instruction words to handlers. Encodings: GFX9, in the form of gfx90a.
 
 use crate::counts::Class;
+use crate::gaps;
 use crate::simd::Handler;
 use crate::valu;
 use crate::valu::modify::Mods;
@@ -102,12 +103,18 @@ pub mod flag {
     pub const SCALAR: u8 = 128;
 }
 
-/// The error of words that are no instruction.
+/// The error of words that are no instruction here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unknown;
+pub enum Lack {
+    /// gfx90a has none that is encoded so.
+    Unknown,
+    /// gfx90a has it, and it is not supported.
+    Unsupported(&'static str),
+}
+pub use Lack::{Unknown, Unsupported};
 
 /// Result of decoding.
-pub type Decoded<T> = Result<T, Unknown>;
+pub type Decoded<T> = Result<T, Lack>;
 
 impl Inst {
     /// An instruction without operands.
@@ -264,6 +271,9 @@ fn format(first: u32) -> Decoded<(Class, Decoder)> {
 
 /// Decodes the instruction at the start of `words`. Words behind it may be anything.
 pub fn decode(words: Words) -> Decoded<Inst> {
+    if let Some(name) = gaps::name(words.0[0]) {
+        return Err(Unsupported(name));
+    }
     let (class, decoder) = format(words.0[0])?;
     let mut inst = decoder(words)?;
     inst.class = class;

@@ -21,6 +21,10 @@ pub mod status {
     pub const HALT: u32 = 1 << 13;
     /// VALID.
     pub const VALID: u32 = 1 << 16;
+    /// COND_DBG_USER.
+    pub const COND_DBG_USER: u32 = 1 << 20;
+    /// COND_DBG_SYS.
+    pub const COND_DBG_SYS: u32 = 1 << 21;
 }
 
 /// MODE.DEBUG_EN.

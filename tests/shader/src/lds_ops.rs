@@ -5,6 +5,7 @@ use crate::atomic::Operation;
 use crate::decode::{bits, flag, Decoded, Inst, Src, Unknown, Words};
 use crate::env::Env;
 use crate::lds_atomic;
+use crate::lds_seldom;
 use crate::lds_words::{self, row_of};
 use crate::simd::{permuted_row, Body, Build, Handler, Tuned};
 use crate::vmem::{self, Half};
@@ -27,6 +28,7 @@ enum Shape {
     Permute,
     BackwardPermute,
     Nothing,
+    Seldom(lds_seldom::Seldom),
 }
 
 fn shape(op: u32) -> Option<Shape> {
@@ -82,7 +84,7 @@ fn shape(op: u32) -> Option<Shape> {
         223 => Write(16, false),
         254 => Read(12, false, Whole),
         255 => Read(16, false, Whole),
-        _ => return None,
+        _ => return lds_seldom::Seldom::of(op).map(Seldom),
     })
 }
 
@@ -94,7 +96,7 @@ pub fn atomic(op: u32) -> Option<Operation> {
     }
 }
 
-/// DS. GWS, GDS and ordered counts are not supported.
+/// DS. gfx90a has no GDS but for global wave sync.
 pub fn decode(words: Words) -> Decoded<Inst> {
     let [word, second, _] = words.0;
     let op = bits(word, 24, 17);
@@ -109,6 +111,7 @@ pub fn decode(words: Words) -> Decoded<Inst> {
         Shape::Write2(bytes, far_apart) => lds_words::write2_handler(bytes / 4, far_apart),
         Shape::Atomic(wide, returns, _) => lds_atomic::handler(wide, returns),
         Shape::BackwardPermute => Handler::tuned::<BackwardPermute>(),
+        Shape::Seldom(_) => lds_seldom::handler(),
         _ => Handler::of::<Ds>(),
     };
     let mut inst = Inst::new(handler, op, 8);
@@ -136,6 +139,7 @@ pub fn decode(words: Words) -> Decoded<Inst> {
         Shape::Swizzle => (1, 0, 0),
         Shape::Permute | Shape::BackwardPermute => (1, 1, 0),
         Shape::Nothing => (0, 0, 0),
+        Shape::Seldom(seldom) => seldom.registers(),
     };
     inst.src[0] = Src::V(inst.vgpr(address, 1));
     let acc = inst.flags & flag::ACC != 0;
@@ -214,6 +218,7 @@ fn access(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) {
         | Shape::Write2(..)
         | Shape::Atomic(..)
         | Shape::BackwardPermute
+        | Shape::Seldom(_)
         | Shape::Nothing => {}
     }
 }

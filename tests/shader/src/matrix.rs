@@ -3,7 +3,7 @@
 
 use half::{bf16, f16};
 
-use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Words};
+use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Unsupported, Words};
 use crate::env::Env;
 use crate::hwreg::{index, INDEX_DST, INDEX_SRC0};
 use crate::simd::{Body, Handler};
@@ -64,6 +64,7 @@ impl Shape {
             108 => (32, 4, 1, Bf16, 2),
             109 => (16, 8, 1, Bf16, 2),
             110 => (16, 4, 1, F64, 1),
+            111 => (4, 4, 4, F64, 1),
             _ => return None,
         };
         Some(Shape {
@@ -73,6 +74,11 @@ impl Shape {
             element,
             each,
         })
+    }
+
+    /// Returns whether BLGP means something: other lanes for B, or for f64 other signs.
+    fn permutes(&self) -> bool {
+        self.blocks > 1 || matches!(self.element, Element::F32 | Element::F64)
     }
 
     /// Registers of a factor and of the sum.
@@ -99,6 +105,7 @@ impl Shape {
     fn sum(&self, block: usize, i: usize, j: usize) -> (usize, usize) {
         match (self.size, self.element) {
             (16, Element::F64) => (i / 4, j + 16 * (i % 4)),
+            (_, Element::F64) => (0, 16 * i + 4 * block + j),
             (32, _) => (16 * block + i % 4 + 4 * (i / 8), j + 32 * (i / 4 % 2)),
             (16, _) => (4 * block + i % 4, j + 16 * (i / 4)),
             _ => (i, j + 4 * block),
@@ -119,6 +126,32 @@ fn register(inst: &mut Inst, number: u32, count: u32, acc: bool) -> u16 {
 const ACC_A: i32 = 1;
 const ACC_B: i32 = 2;
 const ACC_C: i32 = 4;
+/// The places there of CBSZ, ABID and BLGP.
+const CBSZ: u32 = 8;
+const ABID: u32 = 11;
+const BLGP: u32 = 15;
+
+/// v_accvgpr_mov_b32, which is a VOP1.
+pub fn decode_move(word: u32) -> Decoded<Inst> {
+    let mut inst = Inst::new(Handler::of::<AccMove>(), bits(word, 16, 9), 4);
+    inst.dst = inst.accvgpr(bits(word, 24, 17), 1);
+    let from = bits(word, 8, 0).checked_sub(256).ok_or(Unknown)?;
+    inst.src[0] = Src::V(inst.accvgpr(from, 1));
+    Ok(inst)
+}
+
+struct AccMove;
+
+impl Body for AccMove {
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let Src::V(from) = inst.src[0] else {
+            return Flow::Next;
+        };
+        let row = wave.rows[acc_row(wave, from)];
+        wave.put(acc_row(wave, inst.dst), &row);
+        Flow::Next
+    }
+}
 
 /// VOP3P from 64 on.
 pub fn decode(words: Words) -> Decoded<Inst> {
@@ -144,11 +177,16 @@ pub fn decode(words: Words) -> Decoded<Inst> {
         return Ok(inst);
     }
     let shape = Shape::of(op).ok_or(Unknown)?;
-    // Broadcasts (CBSZ, ABID) and permutations (BLGP) are not supported.
-    if bits(word, 14, 8) != 0 || bits(second, 31, 29) != 0 {
-        return Err(Unknown);
+    let (cbsz, abid, blgp) = (bits(word, 10, 8), bits(word, 14, 11), bits(second, 31, 29));
+    // Other shapes have the fields too, but what they do there is not known.
+    if 1 << cbsz > shape.blocks || abid >> cbsz != 0 {
+        return Err(Unsupported("this CBSZ and ABID of MFMA"));
+    }
+    if shape.element == Element::F64 && cbsz != 0 || blgp != 0 && !shape.permutes() {
+        return Err(Unsupported("this CBSZ or BLGP of MFMA"));
     }
     let mut inst = Inst::new(Handler::of::<Multiply>(), op, 8);
+    inst.imm = (cbsz << CBSZ | abid << ABID | blgp << BLGP) as i32;
     let (factor, sum) = shape.registers();
     let acc = [
         bits(second, 27, 27) == 1,
@@ -245,8 +283,8 @@ impl Body for Multiply {
         let dst = row(inst.dst, ACC_C);
         let (factor, sum) = shape.registers();
         let copy = |first: usize, count: u32| wave.rows[first..first + count as usize].to_vec();
-        let (a, b) = (copy(a, factor), copy(b, factor));
-        let c = match place(inst.src[2], ACC_C) {
+        let (mut a, mut b) = (copy(a, factor), copy(b, factor));
+        let mut c = match place(inst.src[2], ACC_C) {
             Some(c) => copy(c, sum),
             None => {
                 let value = wave.scalar64(inst.src[2]);
@@ -257,6 +295,19 @@ impl Body for Multiply {
                     .collect()
             }
         };
+        let modifiers = inst.imm as u32;
+        if modifiers >> CBSZ != 0 {
+            let (cbsz, abid) = (bits(modifiers, 10, 8), bits(modifiers, 14, 11));
+            broadcast(&shape, &mut a, cbsz, abid as usize);
+            match bits(modifiers, 17, 15) {
+                signs if shape.element == Element::F64 => {
+                    negate(&mut a, signs & 1);
+                    negate(&mut b, signs >> 1 & 1);
+                    negate(&mut c, signs >> 2);
+                }
+                pattern => permute(&mut b, pattern),
+            }
+        }
         let is_f32 = matches!(shape.element, Element::F32 | Element::F16 | Element::Bf16);
         let out = match shape.size {
             32 if is_f32 => product_f32::<32>(&shape, &a, &b, c),
@@ -266,6 +317,48 @@ impl Body for Multiply {
         wave.rows[dst..dst + sum as usize].copy_from_slice(&out);
         Flow::Next
     }
+}
+
+/// Gives blocks of A to their neighbours: of each 2^`cbsz` all have number `abid` of them.
+#[cold]
+fn broadcast(shape: &Shape, a: &mut [Row], cbsz: u32, abid: usize) {
+    for row in a {
+        let old = *row;
+        for block in 0..shape.blocks {
+            let from = block >> cbsz << cbsz | abid;
+            for k in 0..shape.depth.div_ceil(shape.each) {
+                for i in 0..shape.size {
+                    let lane = |block: usize| i + shape.size * (block + shape.blocks * k);
+                    row.0[lane(block)] = old.0[lane(from)];
+                }
+            }
+        }
+    }
+}
+
+/// Lets lanes take B from others, as BLGP says.
+#[cold]
+fn permute(b: &mut [Row], pattern: u32) {
+    for row in b {
+        let old = *row;
+        for lane in 0..LANES {
+            let from = match pattern {
+                0 => lane,
+                1 => lane % 32,
+                2 => lane % 32 + 32,
+                3 => (lane + 16) % 64,
+                _ => lane % 16 + 16 * (pattern as usize - 4),
+            };
+            row.0[lane] = old.0[from];
+        }
+    }
+}
+
+/// Changes the signs of f64 if `sign` is 1.
+#[cold]
+fn negate(rows: &mut [Row], sign: u32) {
+    let high = rows.iter_mut().skip(1).step_by(2);
+    high.for_each(|row| row.0.iter_mut().for_each(|word| *word ^= sign << 31));
 }
 
 /// The sum `c` with the product added, element by element in order of depth.

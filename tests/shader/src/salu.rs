@@ -324,7 +324,7 @@ impl Body for Sopk {
 pub fn decode_sopp(words: Words) -> Decoded<Inst> {
     let word = words.0[0];
     let op = bits(word, 22, 16);
-    if !matches!(op, 0..=10 | 12..=19 | 27..=29) {
+    if !matches!(op, 0..=10 | 12..=29) {
         return Err(Unknown);
     }
     let mut inst = Inst::new(Handler::of::<Sopp>(), op, 4);
@@ -346,7 +346,8 @@ impl Body for Sopp {
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
         let taken = match inst.op {
             // The wait counters are always 0: memory is done when the instruction is.
-            0 | 3 | 12 | 15 => return Flow::Next,
+            // Nothing counts performance or traces.
+            0 | 3 | 12 | 15 | 20..=22 => return Flow::Next,
             1 => return Flow::End,
             27 if wave.saving == Saving::No => return Flow::End,
             27 => return Flow::Saved,
@@ -357,6 +358,13 @@ impl Body for Sopp {
             7 => wave.vcc() != 0,
             8 => wave.exec() == 0,
             9 => wave.exec() != 0,
+            23 => wave.status & status::COND_DBG_SYS != 0,
+            24 => wave.status & status::COND_DBG_USER != 0,
+            25 => wave.status & (status::COND_DBG_SYS | status::COND_DBG_USER) != 0,
+            26 => {
+                let both = status::COND_DBG_SYS | status::COND_DBG_USER;
+                wave.status & both == both
+            }
             10 => return Flow::Barrier,
             13 => {
                 halt(wave, inst.imm & 1 == 1);

@@ -14,10 +14,10 @@ pub fn decode(words: Words) -> Decoded<Inst> {
     let handler = match op {
         0..=4 | 8..=12 => Handler::of::<Load>(),
         16..=18 | 24..=26 => Handler::of::<Store>(),
-        // Caches are coherent.
-        32..=35 => Handler::of::<Nothing>(),
+        // Caches are coherent, and so is what translations they have.
+        32..=35 | 38..=41 => Handler::of::<Nothing>(),
         36 | 37 => Handler::of::<Clock>(),
-        128..=140 | 160..=172 => Handler::of::<Atomic>(),
+        64..=76 | 96..=108 | 128..=140 | 160..=172 => Handler::of::<Atomic>(),
         _ => return Err(Unknown),
     };
     let mut inst = Inst::new(handler, op, 8);
@@ -45,7 +45,7 @@ pub fn decode(words: Words) -> Decoded<Inst> {
 /// Address of the access. Buffers are their base here; their size is not checked.
 fn address(inst: &Inst, wave: &Wave) -> u64 {
     let mut base = wave.scalar64(inst.src[0]);
-    if matches!(inst.op, 8..=12 | 24..=26) {
+    if matches!(inst.op, 8..=12 | 24..=26 | 64..=108) {
         base &= (1 << 48) - 1;
     }
     let offset = u64::from(wave.scalar32(inst.src[1]));
@@ -135,7 +135,7 @@ struct Atomic;
 
 impl Body for Atomic {
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-        let wide = inst.op >= 160;
+        let wide = inst.op & 32 != 0;
         let Some(operation) = Operation::by_number(u32::from(inst.op & 0x1f)) else {
             return crate::wave::Reason::Unknown.into();
         };

@@ -2,7 +2,7 @@
 //! Vector memory: FLAT, GLOBAL and SCRATCH, and the common part of [MUBUF](crate::vmem_buffer).
 
 use crate::atomic::Operation;
-use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Words};
+use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Unsupported, Words};
 use crate::env::{Env, Need};
 use crate::lanes::{self, Addresses};
 use crate::simd::{Body, Handler};
@@ -129,10 +129,25 @@ pub fn decode_flat(words: Words) -> Decoded<Inst> {
     let op = bits(word, 24, 18);
     let shape = Shape::of(op).ok_or(Unknown)?;
     let segment = bits(word, 15, 14);
-    if segment == 3 || bits(word, 13, 13) == 1 {
+    // Floats are added in global memory only, and nothing is atomic in private memory.
+    let exists = match (segment, shape) {
+        (SCRATCH, Shape::Atomic(..)) => false,
+        (FLAT, Shape::Atomic(false, Operation::AddF | Operation::PkAddF16)) => false,
+        _ => segment != 3,
+    };
+    if !exists {
         return Err(Unknown);
     }
-    let handler = vmem_words::flat(shape).unwrap_or_else(Handler::of::<Flat>);
+    let to_lds = bits(word, 13, 13) == 1;
+    let handler = match (to_lds, shape) {
+        _ if to_lds && segment == FLAT => return Err(Unknown),
+        (false, _) => vmem_words::flat(shape).unwrap_or_else(Handler::of::<Flat>),
+        (true, Shape::Load(4, ..)) => Handler::of::<ToLds>(),
+        (true, Shape::Load(1 | 2, _, Half::Whole)) => {
+            return Err(Unsupported("a load to LDS but that of a dword"))
+        }
+        (true, _) => return Err(Unknown),
+    };
     let mut inst = Inst::new(handler, op, 8);
     if bits(word, 16, 16) == 1 {
         inst.flags |= flag::GLC;
@@ -165,6 +180,9 @@ pub fn decode_flat(words: Words) -> Decoded<Inst> {
             inst.src[2] = Src::S(inst.scalar(saddr));
         }
     }
+    if to_lds {
+        return Ok(inst);
+    }
     let registers = (bits(second, 31, 24), bits(second, 15, 8));
     data(&mut inst, shape, registers, bits(second, 23, 23) == 1);
     Ok(inst)
@@ -184,6 +202,29 @@ impl Body for Flat {
             return Flow::Replay;
         }
         finish(inst, wave, env, &addresses)
+    }
+}
+
+/// GLOBAL and SCRATCH loads of a dword to LDS, from M0\[15:0\] and the offset on.
+struct ToLds;
+
+impl Body for ToLds {
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        let addresses = if inst.flags & flag::SCRATCH != 0 {
+            scratch_addresses(inst, wave)
+        } else {
+            flat_addresses(inst, wave)
+        };
+        if env.host.retries() && !is_ready(inst, wave, env, &addresses, None) {
+            return Flow::Replay;
+        }
+        let row = lanes::load(wave, env, &addresses, 4);
+        let first = (wave.sgpr[sgpr::M0] & 0xffff).wrapping_add_signed(inst.imm);
+        for lane in wave.active() {
+            let at = first.wrapping_add(4 * lane as u32);
+            env.lds.write(at, &row.0[lane].to_le_bytes());
+        }
+        Flow::Next
     }
 }
 

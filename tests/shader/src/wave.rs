@@ -2,7 +2,7 @@
 //! A wave: 64 lanes with their registers, and the state for the next instruction.
 
 use crate::counts::{Class, Counts};
-use crate::decode::Src;
+use crate::decode::{Lack, Src};
 use crate::env::Fault;
 
 /// Lanes of a wave.
@@ -102,6 +102,15 @@ impl Reason {
 impl From<Reason> for Flow {
     fn from(reason: Reason) -> Flow {
         Flow::Stop(Box::new(reason))
+    }
+}
+
+impl From<Lack> for Reason {
+    fn from(lack: Lack) -> Reason {
+        match lack {
+            Lack::Unknown => Reason::Unknown,
+            Lack::Unsupported(what) => Reason::Unsupported(what),
+        }
     }
 }
 

@@ -22,6 +22,11 @@ pub fn nop() -> Spec {
     Spec::of::<Nop>("v_nop", Form::Plain, 0, KINDS)
 }
 
+/// v_clrexcp.
+pub fn clrexcp() -> Spec {
+    Spec::of::<Nop>("v_clrexcp", Form::Plain, 0, KINDS)
+}
+
 struct ReadFirstLane;
 
 impl Body for ReadFirstLane {

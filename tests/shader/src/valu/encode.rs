@@ -9,12 +9,19 @@ use super::vop2::vop2 as binary;
 use super::vop3::vop3 as ternary;
 use super::{Form, Spec};
 use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Words};
+use crate::matrix;
 use crate::wave::sgpr;
 
 /// Source codes that announce a second dword.
 const SDWA: u32 = 249;
 const DPP: u32 = 250;
 const VCC: u8 = sgpr::VCC as u8;
+/// v_accvgpr_mov_b32.
+const ACC_MOVE: u32 = 82;
+/// v_pk_fmac_f16, which is a VOP2 only.
+const PK_FMAC: u32 = 60;
+/// v_mqsad_u32_u8, whose sum and result have four registers.
+const FOUR_SUMS: u32 = 487;
 
 /// Names the vector or scalar result.
 fn result(inst: &mut Inst, spec: &Spec, number: u32) {
@@ -78,6 +85,9 @@ fn implied(inst: &mut Inst, spec: &Spec) {
 pub fn vop1(words: Words) -> Decoded<Inst> {
     let word = words.0[0];
     let op = bits(word, 16, 9);
+    if op == ACC_MOVE {
+        return matrix::decode_move(word);
+    }
     let spec = unary(op).ok_or(Unknown)?;
     let mut inst = Inst::new(spec.handler, op, 4);
     result(&mut inst, &spec, bits(word, 24, 17));
@@ -100,7 +110,8 @@ pub fn vop2(words: Words) -> Decoded<Inst> {
     let last = usize::from(spec.form == Form::MiddleLiteral) + 1;
     inst.src[last] = second_source(&mut inst, spec.kinds[1], words)?;
     if matches!(spec.form, Form::MiddleLiteral | Form::LastLiteral) {
-        if !changes.is_empty() || inst.len != 4 {
+        // The first source may be the same constant.
+        if !changes.is_empty() {
             return Err(Unknown);
         }
         inst.len = 8;
@@ -138,7 +149,8 @@ pub fn vop3_spec(op: u32) -> Option<Spec> {
         0..0x100 => compares(op),
         0x100..0x140 => {
             let literals = [Form::MiddleLiteral, Form::LastLiteral];
-            binary(op - 0x100).filter(|spec| !literals.contains(&spec.form))
+            let has_two = op - 0x100 == PK_FMAC;
+            binary(op - 0x100).filter(|spec| !has_two && !literals.contains(&spec.form))
         }
         0x140..0x1c0 => unary(op - 0x140).filter(|_| op - 0x140 != 81),
         _ => ternary(op),
@@ -162,6 +174,12 @@ pub fn vop3(words: Words) -> Decoded<Inst> {
             break;
         }
         inst.src[n] = inst.source(codes[n], spec.kinds[n], None)?;
+    }
+    if op == FOUR_SUMS {
+        inst.vgpr(bits(word, 7, 0), 4);
+        if let Some(sum) = codes[2].checked_sub(256) {
+            inst.vgpr(sum, 4);
+        }
     }
     implied(&mut inst, &spec);
     let has_scalar = matches!(spec.form, Form::CarryOut | Form::CarryInOut);

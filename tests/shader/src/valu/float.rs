@@ -6,6 +6,8 @@
 
 use half::f16;
 
+use super::halves::{narrow, Widen};
+
 /// Bits of 2 / pi behind the binary point, most significant first.
 const TWO_OVER_PI: [u64; 20] = [
     0xa2f9_836e_4e44_1529,
@@ -138,20 +140,103 @@ pub fn med32(a: f32, b: f32, c: f32) -> f32 {
     max32(min32(a, b), min32(max32(a, b), c))
 }
 
-/// Zero for a denormal.
+/// Zero of the same sign for a denormal.
 #[inline(always)]
 pub fn flush32(a: f32) -> f32 {
-    if a.is_subnormal() {
-        0f32.copysign(a)
-    } else {
-        a
-    }
+    let bits = a.to_bits();
+    let zero = bits & 0x7f80_0000 == 0;
+    f32::from_bits(bits & select32(zero, 1 << 31, !0))
 }
 
 /// a * b + c with two roundings, and without denormals (v_mad_f32, v_mac_f32).
 #[inline(always)]
 pub fn mad32(a: f32, b: f32, c: f32) -> f32 {
     flush32(flush32(flush32(a) * flush32(b)) + flush32(c))
+}
+
+/// As [`mad32`] for f16 (v_mad_f16, v_mac_f16): LLVM takes these only where denormals are flushed.
+#[inline(always)]
+pub fn mad16(a: f16, b: f16, c: f16) -> f16 {
+    let product = flush16(narrow(flush16(a).widen() * flush16(b).widen()));
+    flush16(narrow(product.widen() + flush16(c).widen()))
+}
+
+/// See [`flush32`].
+#[inline(always)]
+pub fn flush16(a: f16) -> f16 {
+    let bits = a.to_bits();
+    let zero = bits & 0x7c00 == 0;
+    f16::from_bits(if zero { bits & 0x8000 } else { bits })
+}
+
+/// a * b, and 0 if one is that, whatever the other is.
+#[inline(always)]
+pub fn mul_legacy32(a: f32, b: f32) -> f32 {
+    if a == 0.0 || b == 0.0 {
+        0.0
+    } else {
+        a * b
+    }
+}
+
+/// [`mad32`] of [`mul_legacy32`].
+#[inline(always)]
+pub fn mad_legacy32(a: f32, b: f32, c: f32) -> f32 {
+    flush32(flush32(mul_legacy32(flush32(a), flush32(b))) + flush32(c))
+}
+
+/// From -1 to 1 as a signed number of 16 bits, to nearest even; 0 for a NaN.
+pub fn signed_norm(a: f32) -> u16 {
+    (f64::from(a.clamp(-1.0, 1.0)) * 32767.0).round_ties_even() as i16 as u16
+}
+
+/// From 0 to 1, see [`signed_norm`].
+pub fn unsigned_norm(a: f32) -> u16 {
+    (f64::from(a.clamp(0.0, 1.0)) * 65535.0).round_ties_even() as u16
+}
+
+/// The largest coordinate of a cube map's direction: 0 to 2 for x, y, z. Of equal ones it is the
+/// last.
+fn cube_axis(x: f32, y: f32, z: f32) -> usize {
+    let (ax, ay, az) = (x.abs(), y.abs(), z.abs());
+    if az >= ax && az >= ay {
+        2
+    } else if ay >= ax {
+        1
+    } else {
+        0
+    }
+}
+
+/// The face that a direction meets.
+pub fn cube_face(x: f32, y: f32, z: f32) -> f32 {
+    let axis = cube_axis(x, y, z);
+    let negative = [x, y, z][axis] < 0.0;
+    (2 * axis + usize::from(negative)) as f32
+}
+
+/// The first coordinate on the face.
+pub fn cube_s(x: f32, y: f32, z: f32) -> f32 {
+    match cube_axis(x, y, z) {
+        2 if z < 0.0 => -x,
+        2 | 1 => x,
+        _ if x < 0.0 => z,
+        _ => -z,
+    }
+}
+
+/// The second coordinate on the face.
+pub fn cube_t(x: f32, y: f32, z: f32) -> f32 {
+    match cube_axis(x, y, z) {
+        1 if y < 0.0 => -z,
+        1 => z,
+        _ => -y,
+    }
+}
+
+/// Twice the largest coordinate.
+pub fn cube_major(x: f32, y: f32, z: f32) -> f32 {
+    2.0 * [x, y, z][cube_axis(x, y, z)]
 }
 
 /// a - floor(a), less than 1.
@@ -280,7 +365,6 @@ pub fn f16_toward_zero(a: f32) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::halves::{narrow, Widen};
     use super::*;
 
     #[test]

@@ -13,6 +13,8 @@ pub mod halves;
 pub mod modify;
 pub mod packed;
 mod packed16;
+mod sad;
+pub(crate) mod saturate;
 pub mod types;
 pub mod vop1;
 pub mod vop2;
@@ -64,6 +66,8 @@ pub struct Spec {
     pub kinds: [Kind; 4],
     /// See there.
     pub form: Form,
+    /// Its result has 16 bits, and the register's other ones stay as they are.
+    pub keeps_high: bool,
 }
 
 /// An instruction of up to three sources and one result, lane by lane.
@@ -169,11 +173,33 @@ impl<O: Alu> Lanes<O> {
             }
         }
         let dst = usize::from(inst.dst);
+        if O::D::KEEPS_HIGH {
+            keep_high(wave, dst, &mut lo);
+        }
         wave.put(dst, &lo);
         if O::D::KIND.is_wide() {
             wave.put(dst + 1, &hi);
         }
         Flow::Next
+    }
+}
+
+/// Adds the high halves that the register has.
+#[inline(always)]
+fn keep_high(wave: &Wave, dst: usize, lo: &mut Row) {
+    let old = &wave.rows[dst].0;
+    for lane in 0..LANES {
+        lo.0[lane] = lo.0[lane] & 0xffff | old[lane] & 0xffff_0000;
+    }
+}
+
+/// As [`Lanes`], for what compilers seldom emit: one loop for all machines takes half the time to
+/// compile.
+struct Seldom<O>(PhantomData<O>);
+
+impl<O: Alu> Body for Seldom<O> {
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        one_by_one::<O>(inst, wave)
     }
 }
 
@@ -197,6 +223,9 @@ fn one_by_one<O: Alu>(inst: &Inst, wave: &mut Wave) -> Flow {
         let c = O::C::get(c0[lane], c1[lane]).flush(mode, types::INPUT);
         let result = O::lane(a, b, c).flush(mode, types::OUTPUT);
         (lo.0[lane], hi.0[lane]) = result.put();
+    }
+    if O::D::KEEPS_HIGH {
+        keep_high(wave, inst.dst.into(), &mut lo);
     }
     write(
         wave,
@@ -239,11 +268,20 @@ impl Spec {
     /// The [`Spec`] of an instruction that is [`Alu`].
     pub fn alu<O: Alu>(name: &'static str, form: Form) -> Spec {
         Spec {
-            name,
             handler: Handler::tuned::<Lanes<O>>(),
+            ..Spec::seldom::<O>(name, form)
+        }
+    }
+
+    /// The same, if speed does not matter.
+    pub fn seldom<O: Alu>(name: &'static str, form: Form) -> Spec {
+        Spec {
+            name,
+            handler: Handler::of::<Seldom<O>>(),
             sources: O::SOURCES,
             kinds: [O::A::KIND, O::B::KIND, O::C::KIND, O::D::KIND],
             form,
+            keeps_high: O::D::KEEPS_HIGH,
         }
     }
 
@@ -255,29 +293,32 @@ impl Spec {
             sources,
             kinds,
             form,
+            keeps_high: false,
         }
     }
 }
 
-/// The [`Spec`] of a lane's function: `alu!("v_add_f32" (a: f32, b: f32) -> f32 { a + b })`, with a
-/// [`Form`] behind the name unless it is plain.
-macro_rules! alu {
-    ($name:literal ($($arg:ident : $ty:ty),+) -> $d:ty $body:block) => {
-        alu!($name, Plain ($($arg: $ty),+) -> $d $body)
+/// The [`Spec`] of a lane's function, which the first word makes of it.
+macro_rules! lanes {
+    ($make:ident $name:literal ($($arg:ident : $ty:ty),+) -> $d:ty $body:block) => {
+        $crate::valu::lanes!($make $name, Plain ($($arg: $ty),+) -> $d $body)
     };
-    ($name:literal, $form:ident ($a:ident : $at:ty) -> $d:ty $body:block) => {
-        alu!(@ $name, $form, 1, ($a: $at, _b: u32, _c: u32) -> $d $body)
-    };
-    ($name:literal, $form:ident ($a:ident : $at:ty, $b:ident : $bt:ty) -> $d:ty $body:block) => {
-        alu!(@ $name, $form, 2, ($a: $at, $b: $bt, _c: u32) -> $d $body)
+    ($make:ident $name:literal, $form:ident ($a:ident : $at:ty) -> $d:ty $body:block) => {
+        $crate::valu::lanes!(@ $make $name, $form, 1, ($a: $at, _b: u32, _c: u32) -> $d $body)
     };
     (
-        $name:literal, $form:ident ($a:ident : $at:ty, $b:ident : $bt:ty, $c:ident : $ct:ty)
+        $make:ident $name:literal, $form:ident ($a:ident : $at:ty, $b:ident : $bt:ty)
         -> $d:ty $body:block
     ) => {
-        alu!(@ $name, $form, 3, ($a: $at, $b: $bt, $c: $ct) -> $d $body)
+        $crate::valu::lanes!(@ $make $name, $form, 2, ($a: $at, $b: $bt, _c: u32) -> $d $body)
     };
-    (@ $name:literal, $form:ident, $n:literal,
+    (
+        $make:ident $name:literal, $form:ident
+        ($a:ident : $at:ty, $b:ident : $bt:ty, $c:ident : $ct:ty) -> $d:ty $body:block
+    ) => {
+        $crate::valu::lanes!(@ $make $name, $form, 3, ($a: $at, $b: $bt, $c: $ct) -> $d $body)
+    };
+    (@ $make:ident $name:literal, $form:ident, $n:literal,
      ($a:ident : $at:ty, $b:ident : $bt:ty, $c:ident : $ct:ty) -> $d:ty $body:block) => {{
         struct Op;
         impl $crate::valu::Alu for Op {
@@ -289,7 +330,24 @@ macro_rules! alu {
             #[inline(always)]
             fn lane($a: $at, $b: $bt, $c: $ct) -> $d $body
         }
-        $crate::valu::Spec::alu::<Op>($name, $crate::valu::Form::$form)
+        $crate::valu::Spec::$make::<Op>($name, $crate::valu::Form::$form)
     }};
 }
+pub(crate) use lanes;
+
+/// The [`Spec`] of a lane's function: `alu!("v_add_f32" (a: f32, b: f32) -> f32 { a + b })`, with a
+/// [`Form`] behind the name unless it is plain.
+macro_rules! alu {
+    ($($all:tt)*) => {
+        $crate::valu::lanes!(alu $($all)*)
+    };
+}
 pub(crate) use alu;
+
+/// As [`alu`], for what compilers seldom emit.
+macro_rules! seldom {
+    ($($all:tt)*) => {
+        $crate::valu::lanes!(seldom $($all)*)
+    };
+}
+pub(crate) use seldom;

@@ -8,8 +8,8 @@
 use half::f16;
 
 use super::dpp::{Dpp, Moves};
-use super::{Form, Spec};
-use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown};
+use super::{saturate, Form, Spec};
+use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Unsupported};
 use crate::env::Env;
 use crate::simd::{Build, Handler, Tuned};
 use crate::wave::{Flow, Row, Wave, LANES, MODIFIED, RESULT};
@@ -56,6 +56,8 @@ pub struct Changes {
     high: [bool; 3],
     /// The result goes to the high half.
     high_result: bool,
+    /// It goes to the low half, and the high one stays.
+    low_result: bool,
     clamp: bool,
     omod: u32,
     sdwa: Option<Sdwa>,
@@ -120,32 +122,72 @@ impl Changes {
         let placed = self
             .sdwa
             .is_some_and(|sdwa| sdwa.to != DWORD && !self.no_result);
-        self.clamp || self.omod != 0 || self.high_result || placed
+        self.clamp || self.omod != 0 || self.high_result || self.low_result || placed
+    }
+
+    /// Decides what clamp and omod mean for a result that is no float, and what becomes of the half
+    /// that is not written.
+    fn result(&mut self, inst: &mut Inst, spec: &Spec) -> Decoded<()> {
+        const FLOATS: &str = "clamp or omod of two halves";
+        self.low_result = spec.keeps_high && !self.high_result && self.sdwa.is_none();
+        if spec.kinds[3].is_float() || !(self.clamp || self.omod != 0) {
+            return Ok(());
+        }
+        if matches!(
+            spec.name,
+            "v_cvt_pkrtz_f16_f32" | "v_pack_b32_f16" | "v_cndmask_b32"
+        ) {
+            return Err(Unsupported(FLOATS));
+        }
+        let of_floats = spec.kinds[..spec.sources]
+            .iter()
+            .any(|kind| kind.is_float());
+        match saturate::handler(spec.name) {
+            Some((run, number)) if self.omod == 0 => (inst.run, inst.imm) = (run, number),
+            // Conversions saturate in any case, and omod is for floats.
+            _ if of_floats => {}
+            _ if self.sdwa.is_some() && self.omod == 0 => {}
+            _ if FIT.contains(&spec.name) && self.omod == 0 => {}
+            _ => return Err(Unknown),
+        }
+        (self.clamp, self.omod) = (false, 0);
+        Ok(())
     }
 
     /// `inst` with these modifiers.
-    pub fn apply(self, inst: Inst, spec: &Spec) -> Decoded<Inst> {
+    pub fn apply(mut self, mut inst: Inst, spec: &Spec) -> Decoded<Inst> {
+        if self.is_empty() {
+            return Ok(inst);
+        }
+        self.result(&mut inst, spec)?;
         if self.is_empty() {
             return Ok(inst);
         }
         let is_small = |kind: Kind| matches!(kind, Kind::F16 | Kind::Int16);
         let sources = spec.sources;
+        let some = |of: fn(Kind) -> bool| spec.kinds[..sources].iter().any(|&kind| of(kind));
         // Integers have no signs to change; for v_mov_b32 and the like these would be those of an
-        // f32.
+        // f32. Beside floats the encoding has them.
         let signs = (0..3)
             .any(|n| (self.abs[n] || self.neg[n]) && (n >= sources || !spec.kinds[n].is_float()));
         let halves = (0..3).any(|n| self.high[n] && (n >= sources || !is_small(spec.kinds[n])))
             || self.high_result && !is_small(spec.kinds[3]);
-        let result = (self.clamp || self.omod != 0) && !spec.kinds[3].is_float();
         let scalar = matches!(spec.form, Form::Scalar | Form::WriteLane);
         // SDWA selects parts of a dword.
         let wide = self.sdwa.is_some() && spec.kinds[..sources].iter().any(|kind| kind.is_wide());
-        if signs || halves || result || scalar || wide {
+        if signs && some(Kind::is_float) {
+            return Err(Unsupported("the sign of a source that is no float"));
+        }
+        if halves && some(is_small) {
+            return Err(Unsupported("the half of an operand that is a dword"));
+        }
+        if signs || halves || scalar || wide {
             return Err(Unknown);
         }
         let mut inner = Inst::new(inst.run, inst.op.into(), inst.len);
         inner.sdst = inst.sdst;
         inner.src = inst.src;
+        inner.imm = inst.imm;
         let changed = [0, 1, 2].map(|n| n < sources && self.changes_source(n));
         for n in (0..sources).filter(|&n| changed[n]) {
             inner.src[n] = Src::V((MODIFIED + 2 * n) as u16);
@@ -169,6 +211,16 @@ impl Changes {
         })
     }
 }
+
+/// Integer instructions that may have clamp, and whose results always fit.
+const FIT: [&str; 6] = [
+    "v_min3_i16",
+    "v_min3_u16",
+    "v_max3_i16",
+    "v_max3_u16",
+    "v_med3_i16",
+    "v_med3_u16",
+];
 
 /// A modified instruction's inner one, and its modifiers.
 pub struct Mods {
@@ -335,6 +387,7 @@ fn store_result(inst: &Inst, mods: &Mods, wave: &mut Wave) {
     let place = match changes.sdwa {
         Some(sdwa) => Some((sdwa.to, sdwa.unused)),
         None if changes.high_result => Some((5, 2)),
+        None if changes.low_result => Some((4, 2)),
         None => None,
     };
     if let Some((to, unused)) = place {

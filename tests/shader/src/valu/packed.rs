@@ -5,9 +5,9 @@ use half::f16;
 
 use super::float as fp;
 use super::halves::{narrow, Widen};
-use super::packed16;
 use super::vop2::dot_i8;
-use crate::decode::{bits, Decoded, Inst, Kind, Unknown, Words};
+use super::{packed16, saturate};
+use crate::decode::{bits, Decoded, Inst, Kind, Unknown, Unsupported, Words};
 use crate::env::Env;
 use crate::simd::{Body, Handler};
 use crate::wave::{Flow, Row, Wave, LANES};
@@ -40,11 +40,12 @@ impl Selection {
     }
 }
 
-/// VOP3P below 64.
-pub fn decode(words: Words) -> Decoded<Inst> {
-    let [word, second, _] = words.0;
-    let op = bits(word, 22, 16);
-    let (handler, kind, sources, wide) = match op {
+/// Handler, type of the sources, their number, and whether these and the result are pairs.
+type Plain = (Handler, Kind, usize, bool);
+
+/// The instruction without clamp.
+fn plain(op: u32) -> Decoded<Plain> {
+    Ok(match op {
         0 | 9 => (packed16::handler(op)?, Kind::Int16, 3, false),
         1..=8 | 10..=13 => (packed16::handler(op)?, Kind::Int16, 2, false),
         14 => (packed16::handler(op)?, Kind::F16, 3, false),
@@ -57,10 +58,22 @@ pub fn decode(words: Words) -> Decoded<Inst> {
         50 => (Handler::of::<Pair<ADD>>(), Kind::F32, 2, true),
         51 => (Handler::of::<Move>(), Kind::Int32, 2, true),
         _ => return Err(Unknown),
-    };
-    // Clamp is not supported.
+    })
+}
+
+/// VOP3P below 64.
+pub fn decode(words: Words) -> Decoded<Inst> {
+    let [word, second, _] = words.0;
+    let op = bits(word, 22, 16);
+    let (mut handler, kind, sources, wide) = plain(op)?;
     if bits(word, 15, 15) == 1 {
-        return Err(Unknown);
+        handler = match op {
+            0..=3 | 9..=11 => Handler::of::<SaturatedHalves>(),
+            38..=43 => Handler::of::<SaturatedDot>(),
+            // Their results fit.
+            4..=8 | 12 | 13 | 51 => handler,
+            _ => Handler::of::<Clamped>(),
+        };
     }
     let selection = Selection {
         low: bits(word, 13, 11),
@@ -70,7 +83,7 @@ pub fn decode(words: Words) -> Decoded<Inst> {
     };
     let integer = matches!(kind, Kind::Int16 | Kind::Int32);
     if integer && (selection.neg_low | selection.neg_high) & ((1 << sources) - 1) != 0 {
-        return Err(Unknown);
+        return Err(Unsupported("the sign of a source that is no float"));
     }
     let mut inst = Inst::new(handler, op, 8);
     inst.indexed = true;
@@ -97,6 +110,86 @@ pub fn decode(words: Words) -> Decoded<Inst> {
         }
     }
     Ok(inst)
+}
+
+/// A float instruction with clamp: the active lanes' results, then these from 0 to 1.
+struct Clamped;
+
+impl Body for Clamped {
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        let Ok((handler, ..)) = plain(inst.op.into()) else {
+            return Flow::Next;
+        };
+        let flow = handler.call(inst, wave, env);
+        let dx10 = wave.mode >> 8 & 1 == 1;
+        let single = |word: u32| bounded(f32::from_bits(word), dx10).to_bits();
+        let half = |word: u32, shift: u32| {
+            let value = bounded(f16::from_bits((word >> shift) as u16).widen(), dx10);
+            word & !(0xffff << shift) | u32::from(narrow(value).to_bits()) << shift
+        };
+        let dst = usize::from(inst.dst);
+        for n in 0..=usize::from(inst.op >= 48) {
+            let mut row = wave.rows[dst + n];
+            for word in &mut row.0 {
+                *word = match inst.op {
+                    14..=18 => half(half(*word, 0), 16),
+                    33 => half(*word, 0),
+                    34 => half(*word, 16),
+                    _ => single(*word),
+                };
+            }
+            wave.put(dst + n, &row);
+        }
+        flow
+    }
+}
+
+/// From 0 to 1; a NaN is 0 if MODE says so (DX10_CLAMP).
+fn bounded(value: f32, dx10: bool) -> f32 {
+    match value.is_nan() {
+        true if dx10 => 0.0,
+        true => value,
+        false => value.clamp(0.0, 1.0) + 0.0,
+    }
+}
+
+/// An integer instruction on halves with clamp.
+struct SaturatedHalves;
+
+impl Body for SaturatedHalves {
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let selection = Selection::of(inst.imm);
+        let rows = [0, 1, 2].map(|n| wave.narrow(inst.src[n], n));
+        let mut out = Row::ZERO;
+        for lane in 0..LANES {
+            let part = |high: u32| {
+                let half = |n: usize| {
+                    let word = wave.rows[rows[n]].0[lane];
+                    (word >> (16 * (high >> n & 1))) as u16
+                };
+                u32::from(saturate::packed(inst.op, half(0), half(1), half(2)))
+            };
+            out.0[lane] = part(selection.low) | part(selection.high) << 16;
+        }
+        wave.put(inst.dst.into(), &out);
+        Flow::Next
+    }
+}
+
+/// A dot product of integers with clamp.
+struct SaturatedDot;
+
+impl Body for SaturatedDot {
+    fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
+        let rows = [0, 1, 2].map(|n| wave.narrow(inst.src[n], n));
+        let mut out = Row::ZERO;
+        for lane in 0..LANES {
+            let [a, b, c] = rows.map(|row| wave.rows[row].0[lane]);
+            out.0[lane] = saturate::dot(inst.op, a, b, c);
+        }
+        wave.put(inst.dst.into(), &out);
+        Flow::Next
+    }
 }
 
 const FMA: u8 = 0;
@@ -239,7 +332,8 @@ impl Body for Dot {
         match inst.op {
             35 => {
                 for lane in 0..LANES {
-                    out.0[lane] = dot_halves(a[lane], b[lane], c[lane]);
+                    let sum = dot_halves(a[lane], b[lane], f32::from_bits(c[lane]));
+                    out.0[lane] = sum.to_bits();
                 }
             }
             40 => {
@@ -258,12 +352,14 @@ impl Body for Dot {
     }
 }
 
+/// The sum of the products of the halves. Denormal halves are 0 on gfx90a, whatever MODE says (LLVM
+/// pull request 205101).
 #[inline(always)]
-fn dot_halves(a: u32, b: u32, c: u32) -> u32 {
-    let low = |word: u32| f16::from_bits(word as u16).widen();
-    let high = |word: u32| f16::from_bits((word >> 16) as u16).widen();
-    let sum = low(a).mul_add(low(b), f32::from_bits(c));
-    high(a).mul_add(high(b), sum).to_bits()
+pub fn dot_halves(a: u32, b: u32, c: f32) -> f32 {
+    let low = |word: u32| fp::flush16(f16::from_bits(word as u16)).widen();
+    let high = |word: u32| fp::flush16(f16::from_bits((word >> 16) as u16)).widen();
+    let sum = low(a).mul_add(low(b), c);
+    high(a).mul_add(high(b), sum)
 }
 
 fn dot_lane(op: u16, a: u32, b: u32, c: u32) -> u32 {

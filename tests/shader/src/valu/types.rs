@@ -24,6 +24,8 @@ pub trait Ty: Copy {
     fn get(lo: u32, hi: u32) -> Self;
     /// Writes it to its registers. The upper half of one is zero for types of 16 bits.
     fn put(self) -> (u32, u32);
+    /// As a result it leaves the upper half of its register as it is.
+    const KEEPS_HIGH: bool = false;
     /// Zero of the same sign for a denormal, if MODE flushes those of this side ([`INPUT`],
     /// [`OUTPUT`]).
     #[inline(always)]
@@ -134,5 +136,28 @@ impl Ty for f16 {
         } else {
             self
         }
+    }
+}
+
+/// 16 bits that leave the upper half of their register as it is: results of the instructions that
+/// gfx9 has beside older ones of the same arithmetic, and of v_mac_f16, v_madmk_f16, v_madak_f16
+/// (LLVM's `zeroesHigh16BitsOfDest`).
+#[derive(Debug, Clone, Copy)]
+pub struct Low<T>(pub T);
+
+impl<T: Ty> Ty for Low<T> {
+    const KIND: Kind = T::KIND;
+    const KEEPS_HIGH: bool = true;
+    #[inline(always)]
+    fn get(lo: u32, hi: u32) -> Low<T> {
+        Low(T::get(lo, hi))
+    }
+    #[inline(always)]
+    fn put(self) -> (u32, u32) {
+        self.0.put()
+    }
+    #[inline(always)]
+    fn flush(self, mode: u32, side: u32) -> Low<T> {
+        Low(self.0.flush(mode, side))
     }
 }

@@ -5,7 +5,7 @@ use half::f16;
 
 use super::float as fp;
 use super::halves::{narrow, Widen};
-use super::{alu, cross, Spec};
+use super::{alu, cross, seldom, Spec};
 
 /// The instruction with that opcode.
 pub fn vop1(op: u32) -> Option<Spec> {
@@ -65,6 +65,8 @@ pub fn vop1(op: u32) -> Option<Spec> {
         50 => alu!("v_fract_f64" (a: f64) -> f64 { fp::fract64(a) }),
         51 => alu!("v_frexp_exp_i32_f32" (a: f32) -> i32 { fp::frexp_exponent(a.into()) }),
         52 => alu!("v_frexp_mant_f32" (a: f32) -> f32 { fp::frexp_mantissa(a.into()) as f32 }),
+        // Exceptions are not modelled.
+        53 => cross::clrexcp(),
         57 => alu!("v_cvt_f16_u16" (a: u16) -> f16 { narrow(a.into()) }),
         58 => alu!("v_cvt_f16_i16" (a: i16) -> f16 { narrow(a.into()) }),
         59 => alu!("v_cvt_u16_f16" (a: f16) -> u16 { a.widen() as u16 }),
@@ -90,6 +92,14 @@ pub fn vop1(op: u32) -> Option<Spec> {
         }),
         73 => alu!("v_sin_f16" (a: f16) -> f16 { f16::from_f64(fp::sin_turns(a.to_f64())) }),
         74 => alu!("v_cos_f16" (a: f16) -> f16 { f16::from_f64(fp::cos_turns(a.to_f64())) }),
+        75 => seldom!("v_exp_legacy_f32" (a: f32) -> f32 { f64::from(a).exp2() as f32 }),
+        76 => seldom!("v_log_legacy_f32" (a: f32) -> f32 { f64::from(a).log2() as f32 }),
+        77 => seldom!("v_cvt_norm_i16_f16" (a: f16) -> u16 { fp::signed_norm(a.widen()) }),
+        78 => seldom!("v_cvt_norm_u16_f16" (a: f16) -> u16 { fp::unsigned_norm(a.widen()) }),
+        79 => seldom!("v_sat_pk_u8_i16" (a: u32) -> u32 {
+            let byte = |half: i16| half.clamp(0, 0xff) as u32;
+            byte(a as i16) | byte((a >> 16) as i16) << 8
+        }),
         81 => cross::swap(),
         _ => return None,
     })

@@ -4,8 +4,11 @@
 use half::f16;
 
 use super::float as fp;
-use super::halves::{narrow, Widen};
-use super::{alu, carry, Spec};
+use super::halves::{self, narrow, Widen};
+use super::packed::dot_halves;
+use super::saturate::{dot_i16, dot_i4};
+use super::types::Low;
+use super::{alu, carry, seldom, Spec};
 
 /// The low 24 bits.
 #[inline(always)]
@@ -79,6 +82,15 @@ pub fn vop2(op: u32) -> Option<Spec> {
             alu!("v_subrev_f16" (a: f16, b: f16) -> f16 { narrow(b.widen() - a.widen()) })
         }
         34 => alu!("v_mul_f16" (a: f16, b: f16) -> f16 { narrow(a.widen() * b.widen()) }),
+        35 => seldom!("v_mac_f16", Accumulate (a: f16, b: f16, c: f16) -> Low<f16> {
+            Low(fp::mad16(a, b, c))
+        }),
+        36 => seldom!("v_madmk_f16", MiddleLiteral (a: f16, b: f16, c: f16) -> Low<f16> {
+            Low(fp::mad16(a, b, c))
+        }),
+        37 => seldom!("v_madak_f16", LastLiteral (a: f16, b: f16, c: f16) -> Low<f16> {
+            Low(fp::mad16(a, b, c))
+        }),
         38 => alu!("v_add_u16" (a: u16, b: u16) -> u16 { a.wrapping_add(b) }),
         39 => alu!("v_sub_u16" (a: u16, b: u16) -> u16 { a.wrapping_sub(b) }),
         40 => alu!("v_subrev_u16" (a: u16, b: u16) -> u16 { b.wrapping_sub(a) }),
@@ -98,10 +110,26 @@ pub fn vop2(op: u32) -> Option<Spec> {
         52 => alu!("v_add_u32" (a: u32, b: u32) -> u32 { a.wrapping_add(b) }),
         53 => alu!("v_sub_u32" (a: u32, b: u32) -> u32 { a.wrapping_sub(b) }),
         54 => alu!("v_subrev_u32" (a: u32, b: u32) -> u32 { b.wrapping_sub(a) }),
+        55 => seldom!("v_dot2c_f32_f16", Accumulate (a: u32, b: u32, c: f32) -> f32 {
+            dot_halves(a, b, c)
+        }),
+        56 => seldom!("v_dot2c_i32_i16", Accumulate (a: u32, b: u32, c: i32) -> i32 {
+            c.wrapping_add(dot_i16(a, b) as i32)
+        }),
         57 => alu!("v_dot4c_i32_i8", Accumulate (a: u32, b: u32, c: i32) -> i32 {
             c.wrapping_add(dot_i8(a, b))
         }),
+        58 => seldom!("v_dot8c_i32_i4", Accumulate (a: u32, b: u32, c: i32) -> i32 {
+            c.wrapping_add(dot_i4(a, b) as i32)
+        }),
         59 => alu!("v_fmac_f32", Accumulate (a: f32, b: f32, c: f32) -> f32 { a.mul_add(b, c) }),
+        60 => seldom!("v_pk_fmac_f16", Accumulate (a: u32, b: u32, c: u32) -> u32 {
+            let half = |shift: u32| {
+                let [a, b, c] = [a, b, c].map(|word| f16::from_bits((word >> shift) as u16));
+                u32::from(halves::fma(a, b, c).to_bits()) << shift
+            };
+            half(0) | half(16)
+        }),
         61 => alu!("v_xnor_b32" (a: u32, b: u32) -> u32 { !(a ^ b) }),
         _ => return None,
     })

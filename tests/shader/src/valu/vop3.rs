@@ -5,8 +5,10 @@ use half::f16;
 
 use super::float as fp;
 use super::halves::{self, narrow, Widen};
+use super::sad::{self, masked_bytes_apart};
+use super::types::Low;
 use super::vop2::{low24, signed24};
-use super::{alu, cross, divide, Spec};
+use super::{alu, cross, divide, seldom, Spec};
 
 /// Bits of the field at `b` with `c` bits.
 #[inline(always)]
@@ -41,7 +43,16 @@ fn chosen_byte(a: u32, b: u32, selector: u32) -> u32 {
     }
 }
 
-fn bytes_apart(a: u32, b: u32) -> u32 {
+/// `word` with byte `n` from `value`.
+#[inline(always)]
+fn with_byte(word: u32, n: u32, value: f32) -> u32 {
+    let shift = 8 * (n & 3);
+    let byte = u32::from(value.round_ties_even() as u8);
+    word & !(0xff << shift) | byte << shift
+}
+
+/// The sum of the bytes' differences.
+pub fn bytes_apart(a: u32, b: u32) -> u32 {
     (0..4).fold(0, |sum, n| {
         sum + (a >> (8 * n) & 0xff).abs_diff(b >> (8 * n) & 0xff)
     })
@@ -59,6 +70,9 @@ fn pair16(lo: u16, hi: u16) -> u32 {
 /// The instruction with that opcode.
 pub fn vop3(op: u32) -> Option<Spec> {
     Some(match op {
+        448 => seldom!("v_mad_legacy_f32" (a: f32, b: f32, c: f32) -> f32 {
+            fp::mad_legacy32(a, b, c)
+        }),
         449 => alu!("v_mad_f32" (a: f32, b: f32, c: f32) -> f32 { fp::mad32(a, b, c) }),
         450 => alu!("v_mad_i32_i24" (a: u32, b: u32, c: i32) -> i32 {
             signed24(a).wrapping_mul(signed24(b)).wrapping_add(c)
@@ -66,6 +80,10 @@ pub fn vop3(op: u32) -> Option<Spec> {
         451 => alu!("v_mad_u32_u24" (a: u32, b: u32, c: u32) -> u32 {
             low24(a).wrapping_mul(low24(b)).wrapping_add(c)
         }),
+        452 => seldom!("v_cubeid_f32" (x: f32, y: f32, z: f32) -> f32 { fp::cube_face(x, y, z) }),
+        453 => seldom!("v_cubesc_f32" (x: f32, y: f32, z: f32) -> f32 { fp::cube_s(x, y, z) }),
+        454 => seldom!("v_cubetc_f32" (x: f32, y: f32, z: f32) -> f32 { fp::cube_t(x, y, z) }),
+        455 => seldom!("v_cubema_f32" (x: f32, y: f32, z: f32) -> f32 { fp::cube_major(x, y, z) }),
         456 => alu!("v_bfe_u32" (a: u32, b: u32, c: u32) -> u32 { field(a, b, c) }),
         457 => alu!("v_bfe_i32" (a: i32, b: u32, c: u32) -> i32 { signed_field(a, b, c) }),
         458 => alu!("v_bfi_b32" (a: u32, b: u32, c: u32) -> u32 { a & b | !a & c }),
@@ -104,9 +122,7 @@ pub fn vop3(op: u32) -> Option<Spec> {
         }),
         476 => alu!("v_sad_u32" (a: u32, b: u32, c: u32) -> u32 { c.wrapping_add(a.abs_diff(b)) }),
         477 => alu!("v_cvt_pk_u8_f32" (a: f32, b: u32, c: u32) -> u32 {
-            let shift = 8 * (b & 3);
-            let byte = u32::from(a.round_ties_even() as u8);
-            c & !(0xff << shift) | byte << shift
+            with_byte(c, b, a)
         }),
         478 => alu!("v_div_fixup_f32" (a: f32, b: f32, c: f32) -> f32 { divide::fixup32(a, b, c) }),
         479 => alu!("v_div_fixup_f64" (a: f64, b: f64, c: f64) -> f64 { divide::fixup64(a, b, c) }),
@@ -114,8 +130,15 @@ pub fn vop3(op: u32) -> Option<Spec> {
         481 => divide::scale64(),
         482 => divide::fmas32(),
         483 => divide::fmas64(),
+        484 => seldom!("v_msad_u8" (a: u32, b: u32, c: u32) -> u32 {
+            c.wrapping_add(masked_bytes_apart(a, b))
+        }),
+        485 => sad::qsad_pk_u16_u8(),
+        486 => sad::mqsad_pk_u16_u8(),
+        487 => sad::mqsad_u32_u8(),
         488 => divide::mad_u64_u32(),
         489 => divide::mad_i64_i32(),
+        490 => seldom!("v_mad_legacy_f16" (a: f16, b: f16, c: f16) -> f16 { fp::mad16(a, b, c) }),
         491 => alu!("v_mad_legacy_u16" (a: u16, b: u16, c: u16) -> u16 {
             a.wrapping_mul(b).wrapping_add(c)
         }),
@@ -124,6 +147,15 @@ pub fn vop3(op: u32) -> Option<Spec> {
         }),
         493 => alu!("v_perm_b32" (a: u32, b: u32, c: u32) -> u32 {
             (0..4).fold(0, |all, n| all | chosen_byte(a, b, c >> (8 * n)) << (8 * n))
+        }),
+        494 => {
+            seldom!("v_fma_legacy_f16" (a: f16, b: f16, c: f16) -> f16 { halves::fma(a, b, c) })
+        }
+        495 => seldom!("v_div_fixup_legacy_f16" (a: f16, b: f16, c: f16) -> f16 {
+            narrow(divide::fixup32(a.widen(), b.widen(), c.widen()))
+        }),
+        496 => seldom!("v_cvt_pkaccum_u8_f32", Accumulate (a: f32, b: u32, c: u32) -> u32 {
+            with_byte(c, b, a)
         }),
         497 => alu!("v_mad_u32_u16" (a: u16, b: u16, c: u32) -> u32 {
             c.wrapping_add(u32::from(a) * u32::from(b))
@@ -157,15 +189,20 @@ pub fn vop3(op: u32) -> Option<Spec> {
         512 => alu!("v_lshl_or_b32" (a: u32, b: u32, c: u32) -> u32 { a << (b & 31) | c }),
         513 => alu!("v_and_or_b32" (a: u32, b: u32, c: u32) -> u32 { a & b | c }),
         514 => alu!("v_or3_b32" (a: u32, b: u32, c: u32) -> u32 { a | b | c }),
-        516 => {
-            alu!("v_mad_u16" (a: u16, b: u16, c: u16) -> u16 { a.wrapping_mul(b).wrapping_add(c) })
+        515 => seldom!("v_mad_f16" (a: f16, b: f16, c: f16) -> Low<f16> {
+            Low(fp::mad16(a, b, c))
+        }),
+        516 => alu!("v_mad_u16" (a: u16, b: u16, c: u16) -> Low<u16> {
+            Low(a.wrapping_mul(b).wrapping_add(c))
+        }),
+        517 => alu!("v_mad_i16" (a: i16, b: i16, c: i16) -> Low<i16> {
+            Low(a.wrapping_mul(b).wrapping_add(c))
+        }),
+        518 => {
+            alu!("v_fma_f16" (a: f16, b: f16, c: f16) -> Low<f16> { Low(halves::fma(a, b, c)) })
         }
-        517 => {
-            alu!("v_mad_i16" (a: i16, b: i16, c: i16) -> i16 { a.wrapping_mul(b).wrapping_add(c) })
-        }
-        518 => alu!("v_fma_f16" (a: f16, b: f16, c: f16) -> f16 { halves::fma(a, b, c) }),
-        519 => alu!("v_div_fixup_f16" (a: f16, b: f16, c: f16) -> f16 {
-            narrow(divide::fixup32(a.widen(), b.widen(), c.widen()))
+        519 => alu!("v_div_fixup_f16" (a: f16, b: f16, c: f16) -> Low<f16> {
+            Low(narrow(divide::fixup32(a.widen(), b.widen(), c.widen())))
         }),
         640 => alu!("v_add_f64" (a: f64, b: f64) -> f64 { a + b }),
         641 => alu!("v_mul_f64" (a: f64, b: f64) -> f64 { a * b }),
@@ -194,6 +231,12 @@ pub fn vop3(op: u32) -> Option<Spec> {
         657 => alu!("v_ashrrev_i64" (a: u32, b: i64) -> i64 { b >> (a & 63) }),
         658 => alu!("v_trig_preop_f64" (a: f64, b: u32) -> f64 { fp::trig_preop(a, b) }),
         659 => alu!("v_bfm_b32" (a: u32, b: u32) -> u32 { ((1u32 << (a & 31)) - 1) << (b & 31) }),
+        660 => seldom!("v_cvt_pknorm_i16_f32" (a: f32, b: f32) -> u32 {
+            pair16(fp::signed_norm(a), fp::signed_norm(b))
+        }),
+        661 => seldom!("v_cvt_pknorm_u16_f32" (a: f32, b: f32) -> u32 {
+            pair16(fp::unsigned_norm(a), fp::unsigned_norm(b))
+        }),
         662 => alu!("v_cvt_pkrtz_f16_f32" (a: f32, b: f32) -> u32 {
             pair16(fp::f16_toward_zero(a), fp::f16_toward_zero(b))
         }),
@@ -206,11 +249,18 @@ pub fn vop3(op: u32) -> Option<Spec> {
                 b.clamp(-0x8000, 0x7fff) as u16,
             )
         }),
+        665 => seldom!("v_cvt_pknorm_i16_f16" (a: f16, b: f16) -> u32 {
+            pair16(fp::signed_norm(a.widen()), fp::signed_norm(b.widen()))
+        }),
+        666 => seldom!("v_cvt_pknorm_u16_f16" (a: f16, b: f16) -> u32 {
+            pair16(fp::unsigned_norm(a.widen()), fp::unsigned_norm(b.widen()))
+        }),
         668 => alu!("v_add_i32" (a: u32, b: u32) -> u32 { a.wrapping_add(b) }),
         669 => alu!("v_sub_i32" (a: u32, b: u32) -> u32 { a.wrapping_sub(b) }),
         670 => alu!("v_add_i16" (a: u16, b: u16) -> u16 { a.wrapping_add(b) }),
         671 => alu!("v_sub_i16" (a: u16, b: u16) -> u16 { a.wrapping_sub(b) }),
         672 => alu!("v_pack_b32_f16" (a: f16, b: f16) -> u32 { pair16(a.to_bits(), b.to_bits()) }),
+        673 => seldom!("v_mul_legacy_f32" (a: f32, b: f32) -> f32 { fp::mul_legacy32(a, b) }),
         _ => return None,
     })
 }

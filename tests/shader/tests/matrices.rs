@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Matrix instructions, against sums of products that are computed here element by element. The
+//! places of elements, CBSZ, ABID and BLGP are those of AMD's matrix instruction calculator.
+
+#[path = "common/single.rs"]
+mod single;
+
+use proptest::prelude::*;
+use rkfd_shader::wave::{Wave, TEMPS};
+use single::run;
+
+/// Registers of A, of B, and of the sum.
+const A: u32 = 2;
+const B: u32 = 4;
+const SUM: u32 = 8;
+const VGPRS: u16 = 72;
+
+/// Opcode, size, depth, blocks, elements in a lane.
+type Shape = (u32, usize, usize, usize, usize);
+
+/// Those of bytes.
+const BYTES: &[Shape] = &[
+    (80, 32, 4, 2, 4),
+    (81, 16, 4, 4, 4),
+    (82, 4, 4, 16, 4),
+    (84, 32, 8, 1, 4),
+    (85, 16, 16, 1, 4),
+];
+/// Those of f64.
+const DOUBLES: &[Shape] = &[(110, 16, 4, 1, 1), (111, 4, 4, 4, 1)];
+
+/// The lane of a factor's element `k` in row or column `i`, and its place in the lane.
+fn factor((_, size, _, blocks, each): Shape, block: usize, i: usize, k: usize) -> (usize, usize) {
+    (i + size * (block + blocks * (k / each)), k % each)
+}
+
+/// Register and lane of the sum's element, for elements of 32 bits.
+fn element((_, size, ..): Shape, block: usize, i: usize, j: usize) -> (usize, usize) {
+    match size {
+        32 => (16 * block + 4 * (i / 8) + i % 4, j + 32 * (i / 4 % 2)),
+        16 => (4 * block + i % 4, j + 16 * (i / 4)),
+        _ => (i, j + 4 * block),
+    }
+}
+
+/// The lane from which one takes B.
+fn taken(blgp: u32, lane: usize) -> usize {
+    match blgp {
+        0 => lane,
+        1 => lane % 32,
+        2 => 32 + lane % 32,
+        3 => (lane + 16) % 64,
+        _ => lane % 16 + 16 * (blgp as usize - 4),
+    }
+}
+
+fn random(seed: u64) -> Wave {
+    let mut wave = Wave::new(VGPRS, 0, single::memory::CODE);
+    let mut state = seed | 1;
+    for row in wave.vgprs_mut() {
+        for word in &mut row.0 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *word = (state >> 20) as u32;
+        }
+    }
+    wave.mode = 0xf0;
+    wave.set_exec(!0);
+    wave
+}
+
+fn words(op: u32, [cbsz, abid, blgp]: [u32; 3]) -> [u32; 2] {
+    [
+        0x1a7 << 23 | op << 16 | abid << 11 | cbsz << 8 | SUM,
+        256 + A | (256 + B) << 9 | (256 + SUM) << 18 | blgp << 29,
+    ]
+}
+
+fn byte(wave: &Wave, register: u32, (lane, n): (usize, usize)) -> i32 {
+    i32::from(wave.v(register as usize)[lane].to_le_bytes()[n] as i8)
+}
+
+/// The double in two registers of a lane.
+fn double(wave: &Wave, register: usize, lane: usize) -> f64 {
+    let word = |n: usize| u64::from(wave.v(register + n)[lane]);
+    f64::from_bits(word(0) | word(1) << 32)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn bytes(which in 0..BYTES.len(), cbsz in 0..5u32, abid: u32, blgp in 0..8u32, seed: u64) {
+        let shape = BYTES[which];
+        let (op, size, depth, blocks, _) = shape;
+        let cbsz = cbsz.min(blocks.ilog2());
+        let abid = abid % (1 << cbsz);
+        let blgp = if blocks == 1 { 0 } else { blgp };
+        let (before, mut after) = (random(seed), random(seed));
+        run(&mut after, words(op, [cbsz, abid, blgp]));
+        for block in 0..blocks {
+            let group = 1 << cbsz;
+            let from = block / group * group + abid as usize;
+            for i in 0..size {
+                for j in 0..size {
+                    let (register, lane) = element(shape, block, i, j);
+                    let mut sum = before.v(SUM as usize + register)[lane];
+                    for k in 0..depth {
+                        let a = byte(&before, A, factor(shape, from, i, k));
+                        let (lane, n) = factor(shape, block, j, k);
+                        let b = byte(&before, B, (taken(blgp, lane), n));
+                        sum = sum.wrapping_add((a * b) as u32);
+                    }
+                    let found = after.v(SUM as usize + register)[lane];
+                    prop_assert_eq!(found, sum, "{} {} {} {}", op, block, i, j);
+                }
+            }
+        }
+    }
+
+    /// Doubles that are small integers, with signs changed by BLGP.
+    #[test]
+    fn doubles(which in 0..DOUBLES.len(), signs in 0..8u32, seed: u64) {
+        let shape = DOUBLES[which];
+        let (op, size, depth, blocks, _) = shape;
+        let small = || {
+            let mut wave = random(seed);
+            for pair in wave.vgprs_mut().chunks_exact_mut(2) {
+                let [low, high] = pair else { unreachable!() };
+                for (low, high) in low.0.iter_mut().zip(&mut high.0) {
+                    let bits = f64::from(*low as i32 >> 20).to_bits();
+                    (*low, *high) = (bits as u32, (bits >> 32) as u32);
+                }
+            }
+            wave
+        };
+        let (before, mut after) = (small(), small());
+        run(&mut after, words(op, [0, 0, signs]));
+        let sign = |n: u32| if signs >> n & 1 == 1 { -1.0 } else { 1.0 };
+        for block in 0..blocks {
+            for i in 0..size {
+                for j in 0..size {
+                    let (pair, lane) = match size {
+                        16 => (i / 4, j + 16 * (i % 4)),
+                        _ => (0, 16 * i + 4 * block + j),
+                    };
+                    let register = SUM as usize + 2 * pair;
+                    let mut sum = sign(2) * double(&before, register, lane);
+                    for k in 0..depth {
+                        let a = double(&before, A as usize, factor(shape, block, i, k).0);
+                        let b = double(&before, B as usize, factor(shape, block, j, k).0);
+                        sum += sign(0) * a * sign(1) * b;
+                    }
+                    prop_assert_eq!(double(&after, register, lane), sum, "{} {} {}", block, i, j);
+                }
+            }
+        }
+        // Nothing else changed.
+        let last = TEMPS + SUM as usize;
+        for row in TEMPS..last {
+            prop_assert_eq!(after.rows[row].0, before.rows[row].0);
+        }
+    }
+}
