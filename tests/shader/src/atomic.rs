@@ -4,6 +4,7 @@
 use half::f16;
 
 use crate::env::{Fault, Host};
+use crate::valu::float as fp;
 
 /// An atomic's operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub enum Operation {
 
 /// Defines operations on a word of one size, whose operands are the new value and another one.
 macro_rules! word {
-    ($name:ident, $unsigned:ty, $signed:ty, $float:ty, $doc:literal) => {
+    ($name:ident, $unsigned:ty, $signed:ty, $float:ty, $least:path, $most:path, $doc:literal) => {
         #[doc = $doc]
         pub fn $name(self, old: $unsigned, (a, b): ($unsigned, $unsigned)) -> $unsigned {
             use Operation::*;
@@ -79,8 +80,8 @@ macro_rules! word {
                 Dec => old - 1,
                 MaskOr => old & !a | b,
                 AddF => float(|x, y| x + y),
-                MinF => float(<$float>::min),
-                MaxF => float(<$float>::max),
+                MinF => float($least),
+                MaxF => float($most),
                 PkAddF16 => add_halves(old.into(), a.into()) as $unsigned,
             }
         }
@@ -110,9 +111,76 @@ impl Operation {
         })
     }
 
-    word!(apply32, u32, i32, f32, "The new value of a dword.");
-    word!(apply64, u64, i64, f64, "The new value of a qword.");
+    word!(
+        apply32,
+        u32,
+        i32,
+        f32,
+        least32,
+        most32,
+        "The new value of a dword."
+    );
+    word!(
+        apply64,
+        u64,
+        i64,
+        f64,
+        least64,
+        most64,
+        "The new value of a qword."
+    );
 }
+
+/// Defines the less or the greater of two floats. A signalling NaN becomes the result, as a quiet
+/// one; a quiet one loses to a number; -0 is less than +0 (the LDS and L2 tests of rocm-systems'
+/// rocjitsu).
+macro_rules! chosen {
+    ($name:ident, $float:ty, $choose:path, $quiet:path, $bit:literal, $doc:literal) => {
+        #[doc = $doc]
+        fn $name(old: $float, a: $float) -> $float {
+            let signals = |value: $float| value.is_nan() && value.to_bits() >> $bit & 1 == 0;
+            if signals(old) {
+                $quiet(old)
+            } else if signals(a) {
+                $quiet(a)
+            } else {
+                $choose(old, a)
+            }
+        }
+    };
+}
+chosen!(
+    least32,
+    f32,
+    fp::min32,
+    fp::quiet32,
+    22,
+    "The less of two floats."
+);
+chosen!(
+    most32,
+    f32,
+    fp::max32,
+    fp::quiet32,
+    22,
+    "The greater of two floats."
+);
+chosen!(
+    least64,
+    f64,
+    fp::min64,
+    fp::quiet64,
+    51,
+    "The less of two floats."
+);
+chosen!(
+    most64,
+    f64,
+    fp::max64,
+    fp::quiet64,
+    51,
+    "The greater of two floats."
+);
 
 /// The sums of the f16 in two words.
 fn add_halves(old: u64, a: u64) -> u64 {

@@ -12,7 +12,7 @@ use crate::env::Env;
 use crate::lds_ops;
 use crate::lds_words::{places, row_of};
 use crate::simd::{Body, Handler};
-use crate::valu::types::Ty;
+use crate::valu::types::{self, Ty, INPUT, OUTPUT};
 use crate::vmem::data_row;
 use crate::wave::{Active, Flow, Reason, Row, Wave, LANES};
 use crate::words::{are_same, in_order};
@@ -31,8 +31,8 @@ pub fn handler(wide: bool, returns: bool) -> Handler {
 trait Word: Ty + Default + FromBytes + IntoBytes + Immutable {
     /// Converts from memory's order of bytes, or to it.
     fn ordered(self) -> Self;
-    /// Applies the operation to it.
-    fn apply(self, operation: Operation, operands: (Self, Self)) -> Self;
+    /// Applies the operation to it, with MODE.
+    fn apply(self, operation: Operation, operands: (Self, Self), mode: u32) -> Self;
 }
 
 impl Word for u32 {
@@ -41,7 +41,12 @@ impl Word for u32 {
         self.to_le()
     }
     #[inline(always)]
-    fn apply(self, operation: Operation, operands: (u32, u32)) -> u32 {
+    fn apply(self, operation: Operation, operands: (u32, u32), mode: u32) -> u32 {
+        if operation == Operation::AddF && !types::keeps_f32_denormals(mode) {
+            // MODE's denormals hold in LDS, of f32 only (LLVM pull request 89468).
+            let [old, a] = [self, operands.0].map(|bits| f32::from_bits(bits).flush(mode, INPUT));
+            return (old + a).flush(mode, OUTPUT).to_bits();
+        }
         operation.apply32(self, operands)
     }
 }
@@ -52,7 +57,7 @@ impl Word for u64 {
         self.to_le()
     }
     #[inline(always)]
-    fn apply(self, operation: Operation, operands: (u64, u64)) -> u64 {
+    fn apply(self, operation: Operation, operands: (u64, u64), _: u32) -> u64 {
         operation.apply64(self, operands)
     }
 }
@@ -65,7 +70,7 @@ struct Atomic<T, const RETURNS: bool>(PhantomData<T>);
 macro_rules! known {
     ($operation:expr, $accesses:expr, $($name:ident)*) => {
         match $operation {
-            $(Operation::$name => access::<T, RETURNS>(Operation::$name, $accesses),)*
+            $(Operation::$name => access::<T, RETURNS>(Operation::$name, $accesses, KEPT),)*
         }
     };
 }
@@ -90,9 +95,13 @@ impl<T: Word, const RETURNS: bool> Body for Atomic<T, RETURNS> {
             lds: env.lds.bytes_mut(),
             word: PhantomData,
         };
-        let old = known!(operation, accesses,
+        let old = if operation == Operation::AddF && !types::keeps_f32_denormals(wave.mode) {
+            flushing::<T, RETURNS>(accesses, wave.mode)
+        } else {
+            known!(operation, accesses,
             Swap CompareSwap Add Sub ReverseSub MinI MinU MaxI MaxU And Or Xor Inc Dec MaskOr
-            AddF MinF MaxF PkAddF16);
+            AddF MinF MaxF PkAddF16)
+        };
         let (old, outside) = old;
         if outside != 0 {
             env.lds.count_outside(outside.into());
@@ -175,12 +184,23 @@ impl<T: Word, const RETURNS: bool> Old<T, RETURNS> {
     }
 }
 
+/// MODE that keeps all denormals.
+const KEPT: u32 = 0xf0;
+
+/// Sums of floats, with denormals as MODE says.
+#[cold]
+#[inline(never)]
+fn flushing<T: Word, const RETURNS: bool>(accesses: Access<'_, T>, mode: u32) -> ([Row; 2], u32) {
+    access::<T, RETURNS>(Operation::AddF, accesses, mode)
+}
+
 /// Does it for all active lanes. Returns the old values if they are wanted, and the number of lanes
 /// outside of LDS, whose old values are 0.
 #[inline(always)]
 fn access<T: Word, const RETURNS: bool>(
     operation: Operation,
     mut access: Access<'_, T>,
+    mode: u32,
 ) -> ([Row; 2], u32) {
     let mut old = Old::<T, RETURNS>([Row::ZERO; 2], PhantomData);
     if let Some(all) = access.in_order() {
@@ -191,7 +211,8 @@ fn access<T: Word, const RETURNS: bool>(
         for lane in 0..LANES {
             let word = words[lane].ordered();
             old.set(lane, word);
-            words[lane] = word.apply(operation, access.operands(lane)).ordered();
+            let new = word.apply(operation, access.operands(lane), mode);
+            words[lane] = new.ordered();
         }
         access.lds[all].copy_from_slice(words.as_bytes());
         return (old.0, 0);
@@ -210,7 +231,7 @@ fn access<T: Word, const RETURNS: bool>(
             }
             let word = access.load(place);
             old.set(lane, word);
-            access.store(place, word.apply(operation, access.operands(lane)));
+            access.store(place, word.apply(operation, access.operands(lane), mode));
         }
         return (old.0, outside);
     };
@@ -219,7 +240,7 @@ fn access<T: Word, const RETURNS: bool>(
         let mut word = access.load(place);
         for lane in Active(access.exec) {
             old.set(lane, word);
-            word = word.apply(operation, access.operands(lane));
+            word = word.apply(operation, access.operands(lane), mode);
         }
         access.store(place, word);
         return (old.0, 0);
@@ -228,7 +249,7 @@ fn access<T: Word, const RETURNS: bool>(
         let place = places[lane] as usize;
         let word = access.load(place);
         old.set(lane, word);
-        access.store(place, word.apply(operation, access.operands(lane)));
+        access.store(place, word.apply(operation, access.operands(lane), mode));
     }
     (old.0, 0)
 }

@@ -11,8 +11,9 @@
 //! - An instruction is whole: lanes go in order where that shows (atomics on one address).
 //! - Masks that v_cmp and carries write have zeros for inactive lanes.
 //! - Approximations (v_rcp, v_rsq, v_sqrt, v_exp, v_log, v_sin, v_cos) are correctly rounded.
-//! - Rounding is to nearest even; another mode stops the wave. f32 denormals are flushed where MODE
-//!   says so.
+//! - Rounding is to nearest even; another mode stops the wave. Denormals are flushed where MODE says
+//!   so. In matrices' factors of 16 bits, dot products of f16, and old multiply-add instructions
+//!   they are always.
 //! - min and max behave as with IEEE = 1, also without.
 //! - A load that faults gives 0, a store is dropped, and TRAPSTS.MEM_VIOL is set.
 //! - LDS beyond the group's reads as 0, and writes there do nothing; both are counted.

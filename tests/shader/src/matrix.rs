@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! MFMA and the accumulation registers.
 
-use half::{bf16, f16};
+use half::f16;
 
 use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Unsupported, Words};
 use crate::env::Env;
 use crate::hwreg::{index, INDEX_DST, INDEX_SRC0};
 use crate::simd::{Body, Handler};
+use crate::valu::float as fp;
 use crate::valu::halves::Widen;
 use crate::wave::{Flow, Reason, Row, Wave, LANES, TEMPS};
 
@@ -308,10 +309,15 @@ impl Body for Multiply {
                 pattern => permute(&mut b, pattern),
             }
         }
-        let is_f32 = matches!(shape.element, Element::F32 | Element::F16 | Element::Bf16);
-        let out = match shape.size {
-            32 if is_f32 => product_f32::<32>(&shape, &a, &b, c),
-            16 if is_f32 => product_f32::<16>(&shape, &a, &b, c),
+        let out = match (shape.size, shape.element) {
+            (32, Element::F32) => product_f32::<32>(&shape, &a, &b, c),
+            (16, Element::F32) => product_f32::<16>(&shape, &a, &b, c),
+            (32, Element::F16) => product_halves::<32, false>(&shape, &a, &b, c),
+            (16, Element::F16) => product_halves::<16, false>(&shape, &a, &b, c),
+            (_, Element::F16) => product_halves::<4, false>(&shape, &a, &b, c),
+            (32, Element::Bf16) => product_halves::<32, true>(&shape, &a, &b, c),
+            (16, Element::Bf16) => product_halves::<16, true>(&shape, &a, &b, c),
+            (_, Element::Bf16) => product_halves::<4, true>(&shape, &a, &b, c),
             _ => product(&shape, &a, &b, c),
         };
         wave.rows[dst..dst + sum as usize].copy_from_slice(&out);
@@ -418,6 +424,79 @@ fn product_f32<const SIZE: usize>(
     c
 }
 
+/// As [`product_f32`] for factors of 16 bits. gfx90a adds the products of a lane's elements in
+/// pairs, and these to the sum, each time rounded to nearest even; denormals are 0 (MMA-Sim's model
+/// of CDNA 2, arXiv 2511.10909).
+#[inline(always)]
+fn product_halves<const SIZE: usize, const FLUSHES: bool>(
+    shape: &Shape,
+    a: &[Row],
+    b: &[Row],
+    mut c: Vec<Row>,
+) -> Vec<Row> {
+    for block in 0..shape.blocks {
+        let mut rows = [[0f32; SIZE]; DEPTH];
+        for k in 0..shape.depth {
+            for j in 0..SIZE {
+                rows[k][j] = value(shape.element, b, shape.factor(block, j, k));
+            }
+        }
+        for i in 0..SIZE {
+            let (register, first) = shape.sum(block, i, 0);
+            let sums = &mut c[register].0[first..first + SIZE];
+            let mut row = [0f32; SIZE];
+            for j in 0..SIZE {
+                row[j] = without_denormal(sums[j]);
+            }
+            for k in (0..shape.depth).step_by(shape.each) {
+                let mut factors = [0f32; 4];
+                for n in 0..shape.each {
+                    factors[n] = value(shape.element, a, shape.factor(block, i, k + n));
+                }
+                let [x, y, z, w] = factors;
+                if shape.each == 2 {
+                    for j in 0..SIZE {
+                        let group = flushed::<FLUSHES>(x * rows[k][j])
+                            + flushed::<FLUSHES>(y * rows[k + 1][j]);
+                        row[j] = flushed::<FLUSHES>(row[j] + flushed::<FLUSHES>(group));
+                    }
+                    continue;
+                }
+                for j in 0..SIZE {
+                    let low =
+                        flushed::<FLUSHES>(x * rows[k][j]) + flushed::<FLUSHES>(y * rows[k + 1][j]);
+                    let high = flushed::<FLUSHES>(z * rows[k + 2][j])
+                        + flushed::<FLUSHES>(w * rows[k + 3][j]);
+                    let group = flushed::<FLUSHES>(low) + flushed::<FLUSHES>(high);
+                    row[j] = flushed::<FLUSHES>(row[j] + flushed::<FLUSHES>(group));
+                }
+            }
+            for j in 0..SIZE {
+                sums[j] = row[j].to_bits();
+            }
+        }
+    }
+    c
+}
+
+/// Without `FLUSHES` the value itself: products of f16 are multiples of 2^-48, and so are the sums of
+/// them. No sum with a float that is not denormal can be denormal then.
+#[inline(always)]
+fn flushed<const FLUSHES: bool>(value: f32) -> f32 {
+    if FLUSHES {
+        fp::flush32(value)
+    } else {
+        value
+    }
+}
+
+/// A float, or +0 for a denormal one.
+#[inline(always)]
+fn without_denormal(bits: u32) -> f32 {
+    let denormal = (bits & 0x7fff_ffff).wrapping_sub(1) < 0x7f_ffff;
+    f32::from_bits(fp::select32(denormal, 0, bits))
+}
+
 /// Adds the product of an element of each factor to one of the sum.
 #[inline(always)]
 fn add_product(
@@ -460,12 +539,16 @@ fn byte(rows: &[Row], (lane, n): (usize, usize)) -> i32 {
     i32::from((rows[0].0[lane] >> (8 * n)) as i8)
 }
 
-/// Element `n` of a lane, as f32.
+/// Element `n` of a lane, as f32; of 16 bits a denormal one is 0.
 #[inline(always)]
 fn value(element: Element, rows: &[Row], (lane, n): (usize, usize)) -> f32 {
     match element {
-        Element::F16 => f16::from_bits(half(rows, lane, n)).widen(),
-        Element::Bf16 => bf16::from_bits(half(rows, lane, n)).to_f32(),
+        Element::F16 => {
+            let bits = half(rows, lane, n);
+            let denormal = (bits & 0x7fff).wrapping_sub(1) < 0x3ff;
+            f16::from_bits(if denormal { 0 } else { bits }).widen()
+        }
+        Element::Bf16 => without_denormal(u32::from(half(rows, lane, n)) << 16),
         _ => f32::from_bits(rows[n].0[lane]),
     }
 }

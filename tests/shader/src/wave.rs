@@ -4,6 +4,7 @@
 use crate::counts::{Class, Counts};
 use crate::decode::{Lack, Src};
 use crate::env::Fault;
+use crate::valu::types;
 
 /// Lanes of a wave.
 pub const LANES: usize = 64;
@@ -483,7 +484,7 @@ impl Wave {
     /// Returns whether f32 denormals are kept, as sources and as results.
     #[inline(always)]
     pub fn keeps_f32_denormals(&self) -> bool {
-        self.mode >> 4 & 3 == 3
+        types::keeps_f32_denormals(self.mode)
     }
 }
 

@@ -26,6 +26,24 @@ const BYTES: &[Shape] = &[
     (84, 32, 8, 1, 4),
     (85, 16, 16, 1, 4),
 ];
+/// Those of f16, and of bf16.
+const HALVES: &[Shape] = &[
+    (72, 32, 4, 2, 4),
+    (73, 16, 4, 4, 4),
+    (74, 4, 4, 16, 4),
+    (76, 32, 8, 1, 4),
+    (77, 16, 16, 1, 4),
+    (99, 32, 4, 2, 4),
+    (100, 16, 4, 4, 4),
+    (101, 4, 4, 16, 4),
+    (102, 32, 8, 1, 4),
+    (103, 16, 16, 1, 4),
+    (104, 32, 2, 2, 2),
+    (105, 16, 2, 4, 2),
+    (107, 4, 2, 16, 2),
+    (108, 32, 4, 1, 2),
+    (109, 16, 8, 1, 2),
+];
 /// Those of f64.
 const DOUBLES: &[Shape] = &[(110, 16, 4, 1, 1), (111, 4, 4, 4, 1)];
 
@@ -77,6 +95,35 @@ fn words(op: u32, [cbsz, abid, blgp]: [u32; 3]) -> [u32; 2] {
     ]
 }
 
+/// The least normal float.
+const NORMAL: f64 = f32::MIN_POSITIVE as f64;
+
+/// Rounded to f32, without denormals. A sum of two floats keeps all bits that count in an f64.
+fn rounded(value: f64) -> f64 {
+    let single = f64::from(value as f32);
+    if single.abs() < NORMAL {
+        0f64.copysign(single)
+    } else {
+        single
+    }
+}
+
+/// A half of a register, f16 or bf16, without denormals.
+fn half_of(wave: &Wave, op: u32, register: u32, (lane, n): (usize, usize)) -> f64 {
+    let word = wave.v(register as usize + n / 2)[lane];
+    let bits = (word >> (16 * (n % 2))) as u16;
+    let (value, least) = if op < 99 {
+        (half::f16::from_bits(bits).to_f64(), 2f64.powi(-14))
+    } else {
+        (half::bf16::from_bits(bits).to_f64(), NORMAL)
+    };
+    if value.abs() < least {
+        0.0
+    } else {
+        value
+    }
+}
+
 fn byte(wave: &Wave, register: u32, (lane, n): (usize, usize)) -> i32 {
     i32::from(wave.v(register as usize)[lane].to_le_bytes()[n] as i8)
 }
@@ -114,6 +161,42 @@ proptest! {
                     }
                     let found = after.v(SUM as usize + register)[lane];
                     prop_assert_eq!(found, sum, "{} {} {} {}", op, block, i, j);
+                }
+            }
+        }
+    }
+
+    /// Products of a lane's elements are added in pairs, the pairs, and then these to the sum: each
+    /// time rounded, and without denormals.
+    #[test]
+    fn halves(which in 0..HALVES.len(), seed: u64) {
+        let shape = HALVES[which];
+        let (op, size, depth, blocks, each) = shape;
+        let (before, mut after) = (random(seed), random(seed));
+        run(&mut after, words(op, [0; 3]));
+        for block in 0..blocks {
+            for i in 0..size {
+                for j in 0..size {
+                    let (register, lane) = element(shape, block, i, j);
+                    let mut sum = f64::from(f32::from_bits(before.v(SUM as usize + register)[lane]));
+                    if sum.abs() < NORMAL {
+                        sum = 0.0;
+                    }
+                    for first in (0..depth).step_by(each) {
+                        let product = |k: usize| {
+                            let a = half_of(&before, op, A, factor(shape, block, i, first + k));
+                            let b = half_of(&before, op, B, factor(shape, block, j, first + k));
+                            rounded(a * b)
+                        };
+                        let mut group = rounded(product(0) + product(1));
+                        if each == 4 {
+                            group = rounded(group + rounded(product(2) + product(3)));
+                        }
+                        sum = rounded(sum + group);
+                    }
+                    let found = f32::from_bits(after.v(SUM as usize + register)[lane]);
+                    let same = found.is_nan() && sum.is_nan() || f64::from(found) == sum;
+                    prop_assert!(same, "{op} {block} {i} {j}: {found} {sum}");
                 }
             }
         }

@@ -86,6 +86,17 @@ fn registers(wave: &Wave, first: usize, bytes: usize, lane: usize) -> Vec<u8> {
     (0..4).flat_map(word).take(bytes).collect()
 }
 
+/// Rounds once: a sum of two floats keeps all bits that count in an f64.
+trait ToSingle {
+    fn to_single(self) -> u32;
+}
+
+impl ToSingle for f64 {
+    fn to_single(self) -> u32 {
+        (self as f32).to_bits()
+    }
+}
+
 fn qword(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
@@ -185,6 +196,58 @@ proptest! {
         prop_assert_eq!(results(&after), expected);
         prop_assert_eq!(lds.bytes(), &data[..]);
         prop_assert_eq!(lds.outside(), count_outside(&before));
+    }
+
+    /// Sums, and the less and the greater of floats, with each mode of denormals. Of MODE's field bit
+    /// 0 keeps denormals of sources, bit 1 those of results (LLVM's AMDGPUUsage, FLOAT_DENORM_MODE).
+    #[test]
+    fn lds_floats(op in prop::sample::select(vec![21u32, 18, 19]), mode in 0..4u32, small: bool, seed: u64) {
+        let mut after = addressing(seed, !0, &(0..64).map(|lane| 4 * lane).collect::<Vec<_>>(), Stray::Nobody);
+        let mut lds = Lds::new(SIZE as u32);
+        lds.bytes_mut().copy_from_slice(&noise(seed));
+        if small {
+            // Exponents 0 and 1.
+            after.v_mut(2).iter_mut().for_each(|word| *word &= 0x80ff_ffff);
+            lds.bytes_mut().iter_mut().skip(3).step_by(4).for_each(|byte| *byte &= 0x80);
+        }
+        after.mode = 0xc0 | mode << 4;
+        let old = lds.clone();
+        run_with(&mut after, [0x36 << 26 | op << 17, 1 | 2 << 8], &mut [], &mut lds);
+        let word = |lds: &Lds, n: usize| {
+            u32::from_le_bytes(lds.bytes()[4 * n..4 * n + 4].try_into().unwrap())
+        };
+        let kept = |bits: u32, keeps: bool| match bits & 0x7f80_0000 {
+            0 if !keeps => bits & 1 << 31,
+            _ => bits,
+        };
+        let signals = |bits: u32| f32::from_bits(bits).is_nan() && bits & 1 << 22 == 0;
+        for lane in 0..64 {
+            let (old, a, new) = (word(&old, lane), after.v(2)[lane], word(&lds, lane));
+            if op == 21 {
+                let [x, y] = [old, a].map(|bits| f32::from_bits(kept(bits, mode & 1 == 1)));
+                let expected = kept((f64::from(x) + f64::from(y)).to_single(), mode & 2 == 2);
+                let nan = f32::from_bits(expected).is_nan();
+                prop_assert!(new == expected || nan && f32::from_bits(new).is_nan(), "{old:x} {a:x}");
+                continue;
+            }
+            // The order of all floats, -0 below +0.
+            let order = |bits: u32| {
+                let magnitude = i64::from(bits & 0x7fff_ffff);
+                if bits >> 31 == 1 { -1 - magnitude } else { magnitude }
+            };
+            let least = op == 18;
+            let expected = match [old, a].map(|bits| f32::from_bits(bits).is_nan()) {
+                // Either of two.
+                [true, true] if new == a | 1 << 22 => new,
+                _ if signals(old) => old | 1 << 22,
+                _ if signals(a) => a | 1 << 22,
+                [true, false] => a,
+                [_, true] => old,
+                _ if (order(old) < order(a)) == least => old,
+                _ => a,
+            };
+            prop_assert_eq!(new, expected, "{:x} {:x}", old, a);
+        }
     }
 
     /// What lies beyond LDS reads as 0.

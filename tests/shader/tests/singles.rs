@@ -310,6 +310,38 @@ proptest! {
         prop_assert_eq!(after.exec(), left, "{:x}", op);
     }
 
+    /// v_add_f32 and v_mul_f32 with each value of MODE's field for denormals of f32: bit 0 keeps those
+    /// of sources, bit 1 those of results (FLOAT_DENORM_MODE in LLVM's AMDGPUUsage).
+    #[test]
+    fn denormals(multiplies: bool, field in 0..4u32, seed: u64, exec in exec()) {
+        let small = || {
+            let mut wave = wave(seed, exec);
+            // Denormals and the least of the others; the square root of these to multiply.
+            for word in wave.v_mut(0) {
+                *word &= 0x80ff_ffff;
+            }
+            for word in wave.v_mut(2) {
+                *word = *word & 0x80ff_ffff | if multiplies { 0x3f00_0000 } else { 0 };
+            }
+            wave.mode = 0xc0 | field << 4;
+            wave
+        };
+        let (before, mut after) = (small(), small());
+        let op = if multiplies { 0x105 } else { 0x101 };
+        run(&mut after, vop3(op, 8, [Operand::Vgpr(0), Operand::Vgpr(2), Operand::Constant(0)]));
+        let kept = |value: f32, keeps: bool| {
+            let gone = value.is_subnormal() && !keeps;
+            if gone { 0f32.copysign(value) } else { value }
+        };
+        for lane in (0..64).filter(|lane| exec >> lane & 1 == 1) {
+            let source = |n: usize| kept(f32::from_bits(before.v(n)[lane]), field & 1 == 1);
+            let (a, b) = (source(0), source(2));
+            let exact = if multiplies { a * b } else { a + b };
+            let expected = kept(exact, field & 2 == 2);
+            prop_assert_eq!(after.v(8)[lane], expected.to_bits(), "{} {}", a, b);
+        }
+    }
+
     /// v_add_co_u32 and v_addc_co_u32 one after the other add 64 bits.
     #[test]
     fn carries(seed: u64, exec in exec()) {

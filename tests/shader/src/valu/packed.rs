@@ -5,6 +5,7 @@ use half::f16;
 
 use super::float as fp;
 use super::halves::{narrow, Widen};
+use super::types::{Ty, INPUT, OUTPUT};
 use super::vop2::dot_i8;
 use super::{packed16, saturate};
 use crate::decode::{bits, Decoded, Inst, Kind, Unknown, Unsupported, Words};
@@ -238,8 +239,9 @@ fn pair_half<const OP: u8>(wave: &Wave, [a, b, c]: [usize; 3], high: u32, neg: u
     } else {
         for lane in 0..LANES {
             let (a, b, c) = (a[lane] ^ x, b[lane] ^ y, c[lane] ^ z);
-            let [a, b, c] = [a, b, c].map(|word| fp::flush32(f32::from_bits(word)));
-            out.0[lane] = fp::flush32(pair_lane::<OP>(a, b, c)).to_bits();
+            let [a, b, c] = [a, b, c].map(|word| f32::from_bits(word).flush(wave.mode, INPUT));
+            let value = pair_lane::<OP>(a, b, c).flush(wave.mode, OUTPUT);
+            out.0[lane] = value.to_bits();
         }
     }
     out

@@ -16,6 +16,12 @@ pub fn keeps_denormals(mode: u32) -> bool {
     mode >> 4 & 0xf == 0xf
 }
 
+/// Returns whether no denormals of f32 are flushed.
+#[inline(always)]
+pub fn keeps_f32_denormals(mode: u32) -> bool {
+    mode >> 4 & 3 == 3
+}
+
 /// The type of an operand.
 pub trait Ty: Copy {
     /// Its kind.
@@ -35,13 +41,13 @@ pub trait Ty: Copy {
 }
 
 /// Returns whether MODE flushes on that side; `shift` is the field's place. 0 flushes both, 1
-/// sources, 2 results.
+/// results, 2 sources (FLOAT_DENORM_MODE in LLVM's AMDGPUUsage).
 #[inline(always)]
 fn flushes(mode: u32, shift: u32, side: u32) -> bool {
     let field = mode >> shift & 3;
     match side {
-        INPUT => field & 2 == 0,
-        _ => field & 1 == 0,
+        INPUT => field & 1 == 0,
+        _ => field & 2 == 0,
     }
 }
 
