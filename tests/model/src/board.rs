@@ -48,6 +48,8 @@ pub struct Board {
     pub faults: Faults,
     /// The times that its engines take, if these are not the host's.
     pub timing: Option<Timing>,
+    /// The driver maps host memory of its own write-combined, as amdgpu does.
+    pub write_combined: bool,
     /// The folder of the devices behind the same PCI Express switch, if it is behind one.
     pub switch: Option<PathBuf>,
 }

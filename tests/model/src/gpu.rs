@@ -70,6 +70,8 @@ pub struct Gpu {
     pub function: Function,
     /// The times that its engines take, if these are not the host's.
     pub timing: Option<Timing>,
+    /// The driver maps host memory of its own write-combined.
+    pub write_combined: bool,
     /// The board's number.
     pub serial: u64,
     /// Plain registers.
@@ -130,6 +132,7 @@ impl Gpu {
             function: board.function,
             timing: board.timing,
             fb_base: board.fb_base,
+            write_combined: board.write_combined,
             serial: board.serial,
             regs: Store::new(),
             config: Mutex::new(Config::new(bar0, board.function)),

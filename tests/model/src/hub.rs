@@ -359,6 +359,7 @@ impl Hub {
                 wide(gc::VM_CONTEXT0_PAGE_TABLE_START_ADDR_LO32),
                 wide(gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32),
             ),
+            write_combined: vmid == 0 && gpu.write_combined,
         };
         context
             .walk(va, space, |phys| view.load_entry(phys))

@@ -15,7 +15,7 @@ use rkfd_model::{control, server};
 const USAGE: &str = "\
 rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--fb-base UNITS] \
 [--pci PART ...] [--timing card|card=FACTOR] [--summary FILE] \
-[--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] \
+[--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--write-combined] \
 [--switch FOLDER] [--serial NUMBER]
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
@@ -32,6 +32,8 @@ stuck, open. --any-signature: images
 need not be signed as board-files signs them, as the vendor's are not. --psp-fault: what the PSP
 gets wrong: no-flash, no-bootloader, no-secure-os, no-post, bootloader=PART:CODE, \
 ring=CODE, status=N:CODE, no-fence=N.
+--write-combined: pages of host memory in VMID 0 need not snoop the CPU's caches, as the driver maps
+them write-combined.
 --switch: where the devices behind one PCI Express switch find one another, which reach \
 each other's VRAM.
 --timing: engines take at least the times of a card's (by default what the host needs), or that \
@@ -114,6 +116,7 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("serial") => board.serial = hexadecimal(&parser.value()?.string()?)?,
             Long("timing") => board.timing = Some(parser.value()?.string()?.parse()?),
             Long("firmware") => board.start = parser.value()?.string()?.parse()?,
+            Long("write-combined") => board.write_combined = true,
             Long("any-signature") => board.signatures = Signatures::Any,
             Long("psp-fault") => board.faults.add(&parser.value()?.string()?)?,
             Long("help") | Short('h') => return Ok(Command::Help),

@@ -92,6 +92,8 @@ pub struct Summary {
     pub bytes_copied: Count,
     pub bytes_filled: Count,
     pub bytes_written: Count,
+    /// TIMESTAMP packets to addresses that are no multiple of 32, which ROCr takes care to avoid.
+    pub timestamps_unaligned: Count,
     pub tlb_hits: Count,
     pub tlb_walks: Count,
     pub tlb_flushes: Count,
@@ -212,6 +214,9 @@ impl Summary {
                 "copied": self.bytes_copied.get(),
                 "filled": self.bytes_filled.get(),
                 "written": self.bytes_written.get(),
+            },
+            "timestamps": {
+                "unaligned": self.timestamps_unaligned.get(),
             },
             "tlb": {
                 "hits": self.tlb_hits.get(),

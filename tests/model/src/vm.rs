@@ -16,7 +16,7 @@ use crate::hub::{Fault, HubId, Run, Target};
 use crate::mapping::Span;
 use crate::memory::{Access, Own, View};
 use crate::utcl1::Utcl1;
-use crate::walk::{Miss, PAGE_SHIFT};
+use crate::walk::{Miss, Mtype, PAGE_SHIFT};
 
 /// Bytes accessed under one hold of the translations.
 const CHUNK: u64 = 2 << 20;
@@ -206,6 +206,19 @@ impl<'a> Vm<'a> {
             Some(stall) => self.try_again(&stall),
             None => Ok(true),
         }
+    }
+
+    /// The memory type of the page at `va`; None if no page table leads there.
+    pub fn mtype(&self, va: u64) -> Result<Option<Mtype>> {
+        let hub = self.gpu.hub(self.hub);
+        let _held = hub.hold();
+        let view = self.gpu.bus.view();
+        let run = self.translate(&view, va, 1, Access::Read)?;
+        let leaf = match run.target {
+            Target::Memory(_) => hub.cached(self.vmid, va & ((1 << 48) - 1)),
+            _ => None,
+        };
+        Ok(leaf.map(|leaf| leaf.mtype))
     }
 
     /// Returns whether accesses that find nothing are retried.

@@ -8,6 +8,7 @@ use crate::memory::{Access, Phys, Space};
 
 const VALID: u64 = 1 << 0;
 const SYSTEM: u64 = 1 << 1;
+const SNOOPED: u64 = 1 << 2;
 const EXECUTABLE: u64 = 1 << 4;
 const READABLE: u64 = 1 << 5;
 const WRITEABLE: u64 = 1 << 6;
@@ -59,6 +60,44 @@ impl Entry {
     const fn block_fragment(self) -> u8 {
         (self.0 >> 59) as u8
     }
+
+    const fn mtype(self) -> Mtype {
+        match self.0 >> 57 & 3 {
+            0 => Mtype::Nc,
+            1 => Mtype::Rw,
+            2 => Mtype::Cc,
+            _ => Mtype::Uc,
+        }
+    }
+
+    /// The reason why a leaf with these attributes makes caches incoherent. Nothing else in the
+    /// model depends on them, as it has no caches. Source: amdgpu, gmc_v9_0_get_coherence_flags,
+    /// for a GPU without an XGMI link to the CPU.
+    fn incoherence(self, write_combined: bool) -> Option<&'static str> {
+        match (self.space(), self.has(SNOOPED), self.mtype()) {
+            (Space::System, false, _) if !write_combined => {
+                Some("host memory, and does not snoop the CPU's caches")
+            }
+            (Space::System, _, Mtype::Rw | Mtype::Cc) => {
+                Some("host memory of type RW or CC, which is for the GPU's own VRAM")
+            }
+            (Space::Vram, true, _) => Some("VRAM, and snoops the CPU's caches"),
+            _ => None,
+        }
+    }
+}
+
+/// Memory type of a page: how the GPU's caches treat it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mtype {
+    /// Not coherent.
+    Nc,
+    /// Read-write cached.
+    Rw,
+    /// Cache coherent.
+    Cc,
+    /// Uncached.
+    Uc,
 }
 
 /// Contents of a VM_CONTEXTn's registers.
@@ -72,6 +111,9 @@ pub struct Context {
     pub root: Entry,
     /// First and last page (address >> 12).
     pub pages: (u64, u64),
+    /// Leaves of host memory need not snoop, as the driver maps such memory write-combined: the
+    /// CPU's caches have nothing of it.
+    pub write_combined: bool,
 }
 
 /// A translation: `1 << log2` bytes from `base`, naturally aligned in the address space.
@@ -87,6 +129,8 @@ pub struct Leaf {
     pub write: bool,
     /// May be executed.
     pub execute: bool,
+    /// Its memory type.
+    pub mtype: Mtype,
 }
 
 impl Leaf {
@@ -186,7 +230,7 @@ impl Context {
                 || entry.has(PDE_IS_PTE)
                 || further && level == 1 && !entry.has(TRANSLATE_FURTHER);
             if leaf {
-                return leaf_of(entry, level, va).map_err(WalkError::Nonsense);
+                return leaf_of(entry, level, va, self.write_combined).map_err(WalkError::Nonsense);
             }
             if !entry.has(VALID) {
                 return Ok(Outcome::Miss(Miss::Directory(level - 1)));
@@ -209,7 +253,7 @@ fn prefix(page: u64, level: u8) -> u64 {
     page >> (LEVEL_SHIFT * u32::from(level))
 }
 
-fn leaf_of(entry: Entry, level: u8, va: u64) -> Result<Outcome, String> {
+fn leaf_of(entry: Entry, level: u8, va: u64, write_combined: bool) -> Result<Outcome, String> {
     if !entry.has(VALID) {
         return Ok(if entry.has(PRT) {
             Outcome::Prt
@@ -226,6 +270,9 @@ fn leaf_of(entry: Entry, level: u8, va: u64) -> Result<Outcome, String> {
              which in a PTB stands for no retry if it is nothing else",
             entry.0
         ));
+    }
+    if let Some(reason) = entry.incoherence(write_combined) {
+        return Err(format!("leaf {:#018x} is of {reason}", entry.0));
     }
     let span = PAGE_SHIFT + LEVEL_SHIFT * u32::from(level);
     let address = entry.0 & PAGE_ADDRESS;
@@ -257,6 +304,7 @@ fn leaf_of(entry: Entry, level: u8, va: u64) -> Result<Outcome, String> {
         read: entry.has(READABLE),
         write: entry.has(WRITEABLE),
         execute: entry.has(EXECUTABLE),
+        mtype: entry.mtype(),
     }))
 }
 
@@ -291,6 +339,7 @@ mod tests {
             read: true,
             write: true,
             execute: false,
+            mtype: Mtype::Nc,
         })
     }
 
@@ -300,6 +349,7 @@ mod tests {
             block,
             root: Entry(0x10_0000 | VALID),
             pages: (0, (1 << 36) - 1),
+            write_combined: false,
         }
     }
 
@@ -311,7 +361,7 @@ mod tests {
             (0x10_0008, 0x20_0000 | VALID),
             (0x20_0010, 0x30_0000 | VALID | pdb1_flags),
             (0x30_0018, pdb0),
-            (0x40_0020, 0x123_4000 | RW | SYSTEM),
+            (0x40_0020, 0x123_4000 | RW | SYSTEM | SNOOPED),
         ])
     }
 
@@ -399,8 +449,9 @@ mod tests {
             block: 0,
             root: Entry(0x10_0000 | VALID),
             pages: (0x100, 0x1ff),
+            write_combined: false,
         };
-        let tables = Tables::from([(0x10_0018, 0x5000 | RW | SYSTEM)]);
+        let tables = Tables::from([(0x10_0018, 0x5000 | RW | SYSTEM | SNOOPED)]);
         assert_eq!(
             walk(&context, &tables, 0x10_3000),
             Ok(leaf(Space::System, 0x5000, 12))
@@ -413,6 +464,40 @@ mod tests {
             walk(&context, &tables, 0x20_0000),
             Ok(Outcome::Miss(Miss::Range))
         );
+    }
+
+    #[test]
+    fn attributes_that_make_caches_incoherent() {
+        const MTYPES: [Mtype; 4] = [Mtype::Nc, Mtype::Rw, Mtype::Cc, Mtype::Uc];
+        for (n, mtype) in (0..).zip(MTYPES) {
+            for (flags, is_known) in [
+                (0, true),
+                (SNOOPED, false),
+                (SYSTEM, false),
+                (SYSTEM | SNOOPED, matches!(mtype, Mtype::Nc | Mtype::Uc)),
+            ] {
+                let entry = 0x123_4000 | RW | flags | n << 57;
+                let mut tables = tables(0, 0x40_0000 | VALID);
+                tables.insert(0x40_0020, entry);
+                match walk(&context(3, 0), &tables, VA) {
+                    Ok(Outcome::Leaf(leaf)) if is_known => assert_eq!(leaf.mtype, mtype),
+                    Err(WalkError::Nonsense(_)) if !is_known => {}
+                    other => panic!("{entry:#x}: {other:?}"),
+                }
+                // Unless the CPU's caches have nothing of it.
+                let combined = Context {
+                    write_combined: true,
+                    ..context(3, 0)
+                };
+                let is_known =
+                    is_known || flags == SYSTEM && matches!(mtype, Mtype::Nc | Mtype::Uc);
+                assert_eq!(walk(&combined, &tables, VA).is_ok(), is_known);
+                // What is not valid may say what it likes.
+                tables.insert(0x40_0020, entry & !VALID);
+                let missing = Outcome::Miss(Miss::Invalid);
+                assert_eq!(walk(&context(3, 0), &tables, VA), Ok(missing));
+            }
+        }
     }
 
     #[test]

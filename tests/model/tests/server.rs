@@ -137,7 +137,7 @@ fn a_copy_from_vram_to_ram_with_an_interrupt() {
         .set_irqs(VFIO_PCI_MSI_IRQ_INDEX, flags, 0, 1, &[msi.as_raw_fd()])
         .unwrap();
     // GART of MMHUB: one page at GPU address 0, table at VRAM 0x10000.
-    let pte = RAM | 0x63;
+    let pte = RAM | 0x67;
     model
         .vram()
         .write_all_at(&pte.to_le_bytes(), 0x1_0000)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Result};
 
-use crate::machine::Machine;
+use crate::machine::{Driver, Machine};
 use crate::process::{check_interrupted, Process};
 use crate::qemu::suffix;
 use crate::sysroot::{text_of, Sysroot};
@@ -64,6 +64,7 @@ impl Board {
             .args(["--vram", &machine.vram.to_string()])
             .args(function(machine))
             .args(["--summary", &format!("{inside}/summary{n}.json")])
+            .args((machine.driver != Driver::Rkfd).then_some("--write-combined"))
             .args(&self.options)
             .stdout(file(format!("model{n}.out"))?)
             .stderr(file(format!("model{n}.err"))?);

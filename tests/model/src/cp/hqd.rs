@@ -14,6 +14,7 @@ use crate::regs::gc::{
     self, cp_hqd_active, cp_hqd_dequeue_request as dequeue, cp_hqd_eop_rptr as eop_rptr,
     cp_hqd_error as error, cp_hqd_hq_status0 as status0, cp_hqd_ib_control as ib_control,
     cp_hqd_persistent_state as persistent, cp_hqd_pq_doorbell_control as doorbell,
+    cp_mec_doorbell_range_lower as range_lower, cp_mec_doorbell_range_upper as range_upper,
 };
 use crate::regs::{Reg, Store};
 use crate::sq::grid::Remains;
@@ -359,6 +360,7 @@ impl Hqd {
                 } else if !self.active {
                     self.regs
                         .check()
+                        .and_then(|()| self.check_range(store))
                         .map_err(|reason| store.refuse(reg, value, reason))?;
                     self.activate();
                 }
@@ -398,6 +400,22 @@ impl Hqd {
         };
         self.regs.put(reg, stored);
         Ok(())
+    }
+
+    /// Checks that the doorbell of a kernel's queue is in the processor's range.
+    fn check_range(&self, store: &Store) -> std::result::Result<(), &'static str> {
+        let control = self.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);
+        if self.regs.vmid() != 0 || !doorbell::DOORBELL_EN.is_set(control) {
+            return Ok(());
+        }
+        let lower = range_lower::DOORBELL_RANGE_LOWER;
+        let upper = range_upper::DOORBELL_RANGE_UPPER;
+        let first = lower.get(store.get(gc::CP_MEC_DOORBELL_RANGE_LOWER));
+        let last = upper.get(store.get(gc::CP_MEC_DOORBELL_RANGE_UPPER));
+        (first..=last)
+            .contains(&self.regs.doorbell())
+            .then_some(())
+            .ok_or("its doorbell is outside CP_MEC_DOORBELL_RANGE")
     }
 
     /// Starts the queue from its registers.

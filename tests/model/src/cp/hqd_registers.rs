@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The registers of one HQD: their stored values, and the queue's properties in these.
 
+use crate::cp::templates;
 use crate::regs::gc::{
     self, cp_hqd_aql_control as aql_control, cp_hqd_cntl_stack_offset as stack_offset,
     cp_hqd_cntl_stack_size as stack_size, cp_hqd_ctx_save_base_addr_hi as save_base_hi,
@@ -182,6 +183,7 @@ impl HqdRegisters {
         if !self.is_aql() && slots != 0 {
             return Err("PM4 has no SLOT_BASED_WPTR");
         }
-        Ok(())
+        let image = &self.0[at(gc::CP_MQD_BASE_ADDR)..];
+        templates::hqd(image, self.vmid(), self.is_aql()).map_or(Ok(()), Err)
     }
 }

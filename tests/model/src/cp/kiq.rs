@@ -6,6 +6,7 @@ use super::execute::{address_space, Executor, Outcome, Work};
 use super::interrupt::{self, Exception};
 use super::pm4;
 use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
+use super::templates;
 use super::Slot;
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -67,10 +68,10 @@ pub fn map_queue(words: &[u32]) -> std::result::Result<MapQueue, &'static str> {
     if words.len() != 7 {
         return Err("MAP_QUEUES has 7 dwords");
     }
-    let control = words[1];
-    if Field::new(31, 29).get(control) != 1 {
-        return Err("MAP_QUEUES: num_queues is not 1");
+    if let Some(reason) = templates::map_queues(words) {
+        return Err(reason);
     }
+    let control = words[1];
     // extended_engine_sel, engine_sel.
     let engine = match (
         Field::new(3, 2).get(control),
@@ -115,6 +116,16 @@ impl Executor<'_> {
         };
         if words.len() != dwords {
             return wrong("the packet's count is wrong");
+        }
+        let misfit = match pm4::opcode(words[0]) {
+            SET_RESOURCES => templates::resources(words, role),
+            RUN_LIST => templates::run_list(words),
+            UNMAP_QUEUES => templates::unmap_queues(words),
+            QUERY_STATUS => templates::query_status(words),
+            _ => None,
+        };
+        if let Some(reason) = misfit {
+            return wrong(reason);
         }
         match pm4::opcode(words[0]) {
             INVALIDATE_TLBS => {

@@ -16,7 +16,9 @@
 //!   read every millisecond.
 //! - *Doorbells* count while CP_PQ_STATUS.DOORBELL_ENABLE is set, for the active queue whose
 //!   DOORBELL_CONTROL has EN and the doorbell's dword index. Lower values than before are ignored
-//!   (in VMID 0 an error). CP_MEC_DOORBELL_RANGE is not checked.
+//!   (in VMID 0 an error). CP_MEC_DOORBELL_RANGE has to include the doorbell of a queue of VMID 0
+//!   that starts by register, as amdgpu's has its KIQ's alone. Others need not be inside: they only
+//!   fail to wake power-gated graphics, which nothing gates here.
 //! - *Dequeue requests* are taken after the current packet, or between two tries of a packet that
 //!   waits. A queue with waves leaves when these have ended (1) or are saved (3; see the shader
 //!   engines), but request 2 ends them at once. Then the state goes to the MQD (dwords 1 to 80 as
@@ -112,6 +114,7 @@ mod process;
 mod registers;
 mod runlist;
 mod signal;
+mod templates;
 
 pub use hqd::Hang;
 pub use mec::Cp;

@@ -2,13 +2,15 @@
 //! The memory queue descriptor: a queue's state while it is not on an HQD.
 
 use super::hqd::Hqd;
-use crate::error::Result;
+use super::templates;
+use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::regs::gc::{self, cp_hqd_persistent_state as persistent};
 use crate::regs::Reg;
 use crate::sq::grid::Remains;
 use crate::vm::Vm;
+use crate::walk::Mtype;
 
 /// Dword of the AQL read index.
 const READ_INDEX: u64 = 96;
@@ -49,8 +51,40 @@ fn offset(reg: Reg) -> u64 {
 /// Registers in the MQD: those up to CP_HQD_PQ_WPTR_HI.
 const REGISTERS: u32 = gc::CP_HQD_PQ_WPTR_HI.0 - gc::CP_MQD_BASE_ADDR.0 + 1;
 
+/// Dwords that are no image of registers, up to these.
+const HEAD: usize = 16;
+
+/// Checks the memory types of an MQD and of the control stack behind it, `stack` bytes: uncached,
+/// and not coherent (amdgpu: "due to a HW bug", kfd_mqd_manager_v9.c). VRAM that no table of VMID 0
+/// leads to has none.
+fn check_mtypes(gpu: &Gpu, mqd: u64, stack: u64) -> Result<()> {
+    let vm = Vm::kernel(gpu, HubId::Gfx);
+    let check = |at: u64, wanted: Mtype, what: &str| match vm.mtype(at)? {
+        Some(mtype) if mtype != wanted => Err(ModelError::Other(format!(
+            "{what} at {at:#x} is in memory of type {mtype:?}, which has to be {wanted:?}"
+        ))),
+        _ => Ok(()),
+    };
+    check(mqd, Mtype::Uc, "MQD")?;
+    if let Some(last) = stack.checked_sub(1) {
+        for at in [0, last] {
+            check(mqd + CONTROL_STACK + at, Mtype::Nc, "control stack")?;
+        }
+    }
+    Ok(())
+}
+
 /// Loads an HQD's registers from the MQD at `mqd`.
 pub fn load(gpu: &Gpu, hqd: &mut Hqd, mqd: u64) -> Result<()> {
+    let mut head = [0; HEAD * 4];
+    Vm::kernel(gpu, HubId::Gfx).read(mqd, &mut head)?;
+    let words = head.chunks_exact(4);
+    let words: Vec<u32> = words
+        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+        .collect();
+    if let Some(reason) = templates::head(&words) {
+        return Err(ModelError::Other(format!("MQD at {mqd:#x}: {reason}")));
+    }
     let mut image = [0; REGISTERS as usize * 4];
     Vm::kernel(gpu, HubId::Gfx).read(mqd + FIRST * 4, &mut image)?;
     for (n, word) in (0..).zip(image.chunks_exact(4)) {
@@ -58,6 +92,12 @@ pub fn load(gpu: &Gpu, hqd: &mut Hqd, mqd: u64) -> Result<()> {
         hqd.regs.put(gc::CP_MQD_BASE_ADDR.nth(n, 1), value);
     }
     Ok(())
+}
+
+/// Checks the memory of the MQD that the registers of `hqd` name.
+pub fn check_memory(gpu: &Gpu, hqd: &Hqd) -> Result<()> {
+    let stack = hqd.regs.area().map_or(0, |area| area.stack);
+    check_mtypes(gpu, hqd.regs.mqd(), stack)
 }
 
 /// The dwords of the control stack from byte `from` to byte `to`.

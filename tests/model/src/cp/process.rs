@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A process of a runlist, and its settings for a VMID.
 
+use super::templates;
 use crate::gpu::Gpu;
 use crate::hub::{Flush, HubId};
 use crate::regs::athub::{self, atc_vmid0_pasid_mapping as mapping};
@@ -38,6 +39,9 @@ impl Process {
     pub fn decode(words: &[u32]) -> Result<Process, &'static str> {
         if words.len() != DWORDS {
             return Err("MAP_PROCESS has 21 dwords");
+        }
+        if let Some(reason) = templates::map_process(words) {
+            return Err(reason);
         }
         let pasid = Field::new(15, 0).get(words[1]) as u16;
         if pasid == 0 {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::hqd::Hqd;
 use super::kiq::{self, RUN_LIST};
 use super::pm4;
+use super::templates;
 use super::Slot;
 use crate::gpu::Gpu;
 use crate::regs::Field;
@@ -197,6 +198,9 @@ impl Runlist {
                 RUN_LIST => {
                     if packet.len() != 4 {
                         return Err("RUN_LIST has 4 dwords");
+                    }
+                    if let Some(reason) = templates::run_list(packet) {
+                        return Err(reason);
                     }
                     let to = u64::from(packet[1]) | u64::from(packet[2]) << 32;
                     if to & !3 != base || !Field::new(20, 20).is_set(packet[3]) {

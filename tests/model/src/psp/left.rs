@@ -10,7 +10,8 @@ use crate::hub::HubId;
 use crate::memory::{Phys, Space};
 use crate::psp::tmr;
 use crate::regs::gc::{
-    self, cp_hqd_pq_control as pq_control, grbm_gfx_cntl as select, vm_context0_cntl as context,
+    self, cp_hqd_persistent_state as persistent, cp_hqd_pq_control as pq_control,
+    grbm_gfx_cntl as select, vm_context0_cntl as context,
 };
 use crate::regs::sdma::{self, gfx_rb_cntl as rb_cntl};
 use crate::regs::{hdp, mmhub, osssys, Reg, SDMA_BASE, SDMA_ENGINES};
@@ -28,8 +29,10 @@ const MQD: u64 = COMPUTE_RING + 1;
 const COUNT: u64 = MQD + 1;
 /// Log2 of the dwords of a ring, which is a page.
 const RING_ORDER: u32 = 10;
-/// An entry of a page that is present, readable and writable.
-const ENTRY: u64 = 1 | 1 << 5 | 1 << 6;
+/// An entry of a page that is present, readable, writable and uncached.
+const ENTRY: u64 = 1 | 1 << 5 | 1 << 6 | 3 << 57;
+/// PRELOAD_SIZE of a queue.
+const PRELOAD: u32 = 0x53;
 
 /// POLL_REGMEM, for ever, of memory that would have to be 1.
 const SDMA_WAIT: [u32; 6] = [8 | 3 << 28 | 1 << 31, address(WORD), 0, 1, !0, 0xfff << 16];
@@ -114,10 +117,14 @@ fn compute_queue(gpu: &Gpu) -> Result<()> {
         | pq_control::PRIV_STATE.of(1)
         | pq_control::KMD_QUEUE.of(1);
     gpu.regs.set(gc::GRBM_GFX_CNTL, select::MEID.of(1));
-    let registers: [(Reg, u32); 6] = [
+    let registers: [(Reg, u32); 7] = [
         (gc::CP_MQD_BASE_ADDR, address(MQD)),
         (gc::CP_HQD_PQ_BASE, address(COMPUTE_RING) >> 8),
         (gc::CP_HQD_PQ_CONTROL, control),
+        (
+            gc::CP_HQD_PERSISTENT_STATE,
+            persistent::PRELOAD_SIZE.of(PRELOAD),
+        ),
         (gc::CP_HQD_PQ_WPTR_LO, CP_WAIT.len() as u32),
         (gc::CP_HQD_ACTIVE, 1),
         (gc::CP_MEC_CNTL, RUNNING),

@@ -29,6 +29,9 @@ const CID_SDMA0: u32 = 256;
 /// Dwords of INDIRECT.
 const INDIRECT_DWORDS: u64 = 6;
 
+/// The alignment that ROCr gives the targets of TIMESTAMP (its core/inc/signal.h).
+const TIMESTAMP_ALIGN: u64 = 32;
+
 /// Bytes of a long packet between two checks for a halt or reset of the engine.
 const PIECE: u64 = 16 << 20;
 
@@ -365,6 +368,9 @@ impl<'a> Executor<'a> {
             }
             Packet::TimestampSet { value } => self.engine.set_time(gpu, value),
             Packet::TimestampGet { to, global } => {
+                if to % TIMESTAMP_ALIGN != 0 {
+                    gpu.summary.timestamps_unaligned.bump();
+                }
                 let now = if global {
                     gpu.clock.now()
                 } else {

@@ -7,10 +7,58 @@ use super::execute::address_space;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
+use crate::template::Form;
 use crate::vm::Vm;
+use crate::walk::Mtype;
 
 /// Dwords of an MQD with the hardware's registers.
 pub const DWORDS: usize = 32;
+
+/// The form of an MQD. What the processor saves is free. Source: amdgpu, update_mqd_sdma.
+const FORM: Form = Form {
+    free: &[
+        dword::RB_BASE,
+        dword::RB_BASE + 1,
+        dword::RB_RPTR,
+        dword::RB_RPTR + 1,
+        dword::RB_WPTR,
+        dword::RB_WPTR + 1,
+        dword::RB_RPTR_ADDR_HI,
+        dword::RB_RPTR_ADDR_LO,
+        dword::IB_RPTR,
+        dword::IB_BASE,
+        dword::IB_BASE + 1,
+        dword::IB_SIZE,
+        dword::CONTEXT_STATUS,
+        dword::WPTR_POLL_ADDR_HI,
+        dword::WPTR_POLL_ADDR_LO,
+        // AQL is refused elsewhere.
+        dword::RB_AQL_CNTL,
+    ],
+    rows: &[
+        (
+            dword::RB_CNTL,
+            0x0f00_003f,
+            1 << 12 | 6 << 16,
+            "RB_CNTL has not RPTR_WRITEBACK_ENABLE and RPTR_WRITEBACK_TIMER 6",
+        ),
+        (
+            dword::IB_CNTL,
+            1,
+            1 << 8,
+            "IB_CNTL has not SWITCH_INSIDE_IB, which keeps processes from starving",
+        ),
+        (dword::DOORBELL, 1 << 28, 0, "DOORBELL has more than ENABLE"),
+        (
+            dword::DOORBELL_OFFSET,
+            0x0fff_fffc,
+            0,
+            "DOORBELL_OFFSET has more than an offset",
+        ),
+        (dword::DUMMY_REG, 0, 0xf, "DUMMY_REG is not 0xf"),
+    ],
+    zero: "a dword that is always 0 is not",
+};
 
 /// Dwords of the MQD, with the names of the GFX ring's registers.
 pub mod dword {
@@ -25,6 +73,11 @@ pub mod dword {
     pub const IB_BASE: usize = 13;
     pub const IB_SIZE: usize = 15;
     pub const CONTEXT_STATUS: usize = 17;
+    pub const DOORBELL: usize = 18;
+    pub const DOORBELL_OFFSET: usize = 22;
+    pub const DUMMY_REG: usize = 27;
+    pub const WPTR_POLL_ADDR_HI: usize = 28;
+    pub const WPTR_POLL_ADDR_LO: usize = 29;
     pub const RB_AQL_CNTL: usize = 30;
 }
 
@@ -57,11 +110,25 @@ impl Engine {
 
     /// Loads a queue into a free RLC queue; None if there is none.
     pub fn map(&self, gpu: &Gpu, mapping: &Mapping) -> Result<Option<Place>> {
+        let wrong = |reason: &str| {
+            let (engine, mqd) = (self.number(), mapping.mqd);
+            ModelError::Other(format!("SDMA{engine}: MQD at {mqd:#x}: {reason}"))
+        };
+        let memory = Vm::kernel(gpu, HubId::Gfx);
+        if memory
+            .mtype(mapping.mqd)?
+            .is_some_and(|mtype| mtype != Mtype::Uc)
+        {
+            return Err(wrong("its memory is not uncached"));
+        }
         let mut image = [0; DWORDS * 4];
-        Vm::kernel(gpu, HubId::Gfx).read(mapping.mqd, &mut image)?;
+        memory.read(mapping.mqd, &mut image)?;
         let mut words = [0; DWORDS];
         for (word, bytes) in words.iter_mut().zip(image.chunks_exact(4)) {
             *word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        if let Some(reason) = FORM.misfit(0, &words) {
+            return Err(wrong(reason));
         }
         let vm = address_space(gpu, self, mapping.vmid);
         let before = vm.faults();
@@ -77,10 +144,7 @@ impl Engine {
         };
         let load = state.queues[queue]
             .load(&words, mapping.vmid, mapping.doorbell, wptr)
-            .map_err(|reason| {
-                let (engine, mqd) = (self.number(), mapping.mqd);
-                ModelError::Other(format!("SDMA{engine}: MQD at {mqd:#x}: {reason}"))
-            })?;
+            .map_err(wrong)?;
         drop(state);
         self.work.notify_all();
         Ok(Some(Place { queue, load }))

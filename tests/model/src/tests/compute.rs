@@ -67,6 +67,8 @@ impl Rig {
     pub fn start_mecs(&self) {
         self.set(gc::CP_MEC_CNTL, 0);
         self.set(gc::CP_PQ_STATUS, 2);
+        self.set(gc::CP_MEC_DOORBELL_RANGE_LOWER, 0);
+        self.set(gc::CP_MEC_DOORBELL_RANGE_UPPER, 0x1f_fffc);
         for pipe in 0..4 {
             for me in 1..3 {
                 self.select([me, pipe, 0]);
@@ -128,8 +130,12 @@ impl Rig {
         };
         let kernel = u32::from(vmid == 0);
         let control = pq_control::QUEUE_SIZE.of(DWORDS.ilog2() - 1)
+            | pq_control::RPTR_BLOCK_SIZE.of(5)
+            | pq_control::UNORD_DISPATCH.of(1)
             | pq_control::SLOT_BASED_WPTR.of(if aql { 2 } else { 0 })
             | pq_control::NO_UPDATE_RPTR.of(aql.into())
+            | pq_control::QUEUE_FULL_EN.of(aql.into())
+            | pq_control::WPP_CLAMP_EN.of(aql.into())
             | pq_control::PRIV_STATE.of(kernel)
             | pq_control::KMD_QUEUE.of(kernel);
         let wptr = va + POINTERS + 0x38;
@@ -144,7 +150,14 @@ impl Rig {
             self.set_mqd(&queue, dword + 1, hi(value));
         }
         for (dword, value) in [
+            (0, 0xc031_0800),
+            (11, 1),
             (131, vmid.into()),
+            (132, 0x5301),
+            (135, 0x111),
+            (149, 0xb0_0000),
+            (160, 1 << 14),
+            (162, 1 << 8),
             (143, doorbell::DOORBELL_OFFSET.of(queue.doorbell)),
             (145, control),
             (167, 8),
@@ -161,13 +174,20 @@ impl Rig {
         queue
     }
 
-    /// Loads a queue's MQD into its HQD and starts it.
-    pub fn load(&self, queue: &Compute) {
+    /// Loads a queue's MQD into its HQD, where ACTIVE is 0.
+    pub fn load_registers(&self, queue: &Compute) {
         self.select(queue.at);
         for dword in 128..184u32 {
             let reg = Reg(gc::CP_MQD_BASE_ADDR.0 + dword - 128);
             self.set(reg, self.mqd_dword(queue, dword.into()));
         }
+        self.set(gc::GRBM_GFX_CNTL, 0);
+    }
+
+    /// Loads a queue's MQD into its HQD and starts it.
+    pub fn load(&self, queue: &Compute) {
+        self.load_registers(queue);
+        self.select(queue.at);
         let control = self.mqd_dword(queue, 143);
         let control = doorbell::DOORBELL_EN.put(control, 1);
         self.set(gc::CP_HQD_PQ_DOORBELL_CONTROL, control);
@@ -302,6 +322,14 @@ fn a_queue_that_makes_no_sense_does_not_start() {
     for (dword, value, why) in [
         (131, 0, "VMID is 0 without"),
         (145, 1 << 31 | 9, "with a user's VMID"),
+        (145, 9, "CP_HQD_PQ_CONTROL is not that of PM4"),
+        (132, 1, "PRELOAD_SIZE"),
+        (135, 0x101, "CP_HQD_QUANTUM"),
+        (144, 1, "always 0"),
+        (149, 0, "MIN_IB_AVAIL_SIZE"),
+        (160, 0, "DISPATCH_PTR"),
+        (162, 0, "CP_MQD_CONTROL"),
+        (167, 0xb, "EOP_SIZE"),
         (136, 0, "CP_HQD_PQ_BASE is 0"),
         (128, 0, "CP_MQD_BASE_ADDR is 0"),
         (181, 1, "SLOT_BASED_WPTR 2"),
@@ -314,11 +342,8 @@ fn a_queue_that_makes_no_sense_does_not_start() {
         if value == 0 && dword != 131 {
             rig.set_mqd(&queue, dword + 1, 0);
         }
+        rig.load_registers(&queue);
         rig.select(queue.at);
-        for dword in (128..184u32).filter(|&dword| dword != 130) {
-            let reg = Reg(gc::CP_MQD_BASE_ADDR.0 + dword - 128);
-            rig.set(reg, rig.mqd_dword(&queue, dword.into()));
-        }
         let error = rig.gpu.write(gc::CP_HQD_ACTIVE, 1).unwrap_err();
         assert!(error.to_string().contains(why), "{error}");
         rig.set_mqd(&queue, dword, before[0]);

@@ -26,6 +26,7 @@ mod rig;
 mod runlists;
 mod smu;
 mod tables;
+mod templates;
 mod timing;
 mod wave_retries;
 mod wave_translations;

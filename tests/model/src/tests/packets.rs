@@ -262,6 +262,10 @@ fn timestamps() {
     assert!(before <= stamp && stamp <= rig.gpu.clock.now());
     rig.run(&mut ring, &[13, 0, 0x100, 13 | 1 << 8, lo(to), hi(to)]);
     assert!(rig.peek64(vram(AT)) >> 32 >= 0x100);
+    let unaligned = &rig.gpu.summary.timestamps_unaligned;
+    assert_eq!(unaligned.get(), 0);
+    rig.run(&mut ring, &[13 | 2 << 8, lo(to + 8), hi(to)]);
+    assert_eq!(unaligned.get(), 1);
 }
 
 #[test]

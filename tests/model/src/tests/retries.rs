@@ -11,7 +11,7 @@ use crate::regs::sdma::{self, f32_cntl};
 use crate::regs::{Reg, MMHUB_DELTA};
 
 const VA: u64 = 0x1234_5000_0000;
-const NO_RETRY: u64 = 1 << 51 | SYSTEM;
+const NO_RETRY: u64 = 1 << 51 | SYSTEM | VALID;
 const RETRY: u32 = 1 << 7;
 /// The CAM's doorbell, dword index.
 const CAM_DOORBELL: u32 = IH_DOORBELL + 6;
@@ -86,7 +86,8 @@ fn a_pte_ends_it() {
     let (mut rig, mut ring) = rig(true);
     rig.poke(vram(0x10_0000), &[0xff; 4]);
     stalled(&mut rig, &mut ring, &copy(VA, VA + 0x3000, 4), |rig| {
-        rig.map(8, VA + 0x3000, system(0), 4096, NO_RETRY);
+        let entry = rig.entry(8, VA + 0x3000);
+        rig.poke64(entry, NO_RETRY);
         acknowledge(rig, rig.iv(0)[6]);
     });
     assert_eq!(rig.peek32(vram(0x10_0000)), 0);

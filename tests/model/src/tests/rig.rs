@@ -48,6 +48,9 @@ const IH_WPTR: u64 = RAM + 0x20_0000;
 
 pub const VALID: u64 = 1;
 pub const SYSTEM: u64 = 2;
+pub const SNOOPED: u64 = 4;
+/// MTYPE_UC.
+pub const UNCACHED: u64 = 3 << 57;
 pub const READ: u64 = 1 << 5;
 pub const WRITE: u64 = 1 << 6;
 pub const RW: u64 = READ | WRITE;
@@ -172,7 +175,7 @@ impl Rig {
         for page in 0..pages {
             self.poke64(
                 vram(table + page * 8),
-                (RAM + (page << 12)) | VALID | SYSTEM | RW,
+                (RAM + (page << 12)) | VALID | SYSTEM | SNOOPED | UNCACHED | RW,
             );
         }
         self.hub_set64(gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, table | VALID);

@@ -98,7 +98,7 @@ impl Schedulers {
         let dwords = words.len() as u32 + if repeats { 4 } else { 0 };
         let run = [0xc002_a500, lo(at), hi(at), dwords | 1 << 23];
         if repeats {
-            words.extend([run[0], run[1], run[2], run[3] | 1 << 20]);
+            words.extend([run[0], run[1], run[2], run[3] | 1 << 20 | 1 << 22]);
         }
         for (n, word) in words.iter().enumerate() {
             let at = self.list + n as u64 * 4;
@@ -115,7 +115,7 @@ impl Schedulers {
         words[2] = lo(root);
         words[3] = hi(root);
         words[4] = 0x1_0002;
-        words[13] = queues << 22;
+        words[13] = queues << 22 | 1 << 7;
         words
     }
 
@@ -528,4 +528,70 @@ fn a_scheduler_whose_firmware_has_crashed() {
     assert_eq!((it.fence(), it.rig.is_active(&it.kiq)), (0, true));
     it.rig.gpu.power_cycle(Start::Warm);
     assert!(!it.rig.is_active(&it.kiq));
+}
+
+#[test]
+fn packets_have_the_form_that_the_firmware_knows() {
+    let fence = [0xc005_a400, 0, 0, 0, 0, 0, 0];
+    let resources = [0xc006_a000, 1 << 29, 0, 0, 0, 0, 0, 0];
+    let mut oac = resources;
+    oac[6] = 1;
+    for (words, why) in [
+        (&fence[..], "QUERY_STATUS: the command"),
+        (
+            &[0xc004_a300, 1 << 29 | 1 << 2, 0, 0, 0, 0],
+            "UNMAP_QUEUES: reserved",
+        ),
+        (&[0xc002_a500, 0, 0, 0], "RUN_LIST: not valid"),
+        (&[0xc002_a500, 0, 0, 3 << 22], "RUN_LIST: chain without"),
+        (&[0xc006_a000, 0, 0, 0, 0, 0, 0, 0], "not that of a HIQ"),
+        (&oac, "always 0"),
+    ] {
+        let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+        it.send(words);
+        let error = it.rig.settle().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn lists_have_the_form_that_the_firmware_knows() {
+    // Dwords of MAP_PROCESS, of MAP_QUEUES, and of RUN_LIST at the end.
+    for (dword, flip, why) in [
+        (1, 1 << 24, "MAP_PROCESS: more than"),
+        (10, 1, "always 0"),
+        (13, 1 << 7, "MAP_PROCESS: not sdma_enable"),
+        (21 + 1, 1 << 24, "MAP_QUEUES: reserved"),
+        (21 + 1, 1 << 30, "MAP_QUEUES: reserved"),
+        (21 + 2, 1, "MAP_QUEUES: more than a doorbell"),
+        (28 + 3, 1 << 22, "RUN_LIST: chain without"),
+    ] {
+        let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+        let queue = it.queue(8, false);
+        let run = it.list(&[(8, &[queue])], true);
+        let at = vram(it.list + 4 * dword);
+        let value = it.rig.peek32(at) ^ flip;
+        it.rig.poke(at, &value.to_le_bytes());
+        it.send(&run);
+        let error = it.rig.settle().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn descriptors_of_lists_have_the_form_that_the_firmware_knows() {
+    for (dword, value, why) in [
+        (0, 0, "the header of an MQD"),
+        (11, 0, "compute_pipelinestat_enable"),
+        (135, 0, "CP_HQD_QUANTUM"),
+        (161, 1, "always 0"),
+    ] {
+        let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+        let queue = it.queue(8, false);
+        it.rig.set_mqd(&queue, dword, value);
+        let run = it.list(&[(8, &[queue])], false);
+        it.send(&run);
+        let error = it.rig.settle().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The rig's page tables, in translate-further form.
 
-use super::rig::{vram, Rig, SYSTEM, VALID};
+use super::rig::{vram, Rig, SNOOPED, SYSTEM, VALID};
 use crate::memory::{Phys, Space};
 
 const LEAF: u64 = 1 << 54;
@@ -36,7 +36,10 @@ impl Rig {
 
     /// Maps `len` bytes in 4 KiB pages, contiguous from `to`, without flushing anything.
     pub fn map(&mut self, vmid: u8, va: u64, to: Phys, len: u64, flags: u64) {
-        let space = if to.space == Space::System { SYSTEM } else { 0 };
+        let space = match to.space {
+            Space::System => SYSTEM | SNOOPED,
+            Space::Vram => 0,
+        };
         for page in 0..len.div_ceil(4096) {
             let entry = self.entry(vmid, va + (page << 12));
             self.poke64(entry, (to.addr + (page << 12)) | VALID | space | flags);

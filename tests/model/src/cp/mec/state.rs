@@ -63,6 +63,7 @@ impl State {
     /// registers, saved waves.
     pub(in crate::cp) fn restore(&mut self, gpu: &Gpu, slot: Slot) -> Result<()> {
         let hqd = &mut self.hqds[slot.index()];
+        mqd::check_memory(gpu, hqd)?;
         let index = if hqd.regs.is_aql() {
             Some(mqd::read_index(gpu, hqd)?)
         } else {

@@ -29,7 +29,9 @@ impl Schedulers {
         };
         let report = va + RING;
         for (dword, value) in [
-            (0, RING.ilog2() - 2 << 1 | 1 << 12),
+            (0, RING.ilog2() - 2 << 1 | 1 << 12 | 6 << 16),
+            (10, 1 << 8),
+            (27, 0xf),
             (1, (va >> 8) as u32),
             (2, (va >> 40) as u32),
             (8, hi(report)),
@@ -206,4 +208,23 @@ fn a_refused_packet_of_an_sdma_queue_stays_refused() {
     it.send(&list);
     let error = it.rig.settle().unwrap_err();
     assert!(error.to_string().contains("more SDMA queues"), "{error}");
+}
+
+#[test]
+fn descriptors_have_the_form_that_the_firmware_knows() {
+    for (dword, value, why) in [
+        (0, 1 << 12, "RPTR_WRITEBACK_TIMER"),
+        (7, 1, "always 0"),
+        (10, 0, "SWITCH_INSIDE_IB"),
+        (27, 0, "DUMMY_REG"),
+    ] {
+        let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+        let queue = it.sdma_queue(8, 0, 0);
+        let at = vram(queue.mqd + 4 * dword);
+        it.rig.poke(at, &u32::to_le_bytes(value));
+        let run = it.sdma_list(8, &[&queue], &[]);
+        it.send(&run);
+        let error = it.rig.settle().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
 }

@@ -43,7 +43,7 @@ fn queue(it: &mut Schedulers, number: u8, save: u64) -> Compute {
     for (dword, value) in [
         (20, TRAP_PRESENT),
         (23, !0),
-        (132, 1 << 30),
+        (132, 1 << 30 | 0x5301),
         (171, lo(save)),
         (172, hi(save)),
         (174, STACK),
