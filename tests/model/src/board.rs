@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::fate::Spec;
 use crate::function::Function;
 use crate::psp::faults::{number, Faults};
 use crate::psp::image::Signatures;
@@ -50,6 +51,8 @@ pub struct Board {
     pub timing: Option<Timing>,
     /// The driver maps host memory of its own write-combined, as amdgpu does.
     pub write_combined: bool,
+    /// The freedoms of hardware that the model takes.
+    pub hostile: Option<Spec>,
     /// The folder of the devices behind the same PCI Express switch, if it is behind one.
     pub switch: Option<PathBuf>,
 }

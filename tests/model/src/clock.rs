@@ -8,17 +8,24 @@ use std::time::Instant;
 pub const HZ: u64 = 100_000_000;
 
 /// Counts from the device's creation.
-pub struct Clock(Instant);
+pub struct Clock {
+    begun: Instant,
+    first: u64,
+}
 
 impl Clock {
-    /// Starts at zero.
-    pub fn new() -> Clock {
-        Clock(Instant::now())
+    /// Starts at `first` ticks.
+    pub fn new(first: u64) -> Clock {
+        Clock {
+            begun: Instant::now(),
+            first,
+        }
     }
 
     /// Ticks since the start.
     pub fn now(&self) -> u64 {
-        (self.0.elapsed().as_nanos() / (1_000_000_000 / u128::from(HZ))) as u64
+        let ticks = self.begun.elapsed().as_nanos() / (1_000_000_000 / u128::from(HZ));
+        self.first.wrapping_add(ticks as u64)
     }
 }
 
@@ -39,6 +46,6 @@ pub fn wait_until<'a, T>(
 
 impl Default for Clock {
     fn default() -> Self {
-        Clock::new()
+        Clock::new(0)
     }
 }

@@ -11,6 +11,7 @@
 //! - `psp-fault FAULT`: see [`crate::psp::faults::Faults::add`].
 //! - `sensors [NAME=VALUE ...]`: new values of the board's sensors; the answer has all values. With
 //!   `default` the initial ones. See [`crate::smu::sensors`].
+//! - `hostile test NAME`: a test begins, see [`crate::fate`].
 //! - `flash blank`, `flash whole`, `flash AT=BYTE`: the contents of the board's flash chip, see
 //!   [`crate::board::Rom::change`].
 //! - `crash ENGINE`: the firmware of `mec`, or of `sdma0` to `sdma4`, stops for good, see
@@ -90,7 +91,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
             .ok_or_else(|| format!("no SDMA engine {word}"))
     };
     match words[..] {
-        ["summary"] => return Ok(gpu.summary.json().to_string()),
+        ["summary"] => return Ok(gpu.json().to_string()),
         ["firmware"] => return Ok(gpu.psp.json().to_string()),
         ["power", start] => {
             gpu.power_cycle(start.parse()?);
@@ -103,6 +104,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         }
         ["psp-fault", fault] => gpu.psp.add_fault(gpu, fault)?,
         ["sensors", ref values @ ..] => return gpu.smu.set_sensors(gpu, values),
+        ["hostile", "test", name] => gpu.fate.begin(name),
         ["flash", how] => gpu.rom.change(how)?,
         ["state"] => return Ok(state::dump(gpu).to_string()),
         ["crash", name] => {

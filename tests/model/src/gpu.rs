@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::activity::Activity;
 use crate::board::{Board, Rom, UNIT};
-use crate::clock::Clock;
+use crate::clock::{Clock, HZ};
 use crate::config::Config;
 use crate::cp::Cp;
 use crate::error::ModelError;
+use crate::fate::{mix, Fate, Site};
 use crate::function::Function;
 use crate::grbm::Grbm;
 use crate::hub::{Flush, Hub, HubId};
@@ -60,6 +61,20 @@ const SDMA_OUT_OF_RESET: &[(Reg, u32)] = &[
     (sdma::POWER_CNTL, 0x0003_c000),
 ];
 
+/// Where the reference clock begins: anywhere, one in four times shortly before 32 or 48 bits of it
+/// wrap around.
+fn first_tick(fate: &Fate) -> u64 {
+    let Some(value) = fate.value(Site::StartClock, 0, 1) else {
+        return 0;
+    };
+    let shortly = 10 * HZ;
+    match value % 8 {
+        0 => (1 << 32) - shortly,
+        1 => (1 << 48) - shortly,
+        _ => mix(value) % (1 << 48),
+    }
+}
+
 /// The whole device.
 pub struct Gpu {
     /// Memory.
@@ -104,6 +119,8 @@ pub struct Gpu {
     pub summary: Summary,
     /// Reference clock.
     pub clock: Clock,
+    /// The freedoms of hardware that it takes.
+    pub fate: Fate,
     pub(crate) rom: Rom,
     fb_base: u32,
     gfxhub: Hub,
@@ -126,6 +143,7 @@ impl Gpu {
             bus.join(folder)?;
         }
         let bar0 = board.bar0.min(board.vram.next_power_of_two());
+        let fate = Fate::new(board.hostile);
         let gpu = Gpu {
             bus,
             bar0,
@@ -148,7 +166,8 @@ impl Gpu {
             activity: Activity::default(),
             removal: Removal::default(),
             summary: Summary::default(),
-            clock: Clock::new(),
+            clock: Clock::new(first_tick(&fate)),
+            fate,
             rom: Rom::new(board.rom),
             gfxhub: Hub::new(HubId::Gfx),
             mmhub: Hub::new(HubId::Mm),
@@ -192,6 +211,41 @@ impl Gpu {
                 gpu.fail(&error);
             }
         });
+        if self.fate.is_on() {
+            let gpu = self.clone();
+            std::thread::spawn(move || {
+                if let Err(error) = gpu.fate.run(&gpu) {
+                    gpu.fail(&error);
+                }
+            });
+        }
+    }
+
+    /// Brings what is late and has waited long enough. Returns whether something still is.
+    pub fn bring_late(&self) -> Result<bool, ModelError> {
+        let mut more = self.ih.bring_late(self)?;
+        for id in HubId::ALL {
+            more |= self.hub(id).bring_late(self);
+        }
+        Ok(more)
+    }
+
+    /// Memory and registers as they are at power-up.
+    pub fn power_up(&self) {
+        let is_filled = self.bus.is_filled();
+        let seed = is_filled.then(|| self.fate.value(Site::StartVram, 0, 1));
+        self.bus.fill(seed.flatten());
+        if let Some(seed) = self.fate.value(Site::WavePower, 0, 1) {
+            self.sq.scramble(seed);
+        }
+    }
+
+    /// The counters, and the freedoms taken, as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        let mut summary = self.summary.json();
+        summary["hostile"] = serde_json::json!(self.fate.counts());
+        summary["hostile_idle"] = self.fate.is_idle().into();
+        summary
     }
 
     /// Ends the run.
@@ -320,6 +374,7 @@ impl Gpu {
         self.nbio.reset();
         self.grbm.reset();
         for id in HubId::ALL {
+            self.hub(id).forget_late();
             self.hub(id)
                 .flush(self, 0xffff, crate::tlb::Scope::ALL, Flush::Heavy);
         }

@@ -14,6 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
+/// Bytes that the host's processor combines to one store.
+const LINE: usize = 64;
 /// The most pages of tables that are kept; then the oldest is forgotten.
 const MOST: usize = 128;
 
@@ -81,6 +83,22 @@ impl Hdp {
         Ok(loaded)
     }
 
+    /// The host's stores to the line of [`LINE`] bytes around byte `addr` are seen from now on;
+    /// `read` reads VRAM.
+    pub fn renew<E>(
+        &self,
+        addr: u64,
+        read: impl FnOnce(u64, &mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut walked = self.walked();
+        let Some(bytes) = walked.pages.get_mut(&(addr / PAGE)) else {
+            return Ok(());
+        };
+        let line = addr & !(LINE as u64 - 1);
+        let at = (line % PAGE) as usize;
+        read(line, &mut bytes[at..at + LINE])
+    }
+
     fn remove(&self, walked: &mut Walked, page: u64) {
         walked.pages.remove(&page);
         if let Some((word, bit)) = self.bit(page) {
@@ -138,6 +156,25 @@ mod tests {
         hdp.flush(|_, bytes| bytes.fill(3));
         // As of the flush, also if it is walked later only.
         assert_eq!(load(&hdp, 0x2008, 4), 3);
+    }
+
+    #[test]
+    fn a_line_may_be_seen_before_the_flush() {
+        let hdp = Hdp::new(1 << 20);
+        let renew = |addr| {
+            let read = |_, bytes: &mut [u8]| {
+                bytes.fill(9);
+                Ok::<_, ()>(())
+            };
+            hdp.renew(addr, read).unwrap();
+        };
+        renew(0x2048);
+        assert_eq!(load(&hdp, 0x2040, 1), 1);
+        renew(0x2048);
+        assert_eq!(load(&hdp, 0x2040, 2), 9);
+        assert_eq!(load(&hdp, 0x2078, 2), 9);
+        assert_eq!(load(&hdp, 0x2080, 2), 1);
+        assert_eq!(load(&hdp, 0x2038, 2), 1);
     }
 
     #[test]

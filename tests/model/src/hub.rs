@@ -5,12 +5,15 @@
 //! Both have the same registers at a fixed distance; the names used here are GFXHUB's.
 
 mod faults;
+mod late;
 mod way;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::error::{ModelError, Result};
+use crate::fate::{Class, Site};
 use crate::gpu::Gpu;
 use crate::memory::{Access, Own, Phys, Space as Memory, View};
 use crate::regs::gc::{
@@ -21,6 +24,7 @@ use crate::regs::{Reg, Store, MMHUB_DELTA};
 use crate::tlb::{Scope, Space, VMIDS};
 use crate::walk::{Context, Entry, Leaf, Miss, Outcome, WalkError, PAGE_SHIFT};
 pub use faults::Fault;
+use late::{Late, Request};
 
 /// Invalidation engines of a hub.
 const ENGINES: u32 = 18;
@@ -135,6 +139,8 @@ pub struct Hub {
     in_use: RwLock<()>,
     /// Invalidations are not acknowledged.
     silent: AtomicBool,
+    /// Requests that have not taken effect, in their order.
+    late: Mutex<VecDeque<Late>>,
 }
 
 impl Hub {
@@ -146,6 +152,7 @@ impl Hub {
             generations: Default::default(),
             in_use: RwLock::default(),
             silent: AtomicBool::new(false),
+            late: Mutex::default(),
         }
     }
 
@@ -315,6 +322,9 @@ impl Hub {
                         if space.insert(va, leaf) {
                             self.has_removed(vmid);
                         }
+                        if gpu.fate.has(Class::Hub) {
+                            self.take_freedoms(gpu, view, space, vmid, va)?;
+                        }
                         leaf
                     }
                     Outcome::Prt => return Ok((Target::Nothing, small)),
@@ -361,8 +371,9 @@ impl Hub {
             ),
             write_combined: vmid == 0 && gpu.write_combined,
         };
+        let early = || gpu.fate.chance(Site::HdpLine, self.key(vmid), 4);
         context
-            .walk(va, space, |phys| view.load_entry(phys))
+            .walk(va, space, |phys| view.load_entry(phys, early()))
             .map_err(|error| match error {
                 WalkError::Nonsense(reason) => nonsense(reason),
                 WalkError::Read(error) => nonsense(format!("page table entry: {error}")),
@@ -434,6 +445,9 @@ impl Hub {
     pub fn read(&self, gpu: &Gpu, reg: Reg) -> u32 {
         let plain = self.id.plain(reg);
         let first = gc::VM_INVALIDATE_ENG0_SEM.0;
+        if gpu.fate.is_on() {
+            self.bring_late(gpu);
+        }
         let value = gpu.regs.get(reg);
         if (first..first + ENGINES).contains(&plain.0) {
             // Reading takes the semaphore if it is free, and returns whether it did.
@@ -469,6 +483,7 @@ impl Hub {
             let reg = self.id.reg(gc::VM_INVALIDATE_ENG0_REQ.nth(engine, 1));
             return Err(regs.refuse(reg, value, "a FLUSH_TYPE that means nothing here"));
         };
+        let clears = req::CLEAR_PROTECTION_FAULT_STATUS_ADDR.is_set(value);
         regs.clear(ack, vmids);
         let scope = Scope {
             leaves: req::INVALIDATE_L1_PTES.is_set(value) && req::INVALIDATE_L2_PTES.is_set(value),
@@ -478,13 +493,29 @@ impl Hub {
                 req::INVALIDATE_L2_PDE2.is_set(value),
             ],
         };
-        self.flush(gpu, vmids, scope, flush);
-        if req::CLEAR_PROTECTION_FAULT_STATUS_ADDR.is_set(value) {
-            self.clear_fault(regs);
-        }
-        if !self.silent.load(Ordering::Acquire) {
-            regs.or(ack, vmids);
+        let request = Request {
+            vmids,
+            scope,
+            flush,
+            clears,
+            ack,
+        };
+        if gpu.fate.is_on() {
+            self.request(gpu, request);
+        } else {
+            self.fulfil(gpu, &request);
         }
         Ok(())
+    }
+
+    /// A request takes effect, and is acknowledged.
+    fn fulfil(&self, gpu: &Gpu, request: &Request) {
+        self.flush(gpu, request.vmids, request.scope, request.flush);
+        if request.clears {
+            self.clear_fault(&gpu.regs);
+        }
+        if !self.silent.load(Ordering::Acquire) {
+            gpu.regs.or(request.ack, request.vmids);
+        }
     }
 }

@@ -5,11 +5,14 @@
 //! read pointer: if it has not caught up and RPTR_REARM is set another MSI is sent at once,
 //! otherwise the next entry sends one.
 
+mod late;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::cam::{Cam, Key, Verdict};
 use crate::error::{ModelError, Result};
+use crate::fate::Site;
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::memory::{Phys, Space};
@@ -19,6 +22,7 @@ use crate::regs::osssys::{
 };
 use crate::regs::{Field, Reg};
 use crate::vm::Vm;
+use late::Late;
 
 /// Bytes of an entry.
 pub const ENTRY: u32 = 32;
@@ -71,6 +75,8 @@ struct State {
     late: Option<Duration>,
     /// Entries wait until then.
     held_until: Option<Instant>,
+    /// What the hardware is late with.
+    slow: Late,
 }
 
 /// The block's state beside its plain registers.
@@ -156,6 +162,9 @@ impl Ih {
     pub fn write(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<()> {
         match reg {
             osssys::IH_RB_CNTL => {
+                if !cntl::RB_ENABLE.is_set(value) {
+                    self.state().slow = Late::default();
+                }
                 if cntl::WPTR_OVERFLOW_CLEAR.is_set(value) {
                     self.state().overflow = false;
                 }
@@ -212,7 +221,6 @@ impl Ih {
             return Ok(());
         }
         self.wait_while_held();
-        let size = ring_size(control);
         let mut state = self.state();
         let cam = cam_cntl::ENABLE.is_set(gpu.regs.get(osssys::IH_RETRY_INT_CAM_CNTL));
         if iv.retry && cam && !state.unfiltered {
@@ -228,37 +236,46 @@ impl Ih {
                 }
             }
         }
-        let next = (state.wptr + ENTRY) % size;
-        if next == state.rptr || state.overflow {
-            if !cntl::WPTR_OVERFLOW_ENABLE.is_set(control) {
-                gpu.summary.ih_lost.bump();
-                return Ok(());
-            }
-            // The ring overwrites its oldest entries and flags that.
-            if !std::mem::replace(&mut state.overflow, true) {
-                gpu.summary.ih_overflows.bump();
-            }
-        }
-        let base = u64::from(gpu.regs.get(osssys::IH_RB_BASE)) << 8
-            | u64::from(gpu.regs.get(osssys::IH_RB_BASE_HI)) << 40;
         let mut entry = [0; ENTRY as usize];
         let pasid = if state.nameless { 0 } else { pasid(gpu, &iv) };
         for (bytes, dword) in entry.chunks_exact_mut(4).zip(encode(gpu, iv, pasid)) {
             bytes.copy_from_slice(&dword.to_le_bytes());
         }
-        write(gpu, control, base + u64::from(state.wptr), &entry)?;
-        state.wptr = next;
-        if cntl::WPTR_WRITEBACK_ENABLE.is_set(control) {
-            let target = u64::from(gpu.regs.get(osssys::IH_RB_WPTR_ADDR_LO))
-                | u64::from(gpu.regs.get(osssys::IH_RB_WPTR_ADDR_HI)) << 32;
-            write(gpu, control, target, &wptr_value(&state).to_le_bytes())?;
+        if state.keep_back(gpu, &iv, &entry) {
+            return Ok(());
         }
-        gpu.summary.ivs.bump();
-        if !state.announced {
-            announce(gpu, &mut state, control)?;
-        }
-        Ok(())
+        deliver(gpu, &mut state, control, &entry)
     }
+}
+
+/// Writes an entry into the ring and announces it.
+fn deliver(gpu: &Gpu, state: &mut State, control: u32, entry: &[u8]) -> Result<()> {
+    let size = ring_size(control);
+    let next = (state.wptr + ENTRY) % size;
+    if next == state.rptr || state.overflow {
+        if !cntl::WPTR_OVERFLOW_ENABLE.is_set(control) {
+            gpu.summary.ih_lost.bump();
+            return Ok(());
+        }
+        // The ring overwrites its oldest entries and flags that.
+        if !std::mem::replace(&mut state.overflow, true) {
+            gpu.summary.ih_overflows.bump();
+        }
+    }
+    let base = u64::from(gpu.regs.get(osssys::IH_RB_BASE)) << 8
+        | u64::from(gpu.regs.get(osssys::IH_RB_BASE_HI)) << 40;
+    write(gpu, control, base + u64::from(state.wptr), entry)?;
+    state.wptr = next;
+    if cntl::WPTR_WRITEBACK_ENABLE.is_set(control) {
+        let target = u64::from(gpu.regs.get(osssys::IH_RB_WPTR_ADDR_LO))
+            | u64::from(gpu.regs.get(osssys::IH_RB_WPTR_ADDR_HI)) << 32;
+        write(gpu, control, target, &wptr_value(state).to_le_bytes())?;
+    }
+    gpu.summary.ivs.bump();
+    if !state.announced {
+        announce(gpu, state, control)?;
+    }
+    Ok(())
 }
 
 /// Bytes in ring 0.
@@ -280,13 +297,27 @@ fn announce(gpu: &Gpu, state: &mut State, control: u32) -> Result<()> {
         gpu.summary.msis_dropped.bump();
         return Ok(());
     }
+    if state.keep_msi_back(gpu) {
+        return Ok(());
+    }
+    send(gpu, state)
+}
+
+/// Sends an MSI.
+fn send(gpu: &Gpu, state: &mut State) -> Result<()> {
     if !gpu.bus.is_master() {
         return Err(ModelError::NotMaster { what: "MSI" });
     }
     match gpu.msi.send() {
         Some(Kind::Msi) => gpu.summary.msis.bump(),
         Some(Kind::MsiX) => gpu.summary.msixs.bump(),
-        None => state.announced = false,
+        None => {
+            state.announced = false;
+            return Ok(());
+        }
+    }
+    if gpu.fate.chance(Site::IhTwice, 0, 16) {
+        gpu.msi.send();
     }
     Ok(())
 }

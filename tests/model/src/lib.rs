@@ -78,6 +78,7 @@
 //! - *Memory types*: there are no caches, but leaves, MQDs and control stacks whose types would make
 //!   these incoherent are refused ([`walk`]), as is what firmware reads in a form other than amdgpu's
 //!   ([`template`]).
+//! - *Freedoms* of hardware, which the model takes if it is told to: see [`fate`].
 //! - *Command processor*: see [`cp`].
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
@@ -95,6 +96,7 @@ pub mod control;
 pub mod cp;
 pub mod dma;
 pub mod error;
+pub mod fate;
 pub mod function;
 pub mod gpu;
 pub mod grbm;

@@ -2,9 +2,9 @@
 //! Command line of the device model.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use rkfd_model::board::{Board, UNIT, VRAM};
 use rkfd_model::function::Function;
@@ -16,7 +16,7 @@ const USAGE: &str = "\
 rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--fb-base UNITS] \
 [--pci PART ...] [--timing card|card=FACTOR] [--summary FILE] \
 [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--write-combined] \
-[--switch FOLDER] [--serial NUMBER]
+[--switch FOLDER] [--serial NUMBER] [--hostile SEED[,CLASS...]] [--freedoms FILE]
 
 Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
 --vram takes bytes, a multiple of 16M, with an optional suffix K, M or G (default: 65520M, an \
@@ -38,6 +38,9 @@ them write-combined.
 each other's VRAM.
 --timing: engines take at least the times of a card's (by default what the host needs), or that \
 times FACTOR.
+--hostile SEED[,CLASS[=LEVEL]...][,only=SITE:KEY:N...]: takes freedoms that hardware has, of the
+classes ih, hub, hdp, sdma, wave, start (default: all), at level 1 (seldom) or 2 (often, the
+default); with only=, none but these. --freedoms FILE: where the last ones are written at the end.
 --serial: the number that the board's maker gave it, hexadecimal.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 
@@ -49,6 +52,7 @@ struct Options {
     control: PathBuf,
     board: Board,
     summary: Option<PathBuf>,
+    freedoms: Option<PathBuf>,
 }
 
 enum Command {
@@ -96,7 +100,7 @@ fn parse() -> Result<Command, lexopt::Error> {
     use lexopt::prelude::*;
     let (mut socket, mut control, mut summary) = (None, None, None);
     let mut board = Board::new(VRAM);
-    let mut bar0 = None;
+    let (mut bar0, mut freedoms) = (None, None);
     let mut parser = lexopt::Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
@@ -118,6 +122,8 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("firmware") => board.start = parser.value()?.string()?.parse()?,
             Long("write-combined") => board.write_combined = true,
             Long("any-signature") => board.signatures = Signatures::Any,
+            Long("hostile") => board.hostile = Some(parser.value()?.string()?.parse()?),
+            Long("freedoms") => freedoms = Some(PathBuf::from(parser.value()?)),
             Long("psp-fault") => board.faults.add(&parser.value()?.string()?)?,
             Long("help") | Short('h') => return Ok(Command::Help),
             _ => return Err(arg.unexpected()),
@@ -129,6 +135,7 @@ fn parse() -> Result<Command, lexopt::Error> {
         control: control.ok_or("--control is missing")?,
         board,
         summary,
+        freedoms,
     })))
 }
 
@@ -145,14 +152,30 @@ impl log::Log for Log {
     fn flush(&self) {}
 }
 
+/// Writes the last freedoms that were taken.
+fn write_freedoms(gpu: &Gpu, file: Option<&Path>) {
+    if let Some(file) = file {
+        if let Err(error) = std::fs::write(file, gpu.fate.trace()) {
+            eprintln!("rkfd-model: {}: {error}", file.display());
+        }
+    }
+}
+
 fn serve(options: Options) -> Result<(), String> {
-    let gpu = Gpu::new(options.board, |error| {
+    // What ends the run needs the device, which is made with it.
+    let this: Arc<OnceLock<Weak<Gpu>>> = Arc::default();
+    let (of, file) = (this.clone(), options.freedoms.clone());
+    let gpu = Gpu::new(options.board, move |error| {
         eprintln!("rkfd-model: error: {error}");
+        if let Some(gpu) = of.get().and_then(Weak::upgrade) {
+            write_freedoms(&gpu, file.as_deref());
+        }
         std::process::exit(MODEL_ERROR);
     })
     .map_err(|error| format!("VRAM: {error}"))?;
-    gpu.bus.fill();
+    gpu.power_up();
     let gpu = Arc::new(gpu);
+    let _ = this.set(Arc::downgrade(&gpu));
     for path in [&options.socket, &options.control] {
         // Left over from a run that was killed.
         let _ = std::fs::remove_file(path);
@@ -162,10 +185,14 @@ fn serve(options: Options) -> Result<(), String> {
     gpu.start();
     let served = server::serve(&gpu, &options.socket);
     let _ = std::fs::remove_file(&options.control);
+    write_freedoms(&gpu, options.freedoms.as_deref());
     // The reader of the summary may be gone too.
     let _ = std::io::stdout().write_all(gpu.summary.text().as_bytes());
+    for (site, count) in gpu.fate.counts() {
+        let _ = writeln!(std::io::stdout(), "  hostile {site}: {count}");
+    }
     if let Some(path) = &options.summary {
-        let mut summary = gpu.summary.json();
+        let mut summary = gpu.json();
         summary["firmware"] = gpu.psp.json();
         std::fs::write(path, format!("{summary}\n"))
             .map_err(|error| format!("{}: {error}", path.display()))?;

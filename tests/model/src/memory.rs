@@ -12,6 +12,7 @@ use rustix::fs::{MemfdFlags, SeekFrom};
 use crate::config::{DOORBELL_SIZE, REGISTER_SIZE};
 use crate::dma::{DmaMap, DmaRegion};
 use crate::error::{ModelError, Result};
+use crate::fate::mix;
 use crate::hdp::Hdp;
 use crate::mapping::{Mapping, Span};
 use crate::peers::Switch;
@@ -173,14 +174,26 @@ impl Bus {
         self.vram_size
     }
 
-    /// Makes all of VRAM read as lost content, so that uses of uninitialised memory by the driver
-    /// show. More of it than [`FILLED`] stays empty, which costs the host no memory.
-    pub fn fill(&self) {
-        if self.vram_size() > FILLED {
+    /// Whether [`Bus::fill`] fills VRAM: more than [`FILLED`] bytes stay empty, which costs the host
+    /// no memory.
+    pub fn is_filled(&self) -> bool {
+        self.vram_size() <= FILLED
+    }
+
+    /// Makes all of VRAM read as lost content, or as random content for a seed, so that uses of
+    /// uninitialised memory by the driver show.
+    pub fn fill(&self, seed: Option<u64>) {
+        if !self.is_filled() {
             return;
         }
+        let mut content = LOST;
+        if let Some(seed) = seed {
+            for (n, bytes) in (0..).zip(content.chunks_exact_mut(8)) {
+                bytes.copy_from_slice(&mix(seed ^ n).to_le_bytes());
+            }
+        }
         for page in (0..self.vram_size()).step_by(LOST.len()) {
-            self.vram.span(page as usize, LOST.len()).write(&LOST);
+            self.vram.span(page as usize, LOST.len()).write(&content);
         }
     }
 
@@ -416,13 +429,19 @@ impl View<'_> {
         }
     }
 
-    /// Reads an entry of a page table, as a walk sees it: see [`crate::hdp`].
-    pub fn load_entry(&self, phys: Phys) -> Result<u64> {
+    /// Reads an entry of a page table, as a walk sees it: see [`crate::hdp`]. With `early` it sees
+    /// the host's stores to the entry and its neighbours before their flush.
+    pub fn load_entry(&self, phys: Phys, early: bool) -> Result<u64> {
         if phys.space != Space::Vram || phys.addr % 8 != 0 {
             return self.load64(phys);
         }
         let space = phys.space;
         let hdp = &self.bus.hdp;
+        if early {
+            hdp.renew(phys.addr, |addr, bytes| {
+                self.read(Phys { space, addr }, bytes)
+            })?;
+        }
         hdp.load64(phys.addr, |addr, bytes| {
             self.read(Phys { space, addr }, bytes)
         })
@@ -518,12 +537,12 @@ mod tests {
         std::thread::scope(|threads| {
             threads.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    bus.view().load_entry(phys).unwrap();
+                    bus.view().load_entry(phys, false).unwrap();
                 }
             });
             let stale = (1..=50_000u64).find(|n| {
                 bus.view().write(phys, &n.to_le_bytes()).unwrap();
-                bus.view().load_entry(phys) != Ok(*n)
+                bus.view().load_entry(phys, false) != Ok(*n)
             });
             done.store(true, Ordering::Relaxed);
             assert_eq!(stale, None);

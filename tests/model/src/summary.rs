@@ -169,6 +169,18 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The host's accesses to registers and doorbells.
+    pub fn accesses(&self) -> u64 {
+        let counts = [
+            &self.register_reads,
+            &self.register_writes,
+            &self.doorbells_sdma,
+            &self.doorbells_cp,
+            &self.doorbells_ih,
+        ];
+        counts.into_iter().map(Count::get).sum()
+    }
+
     /// Adds the instructions of waves.
     pub fn count_instructions(&self, counts: &Counts) {
         for (count, &more) in self.sq_classes.iter().zip(&counts.classes) {

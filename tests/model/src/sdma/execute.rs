@@ -7,6 +7,7 @@ use super::packet::{self, Packet, Refusal, HEAD, WRITE_HEAD};
 use super::queue::{Exception, Job};
 use super::Engine;
 use crate::error::{ModelError, Result};
+use crate::fate::{Class, Site};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::ih::{Iv, SDMA_CLIENT};
@@ -97,6 +98,15 @@ impl<'a> Executor<'a> {
 
     /// Executes the packet, moves the read pointer past it and writes that back.
     pub fn step(mut self) -> Result<Step> {
+        let step = self.execute()?;
+        if !matches!(step, Step::Done | Step::Lost) && self.gpu.fate.has(Class::Sdma) {
+            // What was late until here.
+            self.write_back()?;
+        }
+        Ok(step)
+    }
+
+    fn execute(&mut self) -> Result<Step> {
         let available = match self.job.ib {
             Some(ib) => ib.dwords - ib.at,
             None => (self.job.wptr - self.job.rptr) / 4,
@@ -208,6 +218,17 @@ impl<'a> Executor<'a> {
             }
             None => self.job.rptr += length * 4,
         }
+        // The last one is written in any case.
+        let is_last = self.job.ib.is_none() && self.job.rptr == self.job.wptr;
+        let key = (self.engine.number() * 16 + self.job.queue) as u64;
+        if !is_last && self.gpu.fate.chance(Site::SdmaPointer, key, 2) {
+            return Ok(());
+        }
+        self.write_back()
+    }
+
+    /// Writes the read pointer to memory, if it has a place there.
+    fn write_back(&self) -> Result<()> {
         let Some(target) = self.job.writeback else {
             return Ok(());
         };
@@ -304,7 +325,7 @@ impl<'a> Executor<'a> {
                     let data = [context, 0, 0, 0];
                     let vmid = self.job.vmid;
                     let iv = interrupt(self.engine, self.job.queue, vmid, TRAP, data);
-                    gpu.ih.push(gpu, iv)?;
+                    gpu.ih.push_later(gpu, iv)?;
                 }
             }
             Packet::Poll {

@@ -11,6 +11,7 @@ use rkfd_shader::lds::Lds;
 use rkfd_shader::wave::{Row, Wave};
 
 use super::cu;
+use crate::fate::mix;
 
 /// Registers of a SIMD.
 struct Simd {
@@ -26,6 +27,8 @@ pub struct Contents {
     lds: Vec<u8>,
     /// A group has ended there since it was cleaned.
     used: bool,
+    /// Registers and LDS are random before their first use, from this seed, and not 0.
+    seed: Option<u64>,
 }
 
 impl Contents {
@@ -39,14 +42,40 @@ impl Contents {
         self.used = false;
     }
 
+    /// Registers and LDS are random until something is written there.
+    pub fn scramble(&mut self, seed: u64) {
+        self.seed = Some(seed);
+    }
+
     /// Makes room for contents.
     fn fill(&mut self) {
-        if self.simds.is_empty() {
-            self.simds.resize_with(cu::SIMDS, || Simd {
-                vgprs: vec![Row::ZERO; cu::VGPRS.into()],
-                sgprs: vec![0; cu::SGPRS],
-            });
-            self.lds.resize(cu::LDS as usize, 0);
+        if !self.simds.is_empty() {
+            return;
+        }
+        self.simds.resize_with(cu::SIMDS, || Simd {
+            vgprs: vec![Row::ZERO; cu::VGPRS.into()],
+            sgprs: vec![0; cu::SGPRS],
+        });
+        self.lds.resize(cu::LDS as usize, 0);
+        let Some(seed) = self.seed else {
+            return;
+        };
+        let mut words = (0..).map(|n| mix(seed ^ n) as u32);
+        for simd in &mut self.simds {
+            let lanes = simd.vgprs.iter_mut().flat_map(|row| row.0.iter_mut());
+            for (word, random) in lanes.chain(&mut simd.sgprs).zip(&mut words) {
+                *word = random;
+            }
+        }
+        for (bytes, random) in self.lds.chunks_exact_mut(4).zip(words) {
+            bytes.copy_from_slice(&random.to_le_bytes());
+        }
+    }
+
+    /// Makes room for a group that is to find something else than zeros.
+    fn fill_if_random(&mut self) {
+        if self.seed.is_some() {
+            self.fill();
         }
     }
 }
@@ -94,7 +123,8 @@ impl<'a> Found<'a> {
 
 impl Leftovers for Found<'_> {
     fn registers(&self, n: usize, wave: &mut Wave) {
-        let contents = self.contents();
+        let mut contents = self.contents();
+        contents.fill_if_random();
         let (simd, first, sgprs) = &self.at.waves[n];
         let Some(simd) = contents.simds.get(*simd) else {
             return;
@@ -105,7 +135,8 @@ impl Leftovers for Found<'_> {
     }
 
     fn lds(&self, lds: &mut Lds) {
-        let contents = self.contents();
+        let mut contents = self.contents();
+        contents.fill_if_random();
         let found = contents.lds.get(self.at.lds..).unwrap_or(&[]);
         let count = found.len().min(lds.bytes().len());
         lds.bytes_mut()[..count].copy_from_slice(&found[..count]);

@@ -9,6 +9,7 @@ use rkfd_shader::image::{Shape, LDS_UNIT};
 
 use super::contents::{At, Contents, Found};
 use super::{CUS, ENGINES};
+use crate::fate::mix;
 
 /// SIMDs of a CU, waves of a SIMD, VGPRs of a lane of it, SGPRs of it.
 pub(super) const SIMDS: usize = 4;
@@ -220,6 +221,14 @@ impl Cus {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Registers and LDS have random contents, from `seed`.
+    pub fn scramble(&self, seed: u64) {
+        for (n, contents) in (0..).zip(&self.contents) {
+            let mut contents = contents.lock().unwrap_or_else(PoisonError::into_inner);
+            contents.scramble(mix(seed ^ n));
+        }
+    }
+
     /// Room for a group on the first of `cus` that has it.
     pub fn place(&self, need: &Need, mut cus: impl Iterator<Item = (u32, u32)>) -> Option<Place> {
         let mut all = self.all();
@@ -287,6 +296,9 @@ pub fn number((engine, cu): (u32, u32)) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use rkfd_shader::lds::Lds;
+    use rkfd_shader::wave::Wave;
+
     use super::*;
 
     fn need(waves: u32, vgprs: u16, lds: u32) -> Need {
@@ -341,5 +353,28 @@ mod tests {
             other.hw_ids().next(),
             Some(12 << 8 | 7 << 13 | 1 << 16 | 2 << 4 | 1)
         );
+    }
+
+    #[test]
+    fn random_contents_at_power_up() {
+        let cus = Cus::default();
+        let place = |cus: &Cus| cus.place(&need(1, 8, 512), [(0, 0)].into_iter()).unwrap();
+        let found = |cus: &Cus, place: &Place| {
+            let mut wave = Wave::new(8, 0, 0);
+            let mut lds = Lds::new(512);
+            cus.found(place).registers(0, &mut wave);
+            cus.found(place).lds(&mut lds);
+            let rows = wave.vgprs().iter().flat_map(|row| row.0);
+            let words: Vec<u32> = rows.collect();
+            (words, lds.bytes().to_vec())
+        };
+        let before = place(&cus);
+        assert!(found(&cus, &before).0.iter().all(|&word| word == 0));
+        let cus = Cus::default();
+        cus.scramble(1);
+        let after = place(&cus);
+        let (words, lds) = found(&cus, &after);
+        assert!(words.iter().all(|&word| word != 0) && words[0] != words[1]);
+        assert!(lds.iter().any(|&byte| byte != lds[0]));
     }
 }

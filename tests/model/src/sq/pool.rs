@@ -76,6 +76,11 @@ impl Pool {
         }
     }
 
+    /// Registers and LDS have random contents, from `seed`.
+    pub fn scramble(&self, seed: u64) {
+        self.cus.scramble(seed);
+    }
+
     fn grids(&self) -> MutexGuard<'_, VecDeque<Arc<Grid>>> {
         self.grids.lock().unwrap_or_else(PoisonError::into_inner)
     }
