@@ -217,7 +217,19 @@ pub fn check_logs(dir: &std::path::Path, machine: &Machine, rules: &Rules) -> Ve
     let models: Vec<String> = models.collect();
     let amdgpu = dir.join("amdgpu").exists();
     findings.extend(log::check_rest(&models, status.taint(), amdgpu));
+    if machine.hostile.is_some() {
+        findings.extend((1..=machine.gpus).filter_map(|gpu| took_nothing(dir, gpu)));
+    }
     findings
+}
+
+/// The finding about a hostile model that came to its end and took no freedom but at power-up.
+fn took_nothing(dir: &std::path::Path, gpu: u32) -> Option<Finding> {
+    let summary = text_of(dir.join(format!("summary{}.json", suffix(gpu))));
+    summary.contains("\"hostile_idle\":true").then(|| Finding {
+        test: "model".into(),
+        line: "hostile: no freedom was taken".into(),
+    })
 }
 
 /// Runs guests of a machine.
@@ -297,6 +309,20 @@ impl Launch for Launcher<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hostile_model_that_takes_nothing_is_found() {
+        let dir = std::env::temp_dir().join(format!("rkfd-hostile-{}", random_word().unwrap()));
+        fs::create_dir(&dir).unwrap();
+        // One that failed has no summary, and is found otherwise.
+        assert!(took_nothing(&dir, 1).is_none());
+        for (gpu, text, found) in [(1, "false", false), (2, "true", true)] {
+            let file = dir.join(format!("summary{}.json", suffix(gpu)));
+            fs::write(file, format!("{{\"hostile_idle\":{text}}}\n")).unwrap();
+            assert_eq!(found, took_nothing(&dir, gpu).is_some());
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
 
     /// Guests with prepared results, and the plan that each one got.
     struct Guests {

@@ -8,11 +8,11 @@ use anyhow::{bail, Context, Result};
 use crate::guest::Kernel;
 use crate::life::silence;
 use crate::machine::{word, Machine, Model};
-use crate::notes::Notes;
+use crate::notes::{note, Notes};
 use crate::process::{self, HasSaid, Process};
 use crate::qemu::accel;
 use crate::size::Size;
-use crate::sysroot::Sysroot;
+use crate::sysroot::{random_word, Sysroot};
 
 pub mod guest;
 pub mod shell;
@@ -105,6 +105,7 @@ fn machine(files: &[String]) -> Result<Machine> {
     machine.switch = is_on("SWITCH")?;
     machine.ports = is_on("PORTS")?;
     machine.bare = is_on("BARE")?;
+    machine.hostile = hostile(setting("HOSTILE"))?;
     machine.numa = is_on("NUMA")?;
     machine.icount = is_on("ICOUNT")?;
     machine.kfdtest = is_on("KFDTEST")?;
@@ -124,6 +125,24 @@ fn machine(files: &[String]) -> Result<Machine> {
     Ok(machine)
 }
 
+/// What models take with the setting `HOSTILE`: a seed, and classes. `random` is a seed of its own,
+/// which is said.
+fn hostile(setting: Option<String>) -> Result<Option<String>> {
+    let Some(text) = setting else {
+        return Ok(None);
+    };
+    let (seed, classes) = text.split_once(',').unwrap_or((&text, ""));
+    if seed != "random" {
+        return Ok(Some(text));
+    }
+    let mut spec = format!("0x{}", &random_word()?[..12]);
+    if !classes.is_empty() {
+        spec = format!("{spec},{classes}");
+    }
+    note(&format!("HOSTILE={spec}"));
+    Ok(Some(spec))
+}
+
 fn parsed<T>(name: &str, result: Result<T, String>) -> Result<T> {
     result
         .map_err(anyhow::Error::msg)
@@ -141,6 +160,16 @@ fn choice<T: serde::de::DeserializeOwned>(name: &str, default: T) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_random_seed_is_said() {
+        assert_eq!(None, hostile(None).unwrap());
+        let same = |text: &str| hostile(Some(text.into())).unwrap().unwrap();
+        assert_eq!("7,ih", same("7,ih"));
+        let (one, other) = (same("random,ih"), same("random,ih"));
+        assert!(one.starts_with("0x") && one.ends_with(",ih"), "{one}");
+        assert_ne!(one, other);
+    }
 
     #[test]
     fn switches_are_on_or_absent() {

@@ -126,6 +126,9 @@ impl Content {
                 fs::write(run.join("parameters"), format!("{params}\n"))?;
             }
         }
+        if machine.hostile.is_some() {
+            fs::write(run.join("hostile"), "")?;
+        }
         if !machine.add.is_empty() {
             let mut copy = Command::new("cp");
             copy.arg("-rL").args(&machine.add).arg(rkfd.join("add"));

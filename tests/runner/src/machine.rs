@@ -66,6 +66,8 @@ pub struct Machine {
     pub packages: bool,
     /// Python, and with it rkfd-top.
     pub python: bool,
+    /// The freedoms of hardware that the models take: `rkfd-model --hostile`.
+    pub hostile: Option<String>,
     /// The device model.
     #[serde(skip)]
     pub model: Model,
@@ -103,6 +105,7 @@ impl Default for Machine {
             kfdtest: false,
             packages: false,
             python: false,
+            hostile: None,
             model: Model::Own,
             add: Vec::new(),
         }
@@ -243,6 +246,9 @@ impl Machine {
         value(self.files != usual.files, "files", &self.files.name());
         value(self.memory != usual.memory, "memory", &self.memory);
         value(self.vram != usual.vram, "vram", &self.vram);
+        if let Some(hostile) = &self.hostile {
+            value(true, "hostile", hostile);
+        }
         for (name, size) in [("bar0", &self.bar0), ("swap", &self.swap)] {
             if let Some(size) = size {
                 value(true, name, size);
@@ -297,6 +303,8 @@ mod tests {
         assert_eq!(["--memory 4G", "--iommu"], *machine.differences());
         let machine: Machine = toml::from_str("fb-base = 0x8000\npci = [\"flr\"]").unwrap();
         assert_eq!(["--fb-base 0x8000", "--pci flr"], *machine.differences());
+        let machine: Machine = toml::from_str("hostile = \"58,ih\"").unwrap();
+        assert_eq!(["--hostile 58,ih"], *machine.differences());
     }
 
     #[test]

@@ -35,7 +35,7 @@ use process::HasSaid;
 use sysroot::Sysroot;
 
 const USAGE: &str = "\
-rkfd-runner PLACES test [--list] KERNEL [NAME...]
+rkfd-runner PLACES test [--list] [hostile=SEED] KERNEL [NAME...]
 rkfd-runner PLACES guest [FILE...]
 rkfd-runner PLACES shell [FILE...]
 rkfd-runner PLACES trial

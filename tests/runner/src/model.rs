@@ -65,6 +65,7 @@ impl Board {
             .args(function(machine))
             .args(["--summary", &format!("{inside}/summary{n}.json")])
             .args((machine.driver != Driver::Rkfd).then_some("--write-combined"))
+            .args(hostile(machine, &inside, &n))
             .args(&self.options)
             .stdout(file(format!("model{n}.out"))?)
             .stderr(file(format!("model{n}.err"))?);
@@ -106,6 +107,16 @@ fn function(machine: &Machine) -> Vec<String> {
     options
 }
 
+/// The options for a machine with hostile models.
+fn hostile(machine: &Machine, dir: &str, suffix: &str) -> Vec<String> {
+    let Some(spec) = &machine.hostile else {
+        return Vec::new();
+    };
+    let file = format!("{dir}/freedoms{suffix}");
+    let options = ["--hostile".into(), spec.clone(), "--freedoms".into(), file];
+    options.into()
+}
+
 fn serial(gpu: u32) -> String {
     format!("{SERIAL}{:04x}", SERIAL_FIRST + gpu - 1)
 }
@@ -131,6 +142,15 @@ mod tests {
         };
         let expected = "--bar0 256M --fb-base 0x8000 --pci flr --pci no-msix --timing card=16";
         assert_eq!(expected, function(&machine).join(" "));
+    }
+
+    #[test]
+    fn hostile_models_keep_their_freedoms() {
+        let mut machine = Machine::default();
+        assert!(hostile(&machine, "/vm/x", "").is_empty());
+        machine.hostile = Some("7,ih".into());
+        let options = hostile(&machine, "/vm/x", "2").join(" ");
+        assert_eq!("--hostile 7,ih --freedoms /vm/x/freedoms2", options);
     }
 
     #[test]

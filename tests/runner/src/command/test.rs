@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::prepare;
+use super::{hostile, prepare, setting};
 use crate::boot::{self, Launcher};
 use crate::host;
 use crate::kernel::Target;
@@ -34,6 +34,11 @@ const ALL: usize = 3;
 pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
     let since = Instant::now();
     let stock = "stock".to_owned();
+    let (seed, words) = match words.split_first() {
+        Some((first, rest)) if first.starts_with("hostile=") => (first.get(8..), rest),
+        _ => (None, words),
+    };
+    let seed = seed.map(String::from).or_else(|| setting("HOSTILE"));
     let (word, names) = words.split_first().unwrap_or((&stock, &[]));
     let target = Target::new(word, &places.base);
     let backports = format!("{}-backports", places.base);
@@ -41,6 +46,11 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
     kernels.extend(places.suites.iter().map(String::as_str));
     let plan = Plan::read(&places.top, &kernels)?;
     let mut selection = Selection::new(&plan, &target, names)?;
+    if let Some(spec) = hostile(seed)? {
+        for boot in &mut selection.boots {
+            boot.machine.hostile.get_or_insert_with(|| spec.clone());
+        }
+    }
     if list {
         print_list(&selection);
         return Ok(0);
