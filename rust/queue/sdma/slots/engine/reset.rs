@@ -42,9 +42,13 @@ impl EngineSlots {
             ETIMEDOUT
         );
         gpu.queue_hung(owner.pasid, c"SDMA queue hang", || {
+            let fail = || {
+                gpu.slots.fail(None, owner.pasid, EIO);
+            };
             // A failure is logged there.
-            let _ = self.reset_locked(hardware, &gpu.hw, Some(&gpu.rings), Some(owner.suspect()));
-            gpu.slots.fail(None, owner.pasid, EIO);
+            let suspect = Some(owner.suspect());
+            let _ = self.reset_locked(hardware, &gpu.hw, Some(&gpu.rings), suspect, fail);
+            fail();
         });
     }
 
@@ -83,15 +87,18 @@ impl EngineSlots {
         rings: Option<&KernelRings>,
         suspect: Option<SuspectQueue>,
     ) -> Result {
-        self.reset_locked(self.hardware.lock(), hw, rings, suspect)
+        self.reset_locked(self.hardware.lock(), hw, rings, suspect, || {})
     }
 
+    /// The same, with `hardware` locked. `at_rest` is called when the engine has come to rest and
+    /// its queues still count as being on it, so that no thread moves their memory yet.
     fn reset_locked(
         self: &Arc<Self>,
         _hardware: MutexGuard<'_, ()>,
         hw: &Hardware,
         rings: Option<&KernelRings>,
         suspect: Option<SuspectQueue>,
+        at_rest: impl FnOnce(),
     ) -> Result {
         let sdma = self.sdma(hw);
         let mut state = self.state.lock();
@@ -104,6 +111,9 @@ impl EngineSlots {
         let works = stopped.is_ok();
         let slots = core::array::from_fn::<_, MAX_SLOTS, _>(|slot| slot as u8);
         let rptrs = slots.map(|slot| if works { sdma.rptr(slot) } else { 0 });
+        if works {
+            at_rest();
+        }
 
         let mut state = self.state.lock();
         if !works {
