@@ -301,8 +301,8 @@ impl Ih {
     }
 
     /// Whether all entries are handled, as far as memory tells. While some are being handled, true
-    /// may come late.
-    fn is_empty(&self) -> bool {
+    /// may come late. Any context.
+    pub(crate) fn is_empty(&self) -> bool {
         RING.is_empty(self.handled.load(Acquire), self.wptr())
     }
 

@@ -56,8 +56,8 @@ use crate::seat::{Seat, SlotTable};
 /// How long a queue may take to leave its slot, milliseconds. A queue that takes longer hangs.
 pub const UNLOAD_MS: i64 = 2000;
 /// How many more times a queue gets [`UNLOAD_MS`] because page faults of its process are or were
-/// to be dealt with meanwhile, which is the driver's affair: ten seconds in all. amdkfd gives a
-/// queue nine (queue_preemption_timeout_ms).
+/// to be dealt with meanwhile, or may be among interrupts that nobody has looked at, which is the
+/// driver's affair: ten seconds in all. amdkfd gives a queue nine (queue_preemption_timeout_ms).
 pub const FAULT_WAITS: u8 = 4;
 /// Time between two looks at a queue that leaves, microseconds: while most queues are gone soon,
 /// and later.
@@ -128,7 +128,8 @@ pub struct ResetPermit(());
 /// Why a queue has not left its slot in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LateReason {
-    /// Page faults of its process were dealt with meanwhile, or still are.
+    /// Page faults of its process were dealt with meanwhile or still are, or the driver is behind
+    /// with the interrupts that report them.
     PageFaults,
     /// None is known.
     Hangs,

@@ -195,12 +195,13 @@ impl SlotEntry {
     }
 
     /// Why it has not left, if it should have by now. If page faults are the reason, it gets more
-    /// time.
+    /// time. Entries of the interrupt ring that the driver has yet to handle may be about these.
     pub(super) fn late(&mut self) -> Option<LateReason> {
         self.asked_ms().filter(|&ms| ms >= UNLOAD_MS)?;
         let (rlc, request) = (&self.rlc, self.request.as_mut()?);
-        let faults = &rlc.gpu.hw.faults;
-        if !faults.are_under_way(rlc.owner.pasid, request.since_ms) {
+        let hw = &rlc.gpu.hw;
+        let known = hw.faults.are_under_way(rlc.owner.pasid, request.since_ms);
+        if !known && hw.ih.is_empty() {
             return Some(LateReason::Hangs);
         }
         request.since = Instant::now();
