@@ -51,9 +51,6 @@ fn offset(reg: Reg) -> u64 {
 /// Registers in the MQD: those up to CP_HQD_PQ_WPTR_HI.
 const REGISTERS: u32 = gc::CP_HQD_PQ_WPTR_HI.0 - gc::CP_MQD_BASE_ADDR.0 + 1;
 
-/// Dwords that are no image of registers, up to these.
-const HEAD: usize = 16;
-
 /// Checks the memory types of an MQD and of the control stack behind it, `stack` bytes: uncached,
 /// and not coherent (amdgpu: "due to a HW bug", kfd_mqd_manager_v9.c). VRAM that no table of VMID 0
 /// leads to has none.
@@ -76,13 +73,9 @@ fn check_mtypes(gpu: &Gpu, mqd: u64, stack: u64) -> Result<()> {
 
 /// Loads an HQD's registers from the MQD at `mqd`.
 pub fn load(gpu: &Gpu, hqd: &mut Hqd, mqd: u64) -> Result<()> {
-    let mut head = [0; HEAD * 4];
-    Vm::kernel(gpu, HubId::Gfx).read(mqd, &mut head)?;
-    let words = head.chunks_exact(4);
-    let words: Vec<u32> = words
-        .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-        .collect();
-    if let Some(reason) = templates::head(&words) {
+    let mut header = [0; 4];
+    Vm::kernel(gpu, HubId::Gfx).read(mqd, &mut header)?;
+    if let Some(reason) = templates::header(u32::from_le_bytes(header)) {
         return Err(ModelError::Other(format!("MQD at {mqd:#x}: {reason}")));
     }
     let mut image = [0; REGISTERS as usize * 4];

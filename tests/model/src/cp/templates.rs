@@ -8,12 +8,9 @@ use crate::template::{misfits, Form, Row};
 
 /// The first of an MQD's dwords that is the image of a register, CP_MQD_BASE_ADDR.
 const IMAGE: usize = 128;
-/// header, compute_pipelinestat_enable, compute_perfcount_enable.
-const HEAD: [Row; 3] = [
-    (0, 0, 0xc031_0800, "the header of an MQD"),
-    (11, 0, 1, "compute_pipelinestat_enable is not 1"),
-    (12, 1, 0, "compute_perfcount_enable is more than a bit"),
-];
+/// The first dword of an MQD. Those behind it are the state of COMPUTE_* registers, which programs
+/// set and the processor saves.
+const HEADER: Row = (0, 0, 0xc031_0800, "the header of an MQD");
 
 /// A user's queue. What the processor saves is free.
 const USER: Form = Form {
@@ -105,9 +102,9 @@ pub fn hqd(words: &[u32], vmid: u8, aql: bool) -> Option<&'static str> {
     misfits(if aql { &AQL } else { &PM4 }).or_else(|| USER.misfit(IMAGE, words))
 }
 
-/// The message for the first dwords of an MQD.
-pub fn head(words: &[u32]) -> Option<&'static str> {
-    HEAD.iter().find_map(|row| misfits(words[row.0], row))
+/// The message for the first dword of an MQD.
+pub fn header(word: u32) -> Option<&'static str> {
+    misfits(word, &HEADER)
 }
 
 /// The message for a packet's dword that is not named.

@@ -582,7 +582,6 @@ fn lists_have_the_form_that_the_firmware_knows() {
 fn descriptors_of_lists_have_the_form_that_the_firmware_knows() {
     for (dword, value, why) in [
         (0, 0, "the header of an MQD"),
-        (11, 0, "compute_pipelinestat_enable"),
         (135, 0, "CP_HQD_QUANTUM"),
         (161, 1, "always 0"),
     ] {

@@ -114,3 +114,45 @@ fn descriptors_are_uncached_and_control_stacks_are_not() {
         assert!(error.contains(why), "{error}");
     }
 }
+
+#[test]
+fn a_queue_that_makes_no_sense_does_not_start() {
+    let mut rig = Rig::new();
+    rig.start_mecs();
+    let queue = rig.compute([1, 0, 0], 8, false);
+    for (dword, value, why) in [
+        (131, 0, "VMID is 0 without"),
+        (145, 1 << 31 | 9, "with a user's VMID"),
+        (145, 9, "CP_HQD_PQ_CONTROL is not that of PM4"),
+        (132, 1, "PRELOAD_SIZE"),
+        (135, 0x101, "CP_HQD_QUANTUM"),
+        (144, 1, "always 0"),
+        (149, 0, "MIN_IB_AVAIL_SIZE"),
+        (160, 0, "DISPATCH_PTR"),
+        (162, 0, "CP_MQD_CONTROL"),
+        (167, 0xb, "EOP_SIZE"),
+        (136, 0, "CP_HQD_PQ_BASE is 0"),
+        (128, 0, "CP_MQD_BASE_ADDR is 0"),
+        (181, 1, "SLOT_BASED_WPTR 2"),
+    ] {
+        let before = [
+            rig.mqd_dword(&queue, dword),
+            rig.mqd_dword(&queue, dword + 1),
+        ];
+        rig.set_mqd(&queue, dword, value);
+        if value == 0 && dword != 131 {
+            rig.set_mqd(&queue, dword + 1, 0);
+        }
+        rig.load_registers(&queue);
+        rig.select(queue.at);
+        let error = rig.gpu.write(gc::CP_HQD_ACTIVE, 1).unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+        rig.set_mqd(&queue, dword, before[0]);
+        rig.set_mqd(&queue, dword + 1, before[1]);
+    }
+    rig.load(&queue);
+    rig.select(queue.at);
+    assert!(rig.gpu.write(gc::CP_HQD_PQ_BASE, 1).is_err());
+    rig.set(gc::CP_HQD_ACTIVE, 0);
+    rig.set(gc::CP_HQD_PQ_BASE, 1);
+}
