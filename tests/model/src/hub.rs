@@ -187,6 +187,13 @@ impl Hub {
         self.generations[usize::from(vmid)].fetch_add(1, Ordering::Release);
     }
 
+    /// Caches the leaf at `va`, for which another one may have to go.
+    fn cache(&self, space: &mut Space, vmid: u8, va: u64, leaf: Leaf) {
+        if space.insert(va, leaf) {
+            self.has_removed(vmid);
+        }
+    }
+
     /// The generation of an address space. It changes when something was removed from the space's
     /// caches. One that was read while [`Hub::hold`] is held stays until that ends, except for
     /// flushes that are not heavyweight.
@@ -319,9 +326,7 @@ impl Hub {
                 gpu.summary.tlb_walks.bump();
                 match self.walk(gpu, view, space, vmid, va)? {
                     Outcome::Leaf(leaf) => {
-                        if space.insert(va, leaf) {
-                            self.has_removed(vmid);
-                        }
+                        self.cache(space, vmid, va, leaf);
                         if gpu.fate.has(Class::Hub) {
                             self.take_freedoms(gpu, view, space, vmid, va)?;
                         }

@@ -49,16 +49,19 @@ impl Sysroot {
 
     /// One of the scripts of this checkout.
     pub fn script(&self, name: &str) -> Command {
-        let mut command = Command::new(self.top.join("scripts").join(name));
+        let mut command = Command::new(self.script_path(name));
         command.stdin(Stdio::null());
         command
+    }
+
+    fn script_path(&self, name: &str) -> PathBuf {
+        self.top.join("scripts").join(name)
     }
 
     /// One of the scripts of this checkout, with a lower priority than guests have.
     pub fn patient_script(&self, name: &str) -> Command {
         let mut command = Command::new("nice");
-        command.args(["-n", "5"]);
-        command.arg(self.top.join("scripts").join(name));
+        command.args(["-n", "5"]).arg(self.script_path(name));
         command.stdin(Stdio::null());
         command
     }

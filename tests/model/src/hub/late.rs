@@ -120,9 +120,7 @@ impl Hub {
                 continue;
             }
             if let Outcome::Leaf(leaf) = self.walk(gpu, view, space, vmid, near)? {
-                if space.insert(near, leaf) {
-                    self.has_removed(vmid);
-                }
+                self.cache(space, vmid, near, leaf);
             }
         }
         Ok(())

@@ -6,9 +6,7 @@ use crate::board::Board;
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::ih::Iv;
-use crate::regs::gc::{self, vm_invalidate_eng0_req as req};
 use crate::regs::osssys;
-use crate::regs::{Reg, MMHUB_DELTA};
 use crate::vm::Vm;
 
 const VMID: u8 = 3;
@@ -74,23 +72,6 @@ fn entries_and_their_interrupts_are_late_in_order() {
     assert!(!rig.gpu.ih.holds(1));
 }
 
-/// Requests an invalidation of `VMID` in MMHUB, and returns whether it is acknowledged.
-fn request(rig: &Rig, kind: u32) {
-    let value = req::PER_VMID_INVALIDATE_REQ.of(1 << VMID)
-        | req::FLUSH_TYPE.of(kind)
-        | req::INVALIDATE_L2_PTES.of(1)
-        | req::INVALIDATE_L2_PDE0.of(1)
-        | req::INVALIDATE_L2_PDE1.of(1)
-        | req::INVALIDATE_L2_PDE2.of(1)
-        | req::INVALIDATE_L1_PTES.of(1);
-    rig.set(Reg(gc::VM_INVALIDATE_ENG17_REQ.0 + MMHUB_DELTA), value);
-}
-
-fn is_acknowledged(rig: &Rig) -> bool {
-    let ack = rig.get(Reg(gc::VM_INVALIDATE_ENG17_ACK.0 + MMHUB_DELTA));
-    ack >> VMID & 1 == 1
-}
-
 fn read(rig: &Rig, va: u64) -> u64 {
     let mut bytes = [0; 8];
     let vm = Vm::new(&rig.gpu, HubId::Mm, VMID, 0);
@@ -112,28 +93,28 @@ fn invalidations_take_effect_late() {
         let kind = if n % 3 == 0 { HEAVYWEIGHT } else { 0 };
         read(&rig, VA);
         rig.map(VMID, VA, vram(pages[(n % 2) as usize]), 4096, RW);
-        request(&rig, kind);
-        if !is_acknowledged(&rig) {
+        rig.request_flush(VMID, kind);
+        if !rig.is_flushed(VMID) {
             late += 1;
             stale += u32::from(read(&rig, VA) != n % 2);
-            eventually("the acknowledge", || is_acknowledged(&rig));
+            eventually("the acknowledge", || rig.is_flushed(VMID));
         }
         assert_eq!(read(&rig, VA), n % 2);
     }
     assert!(late > 10 && stale > 5, "{late} {stale}");
-    // The thread brings those at which nobody looks.
+    // The thread brings those that no access looks at.
     while !rig.gpu.hub(HubId::Mm).bring_late(&rig.gpu) {
-        request(&rig, HEAVYWEIGHT);
+        rig.request_flush(VMID, HEAVYWEIGHT);
     }
     all_comes(&rig);
-    assert!(is_acknowledged(&rig));
+    assert!(rig.is_flushed(VMID));
 }
 
 #[test]
 fn a_reset_forgets_requests() {
     let rig = rig("1,hub");
     while !rig.gpu.hub(HubId::Mm).bring_late(&rig.gpu) {
-        request(&rig, HEAVYWEIGHT);
+        rig.request_flush(VMID, HEAVYWEIGHT);
     }
     rig.gpu.reset();
     assert!(!rig.gpu.bring_late().unwrap());
@@ -149,8 +130,8 @@ fn neighbours_come_with_an_entry() {
     for _ in 0..100 {
         rig.map(VMID, VA, vram(page), 4096, RW);
         rig.map(VMID, VA + 0x1000, vram(page), 4096, RW);
-        request(&rig, HEAVYWEIGHT);
-        eventually("the acknowledge", || is_acknowledged(&rig));
+        rig.request_flush(VMID, HEAVYWEIGHT);
+        eventually("the acknowledge", || rig.is_flushed(VMID));
         read(&rig, VA);
         // What was valid may be kept, so that a change of it wants a flush.
         rig.map(VMID, VA + 0x1000, vram(page + 0x1000), 4096, RW);
@@ -177,13 +158,13 @@ fn faults_are_in_the_ring_before_a_heavyweight_flush_ends() {
             rig.set(osssys::IH_RB_RPTR, (rig.ih_entries() % 32) * 32);
             continue;
         }
-        request(&rig, HEAVYWEIGHT);
-        assert!(!is_acknowledged(&rig));
+        rig.request_flush(VMID, HEAVYWEIGHT);
+        assert!(!rig.is_flushed(VMID));
         eventually("the entry", || {
             rig.gpu.bring_late().unwrap();
             rig.ih_entries() != pushed
         });
-        assert!(is_acknowledged(&rig));
+        assert!(rig.is_flushed(VMID));
         return;
     }
     panic!("no entry was late");

@@ -300,8 +300,13 @@ impl Rig {
 
     /// The same by FLUSH_TYPE `kind`.
     pub fn flush_as(&self, vmid: u8, kind: u32) {
-        let vmids = 1 << vmid;
-        let value = req::PER_VMID_INVALIDATE_REQ.of(vmids)
+        self.request_flush(vmid, kind);
+        assert!(self.is_flushed(vmid));
+    }
+
+    /// Requests that, and does not wait.
+    pub fn request_flush(&self, vmid: u8, kind: u32) {
+        let value = req::PER_VMID_INVALIDATE_REQ.of(1 << vmid)
             | req::FLUSH_TYPE.of(kind)
             | req::INVALIDATE_L2_PTES.of(1)
             | req::INVALIDATE_L2_PDE0.of(1)
@@ -309,8 +314,12 @@ impl Rig {
             | req::INVALIDATE_L2_PDE2.of(1)
             | req::INVALIDATE_L1_PTES.of(1);
         self.set(Reg(gc::VM_INVALIDATE_ENG17_REQ.0 + MMHUB_DELTA), value);
+    }
+
+    /// Whether the last one was acknowledged.
+    pub fn is_flushed(&self, vmid: u8) -> bool {
         let ack = self.get(Reg(gc::VM_INVALIDATE_ENG17_ACK.0 + MMHUB_DELTA));
-        assert_eq!(ack & vmids, vmids);
+        ack >> vmid & 1 == 1
     }
 
     /// Register `reg` of the GFX ring, for any queue of any engine.
