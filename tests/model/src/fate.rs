@@ -270,8 +270,9 @@ impl Fate {
         state.counts.clear();
     }
 
-    /// The decision's hash, in the order of its parts; None if the class is off.
-    fn ask(&self, site: Site, key: u64, one_in: u64) -> Option<u64> {
+    /// The random number of a freedom, which is taken once in `one_in` times; None if it is not
+    /// taken. The decision is a hash of its parts, in their order.
+    pub fn value(&self, site: Site, key: u64, one_in: u64) -> Option<u64> {
         let spec = self.spec.as_ref()?;
         let one_in = match spec.levels[site.class() as usize]? {
             Level::Often => one_in,
@@ -311,18 +312,13 @@ impl Fate {
 
     /// Whether a freedom is taken that is taken once in `one_in` times.
     pub fn chance(&self, site: Site, key: u64, one_in: u64) -> bool {
-        self.ask(site, key, one_in).is_some()
-    }
-
-    /// A random number in place of 0, once in `one_in` times.
-    pub fn value(&self, site: Site, key: u64, one_in: u64) -> Option<u64> {
-        self.ask(site, key, one_in)
+        self.value(site, key, one_in).is_some()
     }
 
     /// How late something is, once in five times: one in ten of these until a time of at most
     /// `most`, the others until the host has made some accesses, but not much longer.
     pub fn delay(&self, summary: &Summary, site: Site, key: u64, most: Duration) -> Option<Delay> {
-        let value = self.ask(site, key, 5)?;
+        let value = self.value(site, key, 5)?;
         let (now, part) = (Instant::now(), mix(value));
         Some(if value % 10 == 0 {
             let micros = most.as_micros() as u64;
@@ -369,7 +365,8 @@ impl Fate {
             .collect()
     }
 
-    /// Returns whether nothing but what there is at power-up was taken, though other classes are on.
+    /// Returns whether nothing but what there is at power-up was taken, though other classes are
+    /// on.
     pub fn is_idle(&self) -> bool {
         let sites = || {
             let sites = Site::ALL.iter().zip(&self.taken);

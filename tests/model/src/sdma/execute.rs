@@ -13,7 +13,7 @@ use crate::hub::HubId;
 use crate::ih::{Iv, SDMA_CLIENT};
 use crate::indirect::Ib;
 use crate::regs::sdma::{self, cntl};
-use crate::timing;
+use crate::timing::{self, Timing};
 use crate::vm::{Client, Vm};
 
 /// Interrupt sources.
@@ -141,9 +141,9 @@ impl<'a> Executor<'a> {
             let source = if self.privileged() { ECC } else { SRBM_WRITE };
             return self.halt(words, Exception::Packet, source);
         }
-        let start = Instant::now();
+        let timed = self.gpu.timing.map(|timing| (timing, Instant::now()));
         let work = self.work(&packet)?;
-        if self.vm.is_lost() || !self.take_time(&packet, start) {
+        if self.vm.is_lost() || !self.take_time(&packet, timed) {
             return Ok(Step::Lost);
         }
         match work {
@@ -197,8 +197,8 @@ impl<'a> Executor<'a> {
 
     /// Waits until the packet has taken the time that a card needs. Returns false if the engine is
     /// reset meanwhile.
-    fn take_time(&self, packet: &Packet, start: Instant) -> bool {
-        let Some((timing, bytes)) = self.gpu.timing.zip(packet.bytes()) else {
+    fn take_time(&self, packet: &Packet, timed: Option<(Timing, Instant)>) -> bool {
+        let Some(((timing, start), bytes)) = timed.zip(packet.bytes()) else {
             return true;
         };
         let goes_on = || self.engine.goes_on(self.gpu, self.resets);
