@@ -56,8 +56,8 @@ use crate::seat::{Seat, SlotTable};
 /// How long a queue may take to leave its slot, milliseconds. A queue that takes longer hangs.
 pub const UNLOAD_MS: i64 = 2000;
 /// How many more times a queue gets [`UNLOAD_MS`] because page faults of its process are or were
-/// to be dealt with meanwhile, or may be among interrupts that nobody has looked at, which is the
-/// driver's affair: ten seconds in all. amdkfd gives a queue nine (queue_preemption_timeout_ms).
+/// to be dealt with meanwhile, or may be among interrupts that the driver has yet to handle: ten
+/// seconds in all. amdkfd gives a queue nine (queue_preemption_timeout_ms).
 pub const FAULT_WAITS: u8 = 4;
 /// Time between two looks at a queue that leaves, microseconds: while most queues are gone soon,
 /// and later.

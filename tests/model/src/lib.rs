@@ -75,9 +75,9 @@
 //! - *HDP flushes* are done at once: a bit of GPU_HDP_FLUSH_DONE stays set from its first request
 //!   on, regardless of other requests. A walk of page tables may miss stores of the host that no
 //!   flush has followed, see [`hdp`]; everything else sees them at once.
-//! - *Memory types*: there are no caches, but leaves, MQDs and control stacks whose types would make
-//!   these incoherent are refused ([`walk`]), as is what firmware reads in a form other than amdgpu's
-//!   ([`template`]).
+//! - *Memory types*: there are no caches, but leaves, MQDs and control stacks whose types would
+//!   make these incoherent are refused ([`walk`]), as is what firmware reads in a form other than
+//!   amdgpu's ([`template`]).
 //! - *Freedoms* of hardware, which the model takes if it is told to: see [`fate`].
 //! - *Command processor*: see [`cp`].
 #![deny(unsafe_code)]

@@ -174,8 +174,8 @@ impl Bus {
         self.vram_size
     }
 
-    /// Whether [`Bus::fill`] fills VRAM: more than [`FILLED`] bytes stay empty, which costs the host
-    /// no memory.
+    /// Whether [`Bus::fill`] fills VRAM: more than [`FILLED`] bytes stay empty, which costs the
+    /// host no memory.
     pub fn is_filled(&self) -> bool {
         self.vram_size() <= FILLED
     }

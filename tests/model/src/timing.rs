@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The times that a card's engines take, in place of those that the host needs.
 //!
-//! The host needs less time than a card for a small copy, and more for a large one. With these times
-//! an engine is never faster than a card, so that overlap, batching and polling of a driver show as
-//! they do there. A guest whose processor is emulated is slower than a real machine: the factor
-//! slows the engines down alike.
+//! The host needs less time than a card for a small copy, and more for a large one. With these
+//! times an engine is never faster than a card, so that overlap, batching and polling of a driver
+//! show as they do there. A guest whose processor is emulated is slower than a real machine: the
+//! factor slows the engines down alike.
 
 use std::time::{Duration, Instant};
 
-/// A copy or fill by an SDMA engine, without its bytes: one after the other of a byte each, on cards
-/// of gfx942 (to system memory 7.5 us).
+/// A copy or fill by an SDMA engine, without its bytes: one after the other of a byte each, on
+/// cards of gfx942 (to system memory 7.5 us).
 const SDMA_PACKET: Duration = Duration::from_nanos(8200);
 /// Bytes in a microsecond: copies of 64 MiB on MI300X.
 const SDMA_BYTES_US: u64 = 55_000;

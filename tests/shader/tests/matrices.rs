@@ -178,7 +178,8 @@ proptest! {
             for i in 0..size {
                 for j in 0..size {
                     let (register, lane) = element(shape, block, i, j);
-                    let mut sum = f64::from(f32::from_bits(before.v(SUM as usize + register)[lane]));
+                    let bits = before.v(SUM as usize + register)[lane];
+                    let mut sum = f64::from(f32::from_bits(bits));
                     if sum.abs() < NORMAL {
                         sum = 0.0;
                     }

@@ -39,7 +39,7 @@ fn sized(bytes: impl Strategy<Value = usize>) -> impl Strategy<Value = (usize, V
 /// Change of some lanes' addresses.
 #[derive(Debug, Clone, Copy)]
 enum Stray {
-    Nobody,
+    NoLane,
     /// Inactive lanes have unmapped addresses.
     Inactive,
     /// So have those of a mask.
@@ -48,7 +48,7 @@ enum Stray {
 
 fn stray() -> impl Strategy<Value = Stray> {
     prop_oneof![
-        Just(Stray::Nobody),
+        Just(Stray::NoLane),
         Just(Stray::Inactive),
         (0..64u32).prop_map(|lane| Stray::Some(1 << lane)),
         any::<u64>().prop_map(Stray::Some),
@@ -58,7 +58,7 @@ fn stray() -> impl Strategy<Value = Stray> {
 /// A wave with addresses in v1 and of DATA in s\[8:9\].
 fn addressing(seed: u64, exec: u64, places: &[u32], stray: Stray) -> Wave {
     let astray = match stray {
-        Stray::Nobody => 0,
+        Stray::NoLane => 0,
         Stray::Inactive => !exec,
         Stray::Some(lanes) => lanes,
     };
@@ -198,11 +198,18 @@ proptest! {
         prop_assert_eq!(lds.outside(), count_outside(&before));
     }
 
-    /// Sums, and the less and the greater of floats, with each mode of denormals. Of MODE's field bit
-    /// 0 keeps denormals of sources, bit 1 those of results (LLVM's AMDGPUUsage, FLOAT_DENORM_MODE).
+    /// Sums, and the less and the greater of floats, with each mode of denormals. Of MODE's field
+    /// bit 0 keeps denormals of sources, bit 1 those of results (LLVM's AMDGPUUsage,
+    /// FLOAT_DENORM_MODE).
     #[test]
-    fn lds_floats(op in prop::sample::select(vec![21u32, 18, 19]), mode in 0..4u32, small: bool, seed: u64) {
-        let mut after = addressing(seed, !0, &(0..64).map(|lane| 4 * lane).collect::<Vec<_>>(), Stray::Nobody);
+    fn lds_floats(
+        op in prop::sample::select(vec![21u32, 18, 19]),
+        mode in 0..4u32,
+        small: bool,
+        seed: u64,
+    ) {
+        let places: Vec<u32> = (0..64).map(|lane| 4 * lane).collect();
+        let mut after = addressing(seed, !0, &places, Stray::NoLane);
         let mut lds = Lds::new(SIZE as u32);
         lds.bytes_mut().copy_from_slice(&noise(seed));
         if small {
@@ -227,7 +234,8 @@ proptest! {
                 let [x, y] = [old, a].map(|bits| f32::from_bits(kept(bits, mode & 1 == 1)));
                 let expected = kept((f64::from(x) + f64::from(y)).to_single(), mode & 2 == 2);
                 let nan = f32::from_bits(expected).is_nan();
-                prop_assert!(new == expected || nan && f32::from_bits(new).is_nan(), "{old:x} {a:x}");
+                let is_expected = new == expected || nan && f32::from_bits(new).is_nan();
+                prop_assert!(is_expected, "{old:x} {a:x}");
                 continue;
             }
             // The order of all floats, -0 below +0.

@@ -327,7 +327,8 @@ proptest! {
                 let magnitude = new & 0x7fff;
                 let neighbours = [magnitude.saturating_sub(1), magnitude + 1];
                 for other in neighbours.map(|other| other | new & 0x8000) {
-                    let nearest = away(new) < away(other) || away(new) == away(other) && new & 1 == 0;
+                    let is_half = away(new) == away(other);
+                    let nearest = away(new) < away(other) || is_half && new & 1 == 0;
                     prop_assert!(nearest || other == new, "{a:x} {b:x} {c:x}: {new:x}");
                 }
             }
@@ -419,7 +420,8 @@ proptest! {
                         }
                     }
                     113 => {
-                        let new = |old| if f64::from_bits(old) == f64::from_bits(a) { b } else { old };
+                        let is_equal = |old| f64::from_bits(old) == f64::from_bits(a);
+                        let new = |old| if is_equal(old) { b } else { old };
                         let old = change(at + 16, 8, &new);
                         (expected[0], expected[1]) = (old as u32, (old >> 32) as u32);
                     }
@@ -471,13 +473,19 @@ proptest! {
         let mut data = lds.bytes().to_vec();
         let op = [190, 189, 29, 182][which];
         run_with(&mut after, [0x36 << 26 | op << 17 | offset, 2 << 8 | 6 << 24], &mut [], &mut lds);
-        let read = |data: &[u8], at: usize| u32::from_le_bytes(data[at..at + 4].try_into().unwrap());
+        let read = |data: &[u8], at: usize| {
+            u32::from_le_bytes(data[at..at + 4].try_into().unwrap())
+        };
         let first = (base + offset) as usize;
         let old = read(&data, first);
         match which {
             0 | 1 => {
                 let count = exec.count_ones();
-                let new = if which == 0 { old.wrapping_add(count) } else { old.wrapping_sub(count) };
+                let new = if which == 0 {
+                    old.wrapping_add(count)
+                } else {
+                    old.wrapping_sub(count)
+                };
                 data[first..first + 4].copy_from_slice(&new.to_le_bytes());
             }
             2 => {

@@ -310,8 +310,8 @@ proptest! {
         prop_assert_eq!(after.exec(), left, "{:x}", op);
     }
 
-    /// v_add_f32 and v_mul_f32 with each value of MODE's field for denormals of f32: bit 0 keeps those
-    /// of sources, bit 1 those of results (FLOAT_DENORM_MODE in LLVM's AMDGPUUsage).
+    /// v_add_f32 and v_mul_f32 with each value of MODE's field for denormals of f32: bit 0 keeps
+    /// those of sources, bit 1 those of results (FLOAT_DENORM_MODE in LLVM's AMDGPUUsage).
     #[test]
     fn denormals(multiplies: bool, field in 0..4u32, seed: u64, exec in exec()) {
         let small = || {

@@ -111,8 +111,8 @@ impl Ih {
         state.slow.ivs.remove(place).map(|(_, iv)| iv)
     }
 
-    /// Brings what has waited long enough. Returns whether something waits. It is lost if the driver
-    /// has forbidden DMA and MSIs meanwhile.
+    /// Brings what has waited long enough. Returns whether something waits. It is lost if the
+    /// driver has forbidden DMA and MSIs meanwhile.
     pub fn bring_late(&self, gpu: &Gpu) -> Result<bool> {
         if !gpu.bus.is_master() {
             self.state().slow = Late::default();

@@ -34,8 +34,8 @@ const BOARD_BYTES: usize = 168;
 const SCRATCH: u32 = 0x4c;
 
 /// The structure by which the kernel finds the length of an image in an expansion ROM (PCI Firmware
-/// Specification): the device, its class, and that this is the only image. The checksum of the image
-/// is wrong, so that the guest's BIOS leaves it alone.
+/// Specification): the device, its class, and that this is the only image. The checksum of the
+/// image is wrong, so that the guest's BIOS leaves it alone.
 fn pci_data(rom: &mut Block) {
     const BYTES: usize = 0x18;
     rom.word(0x18, PCI_DATA);
