@@ -301,7 +301,7 @@ TEST_F(leftovers, of_processes_that_go_on)
 		ASSERT_EQ((int)i, isolate(modes[i]));
 		others_first = self->shared->rounds;
 		my_first = waves_rounds(&user.waves);
-		/* On a slow machine a time slice is over when the waves have come back. */
+		/* On a slow machine a turn may last longer. */
 		do {
 			usleep(WORK_MS * 1000);
 			ms += WORK_MS;

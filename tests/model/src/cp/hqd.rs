@@ -153,6 +153,12 @@ impl Hqd {
         self.grid.as_ref().is_some_and(|grid| !grid.is_over())
     }
 
+    /// When the waves with which it was loaded had been restored: `now` while some have not. None:
+    /// it was loaded without, or they have ended.
+    pub fn restored_at(&self, now: Instant) -> Option<Instant> {
+        self.grid.as_ref().and_then(|grid| grid.restored_at(now))
+    }
+
     /// Returns whether it is to leave, and its waves prevent that.
     pub fn is_kept(&self) -> bool {
         self.dequeue && self.has_waves()

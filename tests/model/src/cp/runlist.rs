@@ -23,6 +23,9 @@ const MAP_QUEUES: u32 = 0xa2;
 /// The part of a time slice that queues without progress get when others want one.
 const SHORT_TURN: Duration = Duration::from_millis(1);
 
+/// Waves that need longer find no place beside those of other queues.
+const LONGEST_RESTORE: Duration = Duration::from_secs(2);
+
 /// The HIQ's resources from SET_RESOURCES.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Resources {
@@ -129,7 +132,6 @@ pub struct Runlist {
     repeats: bool,
     /// Processes at once; 0: as many as there are VMIDs.
     at_once: usize,
-    turn_end: Option<Instant>,
     turn_begin: Option<Instant>,
     /// The last turn went to no new queue.
     stuck: bool,
@@ -149,7 +151,6 @@ impl Runlist {
             entries: Vec::new(),
             repeats: false,
             at_once: at_once as usize,
-            turn_end: None,
             turn_begin: None,
             stuck: false,
             floor: 0,
@@ -230,6 +231,18 @@ impl Runlist {
         }
     }
 
+    /// The end of the turn, if there is one. The time slice counts from when saved waves are back:
+    /// silicon restores them in microseconds, here it may take longer than a time slice.
+    fn turn_end(&self, hqds: &[Hqd], now: Instant) -> Option<Instant> {
+        let begin = self.turn_begin?;
+        let there = self.entries.iter().filter(|entry| entry.leaving.is_none());
+        let restored = there
+            .filter_map(|entry| entry.place?.restored_at(hqds, now))
+            .max();
+        let restored = restored.map_or(begin, |at| at.clamp(begin, begin + LONGEST_RESTORE));
+        Some(restored + self.quantum())
+    }
+
     fn quantum(&self) -> Duration {
         let quantum = self.processes.iter().map(|process| process.quantum).min();
         Duration::from_millis(quantum.unwrap_or(0).max(1).into())
@@ -268,7 +281,7 @@ impl Runlist {
         if !self.entries.iter().any(waits) {
             return None;
         }
-        let end = self.turn_end.unwrap_or(now);
+        let end = self.turn_end(hqds, now).unwrap_or(now);
         let mapped = || self.entries.iter().filter_map(|entry| entry.place);
         if self.stuck || mapped().any(|place| place.is_busy(gpu, hqds)) {
             return Some(end);

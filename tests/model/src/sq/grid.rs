@@ -134,6 +134,8 @@ struct State {
     image: Image,
     /// Waves whose handler is restoring them.
     restoring: usize,
+    /// When all waves had been restored; None: some have not, or it began without saved waves.
+    restored: Option<Instant>,
     /// When the save was requested, and when the last wave had gone.
     save: (u64, u64),
 }
@@ -158,6 +160,8 @@ pub struct Grid {
     /// Its origin.
     pub origin: Origin,
     room: Room,
+    /// It began with saved waves.
+    is_saved: bool,
     killed: AtomicBool,
     faulted: AtomicBool,
     saving: AtomicBool,
@@ -211,12 +215,14 @@ impl Grid {
             ended: 0,
             image,
             restoring: 0,
+            restored: None,
             save: (0, 0),
         };
         Ok(Grid {
             launch,
             origin,
             room,
+            is_saved: state.image.group().is_some(),
             killed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
             saving: AtomicBool::new(false),
@@ -439,7 +445,20 @@ impl Grid {
 
     /// Notes that so many waves have left their records.
     pub fn restored(&self, waves: usize) {
-        self.state().restoring -= waves;
+        let mut state = self.state();
+        state.restoring -= waves;
+        if state.restoring == 0 && state.image.group().is_none() {
+            state.restored.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// When the waves that were saved had been restored: `now` while some have not. None: there
+    /// were none, or it has ended.
+    pub fn restored_at(&self, now: Instant) -> Option<Instant> {
+        if self.is_over() || !self.is_saved {
+            return None;
+        }
+        Some(self.state().restored.unwrap_or(now))
     }
 
     /// When its first wave began and its last one ended, if all have.

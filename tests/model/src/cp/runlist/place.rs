@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Places of queues of a runlist, and the number of places.
 
+use std::time::Instant;
+
 use super::super::hqd::Hqd;
 use super::super::Slot;
 use super::Engine;
@@ -37,6 +39,14 @@ impl Place {
         match self {
             Place::Hqd(slot, _) => hqds[slot.index()].is_busy(),
             Place::Sdma(..) => self.has_work(gpu, hqds),
+        }
+    }
+
+    /// When the waves with which it was loaded had been restored; see [`Hqd::restored_at`].
+    pub(super) fn restored_at(self, hqds: &[Hqd], now: Instant) -> Option<Instant> {
+        match self {
+            Place::Hqd(slot, _) => hqds[slot.index()].restored_at(now),
+            Place::Sdma(..) => None,
         }
     }
 

@@ -40,8 +40,8 @@ impl State {
 
     fn rotate(&mut self, gpu: &Gpu, list: &mut Runlist, now: Instant) -> Result<()> {
         // Within a turn only places that have become free are filled.
-        let within =
-            list.has_vacancy(gpu, &self.hqds) && list.turn_end.is_some_and(|end| now < end);
+        let within = list.has_vacancy(gpu, &self.hqds)
+            && list.turn_end(&self.hqds, now).is_some_and(|end| now < end);
         for entry in &mut list.entries {
             if let Some(place) = entry.place {
                 if !place.is_loaded(gpu, &self.hqds) {
@@ -122,9 +122,7 @@ impl State {
         }
         if !within {
             // The cleaner's time is not a part of the turn.
-            let now = if cleaned { Instant::now() } else { now };
-            list.turn_begin = Some(now);
-            list.turn_end = Some(now + list.quantum());
+            list.turn_begin = Some(if cleaned { Instant::now() } else { now });
         }
         Ok(())
     }

@@ -58,9 +58,8 @@ fn queue(it: &mut Schedulers, number: u8, save: u64) -> Compute {
     queue
 }
 
-/// Runs the list of processes' queues until waves were saved `saves` times. Returns the queues'
-/// beats.
-fn beats<const N: usize>(it: &mut Schedulers, queues: &[[Compute; N]], saves: u64) -> Vec<u32> {
+/// Runs the list of processes' queues until waves were saved `saves` times.
+fn run<const N: usize>(it: &mut Schedulers, queues: &[[Compute; N]], saves: u64) -> Worker {
     let entries: Vec<(u8, &[Compute])> = queues
         .iter()
         .map(|queues| (queues[0].vmid, queues.as_slice()))
@@ -75,21 +74,32 @@ fn beats<const N: usize>(it: &mut Schedulers, queues: &[[Compute; N]], saves: u6
     it.send(&list);
     let mut worker = Worker::default();
     eventually("turns of all queues", || {
-        for _ in 0..20 {
-            worker.step(&it.rig.gpu.sq, &it.rig.gpu).unwrap();
-            it.rig.gpu.cp.step(&it.rig.gpu).unwrap();
-        }
+        steps(it, &mut worker);
         it.rig.gpu.summary.cp_saves.get() >= saves
     });
+    worker
+}
+
+/// The queues' beats until now.
+fn beats<const N: usize>(it: &Schedulers, queues: &[[Compute; N]]) -> Vec<u32> {
     let beats = |queue: &Compute| it.rig.peek32(vram(queue.memory()));
     queues.iter().flatten().map(beats).collect()
+}
+
+/// Some steps of the waves and of the front end.
+fn steps(it: &Schedulers, worker: &mut Worker) {
+    for _ in 0..20 {
+        worker.step(&it.rig.gpu.sq, &it.rig.gpu).unwrap();
+        it.rig.gpu.cp.step(&it.rig.gpu).unwrap();
+    }
 }
 
 #[test]
 fn endless_waves_take_turns() {
     let mut it = Schedulers::new(TWO_VMIDS, 1);
     let queues = [8, 9, 10].map(|number| beating::<1>(&mut it, number));
-    let beats = beats(&mut it, &queues, 12);
+    run(&mut it, &queues, 12);
+    let beats = beats(&it, &queues);
     // One slot: its user has been off the hardware, except for the first time.
     let summary = &it.rig.gpu.summary;
     assert!(summary.cp_restores.get() + 4 >= summary.cp_saves.get());
@@ -103,6 +113,38 @@ fn endless_waves_take_turns() {
 fn more_processes_with_endless_waves_than_vmids() {
     let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
     let queues = [8, 9, 10].map(|number| beating::<2>(&mut it, number));
-    let beats = beats(&mut it, &queues, 24);
+    run(&mut it, &queues, 24);
+    let beats = beats(&it, &queues);
     assert!(!beats.contains(&0), "{beats:?}");
+}
+
+/// However long that takes: a queue whose waves come back more slowly than a time slice lasts would
+/// never go on.
+#[test]
+fn a_time_slice_begins_when_waves_are_back() {
+    let mut it = Schedulers::new(TWO_VMIDS, 1);
+    let queues = [8, 9, 10].map(|number| beating::<1>(&mut it, number));
+    let mut worker = run(&mut it, &queues, 3);
+    let rig = &it.rig;
+    let (restores, saves) = (&rig.gpu.summary.cp_restores, &rig.gpu.summary.cp_saves);
+    for _ in 0..6 {
+        let before = restores.get();
+        eventually("saved waves to come back", || {
+            worker.step(&rig.gpu.sq, &rig.gpu).unwrap();
+            rig.gpu.cp.step(&rig.gpu).unwrap();
+            restores.get() > before
+        });
+        let (there, gone) = (restores.get(), saves.get());
+        let before = beats(&it, &queues);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(50) {
+            rig.gpu.cp.step(&rig.gpu).unwrap();
+        }
+        assert_eq!((restores.get(), saves.get()), (there, gone));
+        eventually("the next queue's turn", || {
+            steps(&it, &mut worker);
+            saves.get() > gone
+        });
+        assert_ne!(beats(&it, &queues), before);
+    }
 }
