@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Operations of atomic instructions on a word of memory or LDS.
 
-use half::f16;
+use half::{bf16, f16};
 
 use crate::env::{Fault, Host};
 use crate::valu::float as fp;
@@ -47,6 +47,8 @@ pub enum Operation {
     MaxF,
     /// Two f16.
     PkAddF16,
+    /// Two bf16, in a dword.
+    PkAddBf16,
 }
 
 /// Defines operations on a word of one size, whose operands are the new value and another one.
@@ -83,6 +85,7 @@ macro_rules! word {
                 MinF => float($least),
                 MaxF => float($most),
                 PkAddF16 => add_halves(old.into(), a.into()) as $unsigned,
+                PkAddBf16 => add_bf16(old as u32, a as u32) as $unsigned,
             }
         }
     };
@@ -188,6 +191,16 @@ fn add_halves(old: u64, a: u64) -> u64 {
     [0, 16, 32, 48].iter().fold(0, |sums, &shift| {
         let sum = f16::from_f32(half(old, shift) + half(a, shift));
         sums | u64::from(sum.to_bits()) << shift
+    })
+}
+
+/// The sums of the bf16 in two dwords. They are rounded to f32 first, whose bits are enough for the
+/// second rounding to find the nearest bf16.
+pub fn add_bf16(old: u32, a: u32) -> u32 {
+    let half = |word: u32, shift: u32| f32::from_bits(word >> shift << 16);
+    [0, 16].iter().fold(0, |sums, &shift| {
+        let sum = bf16::from_f32(half(old, shift) + half(a, shift));
+        sums | u32::from(sum.to_bits()) << shift
     })
 }
 

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::decode::{decode, Inst, Src, Words};
 use crate::env::{Env, Host};
 use crate::hwreg::GPR_IDX_EN;
+use crate::isa::Isa;
 use crate::wave::{sgpr, Flow, Reason, Wave, TEMPS};
 
 const PAGE: u64 = 4096;
@@ -37,8 +38,8 @@ impl Page {
 }
 
 /// Decoded code of one address space.
-#[derive(Default)]
 pub struct Code {
+    isa: Isa,
     pages: FxHashMap<u64, Page>,
     epoch: u64,
 }
@@ -61,9 +62,13 @@ pub enum Turn {
 }
 
 impl Code {
-    /// Creates it empty.
-    pub fn new() -> Code {
-        Code::default()
+    /// Creates it empty, for code of that generation.
+    pub fn new(isa: Isa) -> Code {
+        Code {
+            isa,
+            pages: FxHashMap::default(),
+            epoch: 0,
+        }
     }
 
     /// Notes that code may have changed: pages are compared with memory before they are used again.
@@ -110,8 +115,9 @@ impl Code {
                 return Turn::Slept;
             }
             let base = wave.pc & !(PAGE - 1);
+            let isa = self.isa;
             let flow = match self.page(base, env.host) {
-                Ok(page) => run_page(page, base, wave, env, &mut left),
+                Ok(page) => run_page(isa, page, base, wave, env, &mut left),
                 Err(reason) => reason.into(),
             };
             match flow {
@@ -139,6 +145,7 @@ impl Code {
 
 /// Executes instructions until one is not in the page, or the wave has a reason to stop.
 fn run_page(
+    isa: Isa,
     page: &mut Page,
     base: u64,
     wave: &mut Wave,
@@ -153,7 +160,7 @@ fn run_page(
         }
         let slot = (offset / 4) as usize;
         if page.slots[slot] == EMPTY {
-            if let Err(reason) = decode_at(page, slot, pc, env.host) {
+            if let Err(reason) = decode_at(isa, page, slot, pc, env.host) {
                 return reason.into();
             }
         }
@@ -238,19 +245,25 @@ fn check(inst: &Inst, wave: &Wave) -> Result<(), Reason> {
 }
 
 #[cold]
-fn decode_at(page: &mut Page, slot: usize, pc: u64, host: &dyn Host) -> Result<(), Reason> {
+fn decode_at(
+    isa: Isa,
+    page: &mut Page,
+    slot: usize,
+    pc: u64,
+    host: &dyn Host,
+) -> Result<(), Reason> {
     let start = 4 * slot;
     let mut bytes = [0; LONGEST];
     let here = (page.bytes.len() - start).min(LONGEST);
     bytes[..here].copy_from_slice(&page.bytes[start..start + here]);
     // The next page is read only if the instruction goes on there.
-    let decoded = match decode(words(&bytes)) {
+    let decoded = match decode(isa, words(&bytes)) {
         Ok(inst) if usize::from(inst.len) <= here => Ok(inst),
         Ok(_) | Err(_) if here < LONGEST => {
             let next = pc.wrapping_add(here as u64);
             host.fetch(next, &mut bytes[here..])
                 .map_err(|fault| Reason::Fetch(fault.address))?;
-            decode(words(&bytes))
+            decode(isa, words(&bytes))
         }
         other => other,
     };

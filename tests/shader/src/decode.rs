@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-//! From instruction words to handlers. Encodings: GFX9, in the form of gfx90a.
+//! From instruction words to handlers. Encodings: GFX9, in the forms of gfx90a and gfx942.
 
 use crate::counts::Class;
 use crate::gaps;
+use crate::isa::Isa;
 use crate::simd::Handler;
 use crate::valu;
 use crate::valu::modify::Mods;
@@ -106,9 +107,9 @@ pub mod flag {
 /// The error of words that are no instruction here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
-    /// gfx90a has none that is encoded so.
+    /// The generation has none that is encoded so.
     Unknown,
-    /// gfx90a has it, and it is not supported.
+    /// The generation has it, and it is not supported.
     Unsupported(&'static str),
 }
 pub use Lack::{Unknown, Unsupported};
@@ -232,50 +233,48 @@ impl Words {
     }
 }
 
-/// Decoder of an instruction's format.
-type Decoder = fn(Words) -> Decoded<Inst>;
-
-/// The decoder for an instruction's first word, and the instruction's class.
-fn format(first: u32) -> Decoded<(Class, Decoder)> {
+/// Decodes the instruction at the start of `words`, by its format. Returns its class, too.
+fn by_format(isa: Isa, words: Words) -> Decoded<(Class, Inst)> {
+    let first = words.0[0];
     if first >> 31 == 0 {
-        let decoder: Decoder = match first >> 25 {
-            0x3f => valu::encode::vop1,
-            0x3e => valu::encode::vopc,
-            _ => valu::encode::vop2,
+        let inst = match first >> 25 {
+            0x3f => valu::encode::vop1(isa, words),
+            0x3e => valu::encode::vopc(words),
+            _ => valu::encode::vop2(isa, words),
         };
-        return Ok((Class::Vector, decoder));
+        return Ok((Class::Vector, inst?));
     }
     if first >> 30 == 2 {
-        let decoder: Decoder = match first >> 23 {
-            0x17d => salu::decode_sop1,
-            0x17e => salu::decode_sopc,
-            0x17f => salu::decode_sopp,
-            _ if first >> 28 == 0xb => salu::decode_sopk,
-            _ => salu::decode_sop2,
+        let inst = match first >> 23 {
+            0x17d => salu::decode_sop1(words),
+            0x17e => salu::decode_sopc(words),
+            0x17f => salu::decode_sopp(words),
+            _ if first >> 28 == 0xb => salu::decode_sopk(isa, words),
+            _ => salu::decode_sop2(words),
         };
-        return Ok((Class::Scalar, decoder));
+        return Ok((Class::Scalar, inst?));
     }
     Ok(match first >> 26 {
-        0b110000 => (Class::ScalarMemory, smem::decode),
-        0b110100 if first >> 23 == 0x1a7 && bits(first, 22, 16) >= 64 => {
-            (Class::Matrix, matrix::decode)
+        0b110000 => (Class::ScalarMemory, smem::decode(words)?),
+        0b110100 if first >> 23 == 0x1a7 && bits(first, 22, 16) >= matrix::FIRST => {
+            (Class::Matrix, matrix::decode(isa, words)?)
         }
-        0b110100 if first >> 23 == 0x1a7 => (Class::Vector, valu::packed::decode),
-        0b110100 => (Class::Vector, valu::encode::vop3),
-        0b110110 => (Class::Lds, lds_ops::decode),
-        0b110111 => (Class::Memory, vmem::decode_flat),
-        0b111000 => (Class::Memory, vmem_buffer::decode),
+        0b110100 if first >> 23 == 0x1a7 => (Class::Vector, valu::packed::decode(isa, words)?),
+        0b110100 => (Class::Vector, valu::encode::vop3(isa, words)?),
+        0b110110 => (Class::Lds, lds_ops::decode(isa, words)?),
+        0b110111 => (Class::Memory, vmem::decode_flat(isa, words)?),
+        0b111000 => (Class::Memory, vmem_buffer::decode(words)?),
         _ => return Err(Unknown),
     })
 }
 
-/// Decodes the instruction at the start of `words`. Words behind it may be anything.
-pub fn decode(words: Words) -> Decoded<Inst> {
-    if let Some(name) = gaps::name(words.0[0]) {
+/// Decodes the instruction of a generation at the start of `words`. Words behind it may be
+/// anything.
+pub fn decode(isa: Isa, words: Words) -> Decoded<Inst> {
+    if let Some(name) = gaps::name(isa, words.0[0]) {
         return Err(Unsupported(name));
     }
-    let (class, decoder) = format(words.0[0])?;
-    let mut inst = decoder(words)?;
+    let (class, mut inst) = by_format(isa, words)?;
     inst.class = class;
     Ok(inst)
 }

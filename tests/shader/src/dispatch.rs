@@ -6,12 +6,15 @@ use crate::env::Leftovers;
 use crate::group::Group;
 use crate::hwreg::{check_mode, status};
 use crate::image::{Shape, LDS_UNIT};
+use crate::isa::Isa;
 use crate::lds::Lds;
 use crate::wave::{sgpr, Apertures, Reason, Wave, LANES};
 
 /// The initial state of waves.
 #[derive(Debug, Clone)]
 pub struct Launch {
+    /// The generation, which decides what registers hold.
+    pub isa: Isa,
     /// Address of the first instruction.
     pub pc: u64,
     /// COMPUTE_PGM_RSRC1, 2, 3.
@@ -34,7 +37,10 @@ pub struct Launch {
     pub lds: u32,
     /// Apertures of generic addresses.
     pub apertures: Apertures,
-    /// Index of the packet in the ring if TTMPs are set up; it goes to the sixth.
+    /// Bytes from address 0 to the scratch of the first slot, on gfx942
+    /// (COMPUTE_DISPATCH_SCRATCH_BASE).
+    pub scratch: u64,
+    /// Index of the packet in the ring if TTMPs are set up.
     pub ttmps: Option<u32>,
 }
 
@@ -182,11 +188,27 @@ impl Launch {
             bits(self.rsrc2, 10, 10) == 1,
             u32::from(n == 0) << 31 | count,
         );
-        push(self.has_scratch(), seat.scratch);
+        match self.isa {
+            Isa::Gfx90a => push(self.has_scratch(), seat.scratch),
+            // The hardware adds the slot's offset (LLVM's architected flat scratch).
+            Isa::Gfx942 if self.has_scratch() => {
+                let scratch = self.scratch.wrapping_add(seat.scratch.into());
+                wave.set_pair(sgpr::FLAT_SCRATCH, scratch);
+            }
+            Isa::Gfx942 => {}
+        }
         if let Some(packet) = self.ttmps {
-            wave.sgpr[sgpr::TTMP + 6] = bits(packet, 24, 0);
+            let packet = bits(packet, 24, 0);
             wave.sgpr[sgpr::TTMP + 8..][..3].copy_from_slice(&id);
-            wave.sgpr[sgpr::TTMP + 11] = n | u32::from(!self.has_scratch()) << 6;
+            // ROCr's trap handler for each of them reads it so.
+            let eleventh = match self.isa {
+                Isa::Gfx90a => {
+                    wave.sgpr[sgpr::TTMP + 6] = packet;
+                    u32::from(!self.has_scratch()) << 6
+                }
+                Isa::Gfx942 => packet << 6,
+            };
+            wave.sgpr[sgpr::TTMP + 11] = n | eleventh;
         }
     }
 

@@ -98,9 +98,13 @@ pub trait Host {
     /// s_sendmsg of MSG_INTERRUPT with M0\[23:0\], from a wave with this HW_ID, and whether it is
     /// in the trap handler.
     fn interrupt(&self, hw_id: u32, data: u32, privileged: bool);
-    /// Reports an instruction that gfx90a does not have, in a wave with this HW_ID, without a trap
-    /// handler that would see it.
+    /// Reports an instruction that the generation does not have, in a wave with this HW_ID,
+    /// without a trap handler that would see it.
     fn illegal(&self, hw_id: u32);
+    /// The number of the XCC, of a device with more than one.
+    fn xcc(&self) -> u32 {
+        0
+    }
     /// The queue's doorbell id, for MSG_GET_DOORBELL.
     fn doorbell(&self) -> u32;
     /// SQ_SHADER_TBA of the address space, sign-extended.

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The instructions of gfx90a that are not supported.
+//! The instructions that are not supported.
 
 use crate::decode::bits;
+use crate::isa::Isa;
 
 /// The name of the instruction whose first word this is, if it is one of them.
-pub fn name(word: u32) -> Option<&'static str> {
+pub fn name(isa: Isa, word: u32) -> Option<&'static str> {
+    if let (Isa::Gfx942, Some(name)) = (isa, of_gfx942(word)) {
+        return Some(name);
+    }
     // Most words are those of vector instructions.
     if word >> 31 == 0 {
         return vector(word);
@@ -20,7 +24,29 @@ pub fn name(word: u32) -> Option<&'static str> {
         0b110110 if (152..=157).contains(&bits(word, 24, 17)) => Some("global wave sync"),
         0b111000 => buffer(bits(word, 24, 18)),
         0b111010 => Some("a typed buffer"),
-        0b111100 => image(bits(word, 24, 18)),
+        0b111100 if !isa.is_gfx942() => image(bits(word, 24, 18)),
+        _ => None,
+    }
+}
+
+/// What is still missing of gfx942.
+fn of_gfx942(word: u32) -> Option<&'static str> {
+    const CONVERSION: &str = "a conversion of fp8 or bf8";
+    const MATRIX: &str = "a matrix instruction of gfx942";
+    match word >> 25 {
+        0x3f if (84..=87).contains(&bits(word, 16, 9)) => return Some(CONVERSION),
+        _ if word >> 26 != 0b110100 => return None,
+        _ => {}
+    }
+    match bits(word, 25, 16) {
+        404..=407 | 674..=677 => Some(CONVERSION),
+        op @ 0x380.. => match op - 0x380 {
+            62 | 63 | 72..=74 | 76 | 77 | 86 | 87 | 93..=98 | 100 | 102 | 104 | 106 | 108 => {
+                Some(MATRIX)
+            }
+            112..=127 => Some(MATRIX),
+            _ => None,
+        },
         _ => None,
     }
 }

@@ -50,6 +50,10 @@ const TBA_LO: u32 = 16;
 const TBA_HI: u32 = 17;
 const TMA_LO: u32 = 18;
 const TMA_HI: u32 = 19;
+/// Of gfx942: the XCC, and what the sampler of PCs left (SQ_PERF_SNAPSHOT_DATA, DATA1, PC_LO,
+/// PC_HI).
+const XCC_ID: u32 = 20;
+const SNAPSHOT_PC_HI: u32 = 24;
 
 /// Number, offset and mask of the field that a SIMM16 names.
 fn field(simm: u32) -> (u32, u32, u32) {
@@ -87,6 +91,21 @@ pub fn read(wave: &Wave, host: &dyn Host, simm: u32) -> Result<u32, Reason> {
         _ => return Err(Reason::Unsupported("this hardware register")),
     };
     Ok(value >> offset & mask)
+}
+
+/// Returns whether gfx942 has a register of that number, and gfx90a has not.
+pub fn is_of_gfx942(simm: u32) -> bool {
+    matches!(field(simm).0, XCC_ID..=SNAPSHOT_PC_HI)
+}
+
+/// [`read`] of such a register. PCs are not sampled.
+pub fn read_of_gfx942(host: &dyn Host, simm: u32) -> u32 {
+    let (number, offset, mask) = field(simm);
+    let value = match number {
+        XCC_ID => host.xcc() & 0xf,
+        _ => 0,
+    };
+    value >> offset & mask
 }
 
 /// Writes the field. Rounding other than to nearest even is not supported. Of STATUS only the trap

@@ -42,13 +42,49 @@ impl Word for u32 {
     }
     #[inline(always)]
     fn apply(self, operation: Operation, operands: (u32, u32), mode: u32) -> u32 {
-        if operation == Operation::AddF && !types::keeps_f32_denormals(mode) {
-            // MODE's denormals hold in LDS, of f32 only (LLVM pull request 89468).
-            let [old, a] = [self, operands.0].map(|bits| f32::from_bits(bits).flush(mode, INPUT));
-            return (old + a).flush(mode, OUTPUT).to_bits();
-        }
-        operation.apply32(self, operands)
+        in_lds(self, operation, operands, mode)
     }
+}
+
+/// [`Operation::apply32`] in LDS, where MODE's denormals hold: of f32 (LLVM pull request 89468),
+/// and of the halves that gfx942 adds (its ISA's text).
+#[inline(always)]
+pub fn in_lds(word: u32, operation: Operation, operands: (u32, u32), mode: u32) -> u32 {
+    if !flushes(operation, mode) {
+        return operation.apply32(word, operands);
+    }
+    let [old, a] = [word, operands.0].map(|word| flushed(operation, word, mode, INPUT));
+    flushed(operation, operation.apply32(old, (a, 0)), mode, OUTPUT)
+}
+
+/// Returns whether MODE makes a difference to it.
+#[inline(always)]
+fn flushes(operation: Operation, mode: u32) -> bool {
+    match operation {
+        Operation::AddF => !types::keeps_f32_denormals(mode),
+        Operation::PkAddF16 | Operation::PkAddBf16 => !types::keeps_f16_denormals(mode),
+        _ => false,
+    }
+}
+
+/// The operation's floats in a dword, without denormals if MODE says so.
+#[inline(always)]
+fn flushed(operation: Operation, word: u32, mode: u32, side: u32) -> u32 {
+    /// Exponents of two halves.
+    const F16: u32 = 0x7c00;
+    const BF16: u32 = 0x7f80;
+    let exponents = match operation {
+        Operation::PkAddF16 => F16,
+        Operation::PkAddBf16 => BF16,
+        _ => return f32::from_bits(word).flush(mode, side).to_bits(),
+    };
+    if !types::flushes_f16(mode, side) {
+        return word;
+    }
+    [0, 16].iter().fold(word, |word, &shift| {
+        let is_zero = word >> shift & exponents == 0;
+        word & !(if is_zero { 0x7fff << shift } else { 0 })
+    })
 }
 
 impl Word for u64 {
@@ -95,12 +131,12 @@ impl<T: Word, const RETURNS: bool> Body for Atomic<T, RETURNS> {
             lds: env.lds.bytes_mut(),
             word: PhantomData,
         };
-        let old = if operation == Operation::AddF && !types::keeps_f32_denormals(wave.mode) {
-            flushing::<T, RETURNS>(accesses, wave.mode)
+        let old = if flushes(operation, wave.mode) {
+            flushing::<T, RETURNS>(operation, accesses, wave.mode)
         } else {
             known!(operation, accesses,
             Swap CompareSwap Add Sub ReverseSub MinI MinU MaxI MaxU And Or Xor Inc Dec MaskOr
-            AddF MinF MaxF PkAddF16)
+            AddF MinF MaxF PkAddF16 PkAddBf16)
         };
         let (old, outside) = old;
         if outside != 0 {
@@ -190,8 +226,12 @@ const KEPT: u32 = 0xf0;
 /// Sums of floats, with denormals as MODE says.
 #[cold]
 #[inline(never)]
-fn flushing<T: Word, const RETURNS: bool>(accesses: Access<'_, T>, mode: u32) -> ([Row; 2], u32) {
-    access::<T, RETURNS>(Operation::AddF, accesses, mode)
+fn flushing<T: Word, const RETURNS: bool>(
+    operation: Operation,
+    accesses: Access<'_, T>,
+    mode: u32,
+) -> ([Row; 2], u32) {
+    access::<T, RETURNS>(operation, accesses, mode)
 }
 
 /// Does it for all active lanes. Returns the old values if they are wanted, and the number of lanes

@@ -4,6 +4,7 @@
 use crate::atomic::Operation;
 use crate::decode::{bits, flag, Decoded, Inst, Src, Unknown, Words};
 use crate::env::Env;
+use crate::isa::Isa;
 use crate::lds_atomic;
 use crate::lds_seldom;
 use crate::lds_words::{self, row_of};
@@ -53,6 +54,11 @@ fn shape(op: u32) -> Option<Shape> {
         19 | 51 | 83 | 115 => return atomic(MaxF),
         20 => Nothing,
         21 | 53 | 92 | 124 => return atomic(AddF),
+        // Of gfx942.
+        23 | 24 | 183 | 184 => {
+            let operation = if op & 1 == 1 { PkAddF16 } else { PkAddBf16 };
+            return Some(Atomic(false, op >= 128, operation));
+        }
         30 => Write(1, false),
         31 => Write(2, false),
         45 | 109 => return atomic(Swap),
@@ -96,12 +102,13 @@ pub fn atomic(op: u32) -> Option<Operation> {
     }
 }
 
-/// DS. gfx90a has no GDS but for global wave sync.
-pub fn decode(words: Words) -> Decoded<Inst> {
+/// DS. There is no GDS but for global wave sync.
+pub fn decode(isa: Isa, words: Words) -> Decoded<Inst> {
     let [word, second, _] = words.0;
     let op = bits(word, 24, 17);
     let shape = shape(op).ok_or(Unknown)?;
-    if bits(word, 16, 16) == 1 {
+    let is_new = matches!(op, 23 | 24 | 183 | 184);
+    if bits(word, 16, 16) == 1 || is_new && !isa.is_gfx942() {
         return Err(Unknown);
     }
     let handler = match shape {

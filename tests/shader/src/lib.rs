@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The shader core of a gfx90a: an interpreter in Rust that executes waves, without knowledge of
-//! the device around it.
+//! The shader core of a gfx90a or gfx942 ([`isa`]): an interpreter in Rust that executes waves,
+//! without knowledge of the device around it.
 //!
 //! A [`dispatch::Launch`] makes [`group::Group`]s; [`group::Group::run`] executes their waves by
 //! turns, with code decoded once ([`code::Code`]) and memory reached through [`env::Host`].
@@ -42,6 +42,7 @@ mod gaps;
 pub mod group;
 pub mod hwreg;
 pub mod image;
+pub mod isa;
 pub mod kernel;
 pub mod lanes;
 pub mod lds;

@@ -6,11 +6,14 @@ use half::f16;
 use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Unsupported, Words};
 use crate::env::Env;
 use crate::hwreg::{index, INDEX_DST, INDEX_SRC0};
+use crate::isa::Isa;
 use crate::simd::{Body, Handler};
 use crate::valu::float as fp;
 use crate::valu::halves::Widen;
 use crate::wave::{Flow, Reason, Row, Wave, LANES, TEMPS};
 
+/// The first VOP3P opcode that is a matrix instruction, but for gaps between.
+pub const FIRST: u32 = 62;
 const ACC_READ: u32 = 88;
 const ACC_WRITE: u32 = 89;
 
@@ -154,8 +157,8 @@ impl Body for AccMove {
     }
 }
 
-/// VOP3P from 64 on.
-pub fn decode(words: Words) -> Decoded<Inst> {
+/// VOP3P from [`FIRST`] on.
+pub fn decode(isa: Isa, words: Words) -> Decoded<Inst> {
     let [word, second, _] = words.0;
     let op = bits(word, 22, 16);
     let dst = bits(word, 7, 0);
@@ -177,7 +180,9 @@ pub fn decode(words: Words) -> Decoded<Inst> {
         inst.src[0] = inst.source(codes[0], Kind::Int32, None)?;
         return Ok(inst);
     }
-    let shape = Shape::of(op).ok_or(Unknown)?;
+    let gone = matches!(op, 84 | 85 | 99..=109);
+    let shape = Shape::of(op).filter(|_| !(gone && isa.is_gfx942()));
+    let shape = shape.ok_or(Unknown)?;
     let (cbsz, abid, blgp) = (bits(word, 10, 8), bits(word, 14, 11), bits(second, 31, 29));
     // Other shapes have the fields too, but what they do there is not known.
     if 1 << cbsz > shape.blocks || abid >> cbsz != 0 {

@@ -4,6 +4,7 @@
 use crate::decode::{bits, signed_literal, Decoded, Inst, Kind, Unknown, Words};
 use crate::env::Env;
 use crate::hwreg::{self, status};
+use crate::isa::Isa;
 use crate::simd::{Body, Handler};
 use crate::wave::{sgpr, Flow, Reason, Saving, Wave};
 
@@ -260,20 +261,35 @@ fn compare32(op: u16, a: u32, b: u32) -> bool {
 }
 
 /// SOPK.
-pub fn decode_sopk(words: Words) -> Decoded<Inst> {
+pub fn decode_sopk(isa: Isa, words: Words) -> Decoded<Inst> {
     let word = words.0[0];
     let op = bits(word, 27, 23);
     if !matches!(op, 0..=15 | 17 | 18 | 20 | 21) {
         return Err(Unknown);
     }
     let len = if op == 20 { 8 } else { 4 };
-    let mut inst = Inst::new(Handler::of::<Sopk>(), op, len);
+    let handler = if op == 17 && isa.is_gfx942() && hwreg::is_of_gfx942(word) {
+        Handler::of::<GetNew>()
+    } else {
+        Handler::of::<Sopk>()
+    };
+    let mut inst = Inst::new(handler, op, len);
     inst.dst = inst.scalar(bits(word, 22, 16)).into();
     inst.imm = i32::from(word as i16);
     if op == 20 {
         inst.src[0] = crate::decode::Src::K(words.0[1].into());
     }
     Ok(inst)
+}
+
+/// s_getreg_b32 of a register that only gfx942 has.
+struct GetNew;
+
+impl Body for GetNew {
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        wave.sgpr[usize::from(inst.dst)] = hwreg::read_of_gfx942(env.host, inst.imm as u32);
+        Flow::Next
+    }
 }
 
 struct Sopk;

@@ -4,6 +4,7 @@
 use crate::atomic::Operation;
 use crate::decode::{bits, flag, Decoded, Inst, Kind, Src, Unknown, Unsupported, Words};
 use crate::env::{Env, Need};
+use crate::isa::Isa;
 use crate::lanes::{self, Addresses};
 use crate::simd::{Body, Handler};
 use crate::vmem_atomic;
@@ -58,6 +59,8 @@ impl Shape {
             79 => Shape::Atomic(true, Operation::AddF),
             80 => Shape::Atomic(true, Operation::MinF),
             81 => Shape::Atomic(true, Operation::MaxF),
+            // Of gfx942, and not in MUBUF.
+            82 => Shape::Atomic(false, Operation::PkAddBf16),
             64..=76 => Shape::Atomic(false, Operation::by_number(op - 64)?),
             96..=108 => Shape::Atomic(true, Operation::by_number(op - 96)?),
             _ => return None,
@@ -120,28 +123,44 @@ pub(crate) fn data_row(inst: &Inst, wave: &Wave, register: u16) -> usize {
     first + usize::from(register)
 }
 
-/// FLAT, GLOBAL and SCRATCH.
-pub fn decode_flat(words: Words) -> Decoded<Inst> {
+/// From the opcodes of gfx942's loads to LDS to those of the same loads.
+const LOADS_TO_LDS: u32 = 38 - 16;
+
+/// FLAT, GLOBAL and SCRATCH. gfx942 has opcodes for loads to LDS; the bit that says so on gfx90a is
+/// SVE there: a VGPR is part of the address of private memory, with or without an SGPR.
+pub fn decode_flat(isa: Isa, words: Words) -> Decoded<Inst> {
     const FLAT: u32 = 0;
     const SCRATCH: u32 = 1;
     const NO_SADDR: u32 = 0x7f;
     let [word, second, _] = words.0;
-    let op = bits(word, 24, 18);
-    let shape = Shape::of(op).ok_or(Unknown)?;
+    let bit13 = bits(word, 13, 13) == 1;
     let segment = bits(word, 15, 14);
-    // Floats are added in global memory only, and nothing is atomic in private memory.
+    let mut op = bits(word, 24, 18);
+    let to_lds = match isa {
+        Isa::Gfx90a => bit13,
+        Isa::Gfx942 => (38..=42).contains(&op),
+    };
+    if isa.is_gfx942() {
+        if bit13 && segment != SCRATCH {
+            return Err(Unknown);
+        }
+        op -= if to_lds { LOADS_TO_LDS } else { 0 };
+    }
+    let shape = Shape::of(op).ok_or(Unknown)?;
+    // Nothing is atomic in private memory, and gfx90a adds floats in global memory only.
     let exists = match (segment, shape) {
         (SCRATCH, Shape::Atomic(..)) => false,
-        (FLAT, Shape::Atomic(false, Operation::AddF | Operation::PkAddF16)) => false,
+        (FLAT, Shape::Atomic(false, Operation::AddF | Operation::PkAddF16))
+        | (_, Shape::Atomic(false, Operation::PkAddBf16)) => segment != 3 && isa.is_gfx942(),
         _ => segment != 3,
     };
     if !exists {
         return Err(Unknown);
     }
-    let to_lds = bits(word, 13, 13) == 1;
     let handler = match (to_lds, shape) {
         _ if to_lds && segment == FLAT => return Err(Unknown),
         (false, _) => vmem_words::flat(shape).unwrap_or_else(Handler::of::<Flat>),
+        _ if to_lds && isa.is_gfx942() => Handler::of::<PartToLds>(),
         (true, Shape::Load(4, ..)) => Handler::of::<ToLds>(),
         (true, Shape::Load(1 | 2, _, Half::Whole)) => {
             return Err(Unsupported("a load to LDS but that of a dword"))
@@ -166,9 +185,14 @@ pub fn decode_flat(words: Words) -> Decoded<Inst> {
         }
         SCRATCH => {
             inst.flags |= flag::SCRATCH;
-            if saddr == NO_SADDR {
+            let has_vgpr = match isa {
+                Isa::Gfx90a => saddr == NO_SADDR,
+                Isa::Gfx942 => bit13,
+            };
+            if has_vgpr {
                 inst.src[0] = Src::V(inst.vgpr(address, 1));
-            } else {
+            }
+            if saddr != NO_SADDR {
                 inst.flags |= flag::SCALAR;
                 inst.src[2] = inst.source(saddr, Kind::Int32, None)?;
             }
@@ -220,6 +244,32 @@ impl Body for ToLds {
         }
         let row = lanes::load(wave, env, &addresses, 4);
         let first = (wave.sgpr[sgpr::M0] & 0xffff).wrapping_add_signed(inst.imm);
+        for lane in wave.active() {
+            let at = first.wrapping_add(4 * lane as u32);
+            env.lds.write(at, &row.0[lane].to_le_bytes());
+        }
+        Flow::Next
+    }
+}
+
+/// Loads to LDS of gfx942, of dwords and of what becomes one, from M0\[17:2\] and the offset on.
+struct PartToLds;
+
+impl Body for PartToLds {
+    fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
+        let Some(Shape::Load(bytes, signed, _)) = Shape::of(inst.op.into()) else {
+            return Reason::Unknown.into();
+        };
+        let addresses = if inst.flags & flag::SCRATCH != 0 {
+            scratch_addresses(inst, wave)
+        } else {
+            flat_addresses(inst, wave)
+        };
+        if env.host.retries() && !is_ready(inst, wave, env, &addresses, None) {
+            return Flow::Replay;
+        }
+        let row = extend(lanes::load(wave, env, &addresses, bytes), bytes, signed);
+        let first = (wave.sgpr[sgpr::M0] & 0x3_fffc).wrapping_add_signed(inst.imm);
         for lane in wave.active() {
             let at = first.wrapping_add(4 * lane as u32);
             env.lds.write(at, &row.0[lane].to_le_bytes());
@@ -300,10 +350,11 @@ fn scratch_addresses(inst: &Inst, wave: &mut Wave) -> Addresses {
     } else {
         0
     };
-    let mut at = [u64::from(scalar.wrapping_add_signed(inst.imm)); LANES];
+    let common = scalar.wrapping_add_signed(inst.imm);
+    let mut at = [u64::from(common); LANES];
     if let Src::V(row) = inst.src[0] {
         for (at, &offset) in at.iter_mut().zip(&wave.rows[usize::from(row)].0) {
-            *at = u64::from(offset.wrapping_add_signed(inst.imm));
+            *at = u64::from(offset.wrapping_add(common));
         }
     }
     Addresses {

@@ -5,6 +5,7 @@
 use crate::atomic::{self, Operation};
 use crate::env::Env;
 use crate::lanes::Addresses;
+use crate::lds_atomic;
 use crate::wave::{Active, Row, Wave, LANES};
 
 /// An atomic of each active lane, in lane order. Operands are in the rows from `src` on: the new
@@ -44,7 +45,8 @@ pub fn atomic(
         } else {
             let operands = operands32(wave, operation, src, lane);
             if is_lds {
-                lds32(env, addresses.shared(lane, 0), operation, operands).into()
+                let at = addresses.shared(lane, 0);
+                lds32(env, at, operation, operands, wave.mode).into()
             } else {
                 let old = atomic::global32(env.host, at, operation, operands);
                 u64::from(old.unwrap_or_else(|fault| {
@@ -116,33 +118,20 @@ fn at_once64(
     left
 }
 
-/// Defines an atomic on a word of LDS of one size.
-macro_rules! on_lds {
-    ($name:ident, $word:ty, $apply:ident, $doc:literal) => {
-        #[doc = $doc]
-        fn $name(
-            env: &mut Env<'_>,
-            at: u32,
-            operation: Operation,
-            operands: ($word, $word),
-        ) -> $word {
-            let old = env.lds.change(at, |old| {
-                let old = <$word>::from_le_bytes(old);
-                operation.$apply(old, operands).to_le_bytes()
-            });
-            <$word>::from_le_bytes(old)
-        }
-    };
+/// An atomic on a dword of LDS; gives the old value.
+fn lds32(env: &mut Env<'_>, at: u32, operation: Operation, operands: (u32, u32), mode: u32) -> u32 {
+    let old = env.lds.change(at, |old| {
+        lds_atomic::in_lds(u32::from_le_bytes(old), operation, operands, mode).to_le_bytes()
+    });
+    u32::from_le_bytes(old)
 }
-on_lds!(
-    lds32,
-    u32,
-    apply32,
-    "An atomic on a dword of LDS; gives the old value."
-);
-on_lds!(
-    lds64,
-    u64,
-    apply64,
-    "An atomic on a qword of LDS; gives the old value."
-);
+
+/// An atomic on a qword of LDS; gives the old value.
+fn lds64(env: &mut Env<'_>, at: u32, operation: Operation, operands: (u64, u64)) -> u64 {
+    let old = env.lds.change(at, |old| {
+        operation
+            .apply64(u64::from_le_bytes(old), operands)
+            .to_le_bytes()
+    });
+    u64::from_le_bytes(old)
+}

@@ -9,15 +9,18 @@ use crate::vmem::{data, data_row, extend, finish, is_ready, store_half, Half, Sh
 use crate::vmem_words;
 use crate::wave::{sgpr, Flow, Reason, Row, Wave, LANES};
 
+/// The opcode of FLAT's pk_add_bf16, which MUBUF does not have.
+const PK_ADD_BF16: u32 = 82;
+
 /// MUBUF.
 pub fn decode(words: Words) -> Decoded<Inst> {
     let [word, second, _] = words.0;
     let op = bits(word, 24, 18);
-    // Caches are coherent: buffer_wbl2, buffer_invl2, buffer_wbinvl1 and buffer_wbinvl1_vol.
+    // Caches are coherent: buffer_wbl2, buffer_invl2 (gfx942's buffer_inv), buffer_wbinvl1 and buffer_wbinvl1_vol.
     if matches!(op, 40 | 41 | 62 | 63) {
         return Ok(Inst::new(Handler::of::<Fence>(), op, 8));
     }
-    let shape = Shape::of(op).ok_or(Unknown)?;
+    let shape = Shape::of(op).filter(|_| op != PK_ADD_BF16).ok_or(Unknown)?;
     let handler = vmem_words::buffer(shape).unwrap_or_else(Handler::of::<Buffer>);
     let mut inst = Inst::new(handler, op, 8);
     for (bit, flag) in [

@@ -247,11 +247,13 @@ fn linear(inst: &Inst, wave: &Wave, size: usize) -> Option<u64> {
 /// The common offset of all lanes.
 #[inline(always)]
 fn scratch_offset(inst: &Inst, wave: &Wave) -> Option<u64> {
-    let base = if inst.flags & flag::SCALAR != 0 {
-        wave.scalar32(inst.src[2])
-    } else {
-        common(wave, inst.src[0])?
-    };
+    let mut base = 0u32;
+    if inst.flags & flag::SCALAR != 0 {
+        base = wave.scalar32(inst.src[2]);
+    }
+    if let Src::V(_) = inst.src[0] {
+        base = base.wrapping_add(common(wave, inst.src[0])?);
+    }
     Some(base.wrapping_add_signed(inst.imm).into())
 }
 

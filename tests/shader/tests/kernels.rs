@@ -434,8 +434,8 @@ fn buffers(object: &CodeObject) {
     }
 }
 
-fn all(version: u32, level: u32) {
-    let object = compile("kernels", version, level);
+fn all(part: &str, version: u32, level: u32) {
+    let object = compile(part, "kernels", version, level);
     integers(&object);
     floats(&object);
     groups(&object);
@@ -448,20 +448,27 @@ fn all(version: u32, level: u32) {
 #[test]
 fn version_4() {
     for level in [0, 2, 3] {
-        all(4, level);
+        all("gfx90a", 4, level);
     }
 }
 
 #[test]
 fn version_5() {
     for level in [0, 2, 3] {
-        all(5, level);
+        all("gfx90a", 5, level);
     }
 }
 
 #[test]
 fn version_6() {
     for level in [0, 2, 3] {
-        all(6, level);
+        all("gfx90a", 6, level);
+    }
+}
+
+#[test]
+fn gfx942() {
+    for level in [0, 2, 3] {
+        all("gfx942", 5, level);
     }
 }

@@ -13,6 +13,7 @@ use half::f16;
 use proptest::prelude::*;
 use rkfd_shader::code::Code;
 use rkfd_shader::env::Env;
+use rkfd_shader::isa::Isa;
 use rkfd_shader::lds::Lds;
 use rkfd_shader::wave::{sgpr, Wave};
 use single::memory::Memory;
@@ -377,7 +378,8 @@ proptest! {
 
     /// Any words are an instruction, or an error, never a panic.
     #[test]
-    fn any_words(words: [u32; 3], seed: u64, exec in exec()) {
+    fn any_words(words: [u32; 3], seed: u64, exec in exec(), new: bool) {
+        let isa = if new { Isa::Gfx942 } else { Isa::Gfx90a };
         let mut wave = wave(seed, exec);
         let code = words.iter().flat_map(|word| word.to_le_bytes());
         let code: Vec<u8> = code.cycle().take(4096).collect();
@@ -387,6 +389,6 @@ proptest! {
             host: &memory,
             lds: &mut lds,
         };
-        Code::new().run(&mut wave, &mut env, 3);
+        Code::new(isa).run(&mut wave, &mut env, 3);
     }
 }

@@ -23,7 +23,7 @@ fn tell(name: &str, run: impl Fn() -> Ran) {
 #[test]
 #[ignore = "a measurement"]
 fn kernels() {
-    let object = compile("kernels", 5, 3);
+    let object = compile("gfx90a", "kernels", 5, 3);
     let a = bytes(&vec![1f32; 256 * 256]);
     tell("multiply", || {
         let multiply = object.kernel("multiply").buffer(&a).buffer(&a).buffer(&a);
@@ -40,7 +40,7 @@ fn kernels() {
 #[ignore = "a measurement"]
 fn instructions() {
     const ROUNDS: u32 = 500;
-    let object = compile("speed", 5, 3);
+    let object = compile("gfx90a", "speed", 5, 3);
     for name in object.kernels() {
         tell(name, || {
             let kernel = object.kernel(name).buffer(&vec![0; 64 << 10]);

@@ -13,7 +13,7 @@ use crate::hub::HubId;
 use crate::regs::gc::{self, spi_gdbg_per_vmid_cntl as debug};
 use crate::regs::{Field, Reg};
 use crate::sq::grid::{Limits, Scratch};
-use crate::sq::{by_mask_bit, CUS, ENGINES};
+use crate::sq::{by_mask_bit, CUS, ENGINES, ISA};
 use crate::vm::Vm;
 
 /// Result of a check of user data.
@@ -292,6 +292,8 @@ impl ComputeRegisters {
         let mut user = [0; 16];
         user.copy_from_slice(&self.values[at::USER_DATA..][..16]);
         let launch = Launch {
+            isa: ISA,
+            scratch: 0,
             pc: u64::from(self.values[at::PGM]) << 8
                 | u64::from(self.values[at::PGM + 1] & 0xff) << 40,
             rsrc1: self.values[at::RSRC1],

@@ -19,6 +19,7 @@ use super::contents::At;
 use super::cu::{Cus, LDS, SGPRS, SIMDS};
 use super::grid::{Grid, Limits, Origin, Rest, Room};
 use super::host::Device;
+use super::ISA;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 
@@ -63,6 +64,8 @@ impl Part {
         let mut user = [0; 16];
         user[0] = self.s0;
         Launch {
+            isa: ISA,
+            scratch: 0,
             pc: code,
             rsrc1: self.vgprs as u32 / 8 - 1,
             // One user SGPR, TG_SIZE_EN.
@@ -127,7 +130,7 @@ impl Part {
                 wave.status |= status::PRIV;
             }
         }
-        let mut decoded = Code::new();
+        let mut decoded = Code::new(ISA);
         loop {
             let progress = group.run(&mut decoded, &device, MOST);
             device.check()?;

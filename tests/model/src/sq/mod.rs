@@ -53,6 +53,11 @@ pub mod pool;
 pub use grid::Grid;
 pub use pool::Pool;
 
+use rkfd_shader::isa::Isa;
+
+/// The generation of the shader core.
+pub const ISA: Isa = Isa::Gfx90a;
+
 /// Shader engines of the device, and CUs of each, including those that are fused off.
 pub const ENGINES: u32 = 8;
 /// See above.

@@ -16,6 +16,7 @@ use super::cleaner;
 use super::cu::Cus;
 use super::grid::{Grid, Lease, Start};
 use super::host::Device;
+use super::ISA;
 use crate::bell::{Bell, LOOK};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -211,7 +212,7 @@ impl Worker {
             return Ok(Progress::Done);
         }
         let vmid = grid.origin.vmid;
-        let code = self.code.entry(vmid).or_default();
+        let code = self.code.entry(vmid).or_insert_with(|| Code::new(ISA));
         if !self
             .seen
             .get(&vmid)

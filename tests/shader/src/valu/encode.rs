@@ -9,6 +9,7 @@ use super::vop2::vop2 as binary;
 use super::vop3::vop3 as ternary;
 use super::{Form, Spec};
 use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Words};
+use crate::isa::Isa;
 use crate::matrix;
 use crate::wave::sgpr;
 
@@ -82,13 +83,13 @@ fn implied(inst: &mut Inst, spec: &Spec) {
 }
 
 /// VOP1.
-pub fn vop1(words: Words) -> Decoded<Inst> {
+pub fn vop1(isa: Isa, words: Words) -> Decoded<Inst> {
     let word = words.0[0];
     let op = bits(word, 16, 9);
     if op == ACC_MOVE {
         return matrix::decode_move(word);
     }
-    let spec = unary(op).ok_or(Unknown)?;
+    let spec = unary(isa, op).ok_or(Unknown)?;
     let mut inst = Inst::new(spec.handler, op, 4);
     result(&mut inst, &spec, bits(word, 24, 17));
     let changes = if spec.sources > 0 {
@@ -100,10 +101,10 @@ pub fn vop1(words: Words) -> Decoded<Inst> {
 }
 
 /// VOP2.
-pub fn vop2(words: Words) -> Decoded<Inst> {
+pub fn vop2(isa: Isa, words: Words) -> Decoded<Inst> {
     let word = words.0[0];
     let op = bits(word, 30, 25);
-    let spec = binary(op).ok_or(Unknown)?;
+    let spec = binary(isa, op).ok_or(Unknown)?;
     let mut inst = Inst::new(spec.handler, op, 4);
     result(&mut inst, &spec, bits(word, 24, 17));
     let changes = first_source(&mut inst, &spec, words)?;
@@ -144,24 +145,24 @@ pub fn vopc(words: Words) -> Decoded<Inst> {
 }
 
 /// The instruction of a VOP3 opcode.
-pub fn vop3_spec(op: u32) -> Option<Spec> {
+pub fn vop3_spec(isa: Isa, op: u32) -> Option<Spec> {
     match op {
         0..0x100 => compares(op),
         0x100..0x140 => {
             let literals = [Form::MiddleLiteral, Form::LastLiteral];
             let has_two = op - 0x100 == PK_FMAC;
-            binary(op - 0x100).filter(|spec| !has_two && !literals.contains(&spec.form))
+            binary(isa, op - 0x100).filter(|spec| !has_two && !literals.contains(&spec.form))
         }
-        0x140..0x1c0 => unary(op - 0x140).filter(|_| op - 0x140 != 81),
-        _ => ternary(op),
+        0x140..0x1c0 => unary(isa, op - 0x140).filter(|_| op - 0x140 != 81),
+        _ => ternary(isa, op),
     }
 }
 
 /// VOP3.
-pub fn vop3(words: Words) -> Decoded<Inst> {
+pub fn vop3(isa: Isa, words: Words) -> Decoded<Inst> {
     let [word, second, _] = words.0;
     let op = bits(word, 25, 16);
-    let spec = vop3_spec(op).ok_or(Unknown)?;
+    let spec = vop3_spec(isa, op).ok_or(Unknown)?;
     let mut inst = Inst::new(spec.handler, op, 8);
     result(&mut inst, &spec, bits(word, 7, 0));
     let codes = [

@@ -22,6 +22,18 @@ pub fn keeps_f32_denormals(mode: u32) -> bool {
     mode >> 4 & 3 == 3
 }
 
+/// Returns whether no denormals of halves are flushed.
+#[inline(always)]
+pub fn keeps_f16_denormals(mode: u32) -> bool {
+    mode >> 6 & 3 == 3
+}
+
+/// Returns whether those of halves are flushed on that side.
+#[inline(always)]
+pub fn flushes_f16(mode: u32, side: u32) -> bool {
+    flushes(mode, 6, side)
+}
+
 /// The type of an operand.
 pub trait Ty: Copy {
     /// Its kind.

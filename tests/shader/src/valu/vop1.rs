@@ -6,9 +6,10 @@ use half::f16;
 use super::float as fp;
 use super::halves::{narrow, Widen};
 use super::{alu, cross, seldom, Spec};
+use crate::isa::Isa;
 
 /// The instruction with that opcode.
-pub fn vop1(op: u32) -> Option<Spec> {
+pub fn vop1(isa: Isa, op: u32) -> Option<Spec> {
     Some(match op {
         0 => cross::nop(),
         1 => alu!("v_mov_b32" (a: u32) -> u32 { a }),
@@ -67,6 +68,7 @@ pub fn vop1(op: u32) -> Option<Spec> {
         52 => alu!("v_frexp_mant_f32" (a: f32) -> f32 { fp::frexp_mantissa(a.into()) as f32 }),
         // Exceptions are not modelled.
         53 => cross::clrexcp(),
+        56 if isa.is_gfx942() => alu!("v_mov_b64" (a: u64) -> u64 { a }),
         57 => alu!("v_cvt_f16_u16" (a: u16) -> f16 { narrow(a.into()) }),
         58 => alu!("v_cvt_f16_i16" (a: i16) -> f16 { narrow(a.into()) }),
         59 => alu!("v_cvt_u16_f16" (a: f16) -> u16 { a.widen() as u16 }),

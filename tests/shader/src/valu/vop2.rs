@@ -5,10 +5,11 @@ use half::f16;
 
 use super::float as fp;
 use super::halves::{self, narrow, Widen};
-use super::packed::dot_halves;
+use super::packed::{dot_halves, dot_whole_halves};
 use super::saturate::{dot_i16, dot_i4};
 use super::types::Low;
 use super::{alu, carry, seldom, Spec};
+use crate::isa::Isa;
 
 /// The low 24 bits.
 #[inline(always)]
@@ -31,7 +32,7 @@ pub fn dot_i8(a: u32, b: u32) -> i32 {
 }
 
 /// The instruction with that opcode.
-pub fn vop2(op: u32) -> Option<Spec> {
+pub fn vop2(isa: Isa, op: u32) -> Option<Spec> {
     Some(match op {
         0 => carry::cndmask(),
         1 => alu!("v_add_f32" (a: f32, b: f32) -> f32 { a + b }),
@@ -61,7 +62,14 @@ pub fn vop2(op: u32) -> Option<Spec> {
         19 => alu!("v_and_b32" (a: u32, b: u32) -> u32 { a & b }),
         20 => alu!("v_or_b32" (a: u32, b: u32) -> u32 { a | b }),
         21 => alu!("v_xor_b32" (a: u32, b: u32) -> u32 { a ^ b }),
+        22 if isa.is_gfx942() => return None,
         22 => alu!("v_mac_f32", Accumulate (a: f32, b: f32, c: f32) -> f32 { fp::mad32(a, b, c) }),
+        23 if isa.is_gfx942() => {
+            alu!("v_fmamk_f32", MiddleLiteral (a: f32, b: f32, c: f32) -> f32 { a.mul_add(b, c) })
+        }
+        24 if isa.is_gfx942() => {
+            alu!("v_fmaak_f32", LastLiteral (a: f32, b: f32, c: f32) -> f32 { a.mul_add(b, c) })
+        }
         23 => {
             alu!("v_madmk_f32", MiddleLiteral (a: f32, b: f32, c: f32) -> f32 {
                 fp::mad32(a, b, c)
@@ -110,6 +118,11 @@ pub fn vop2(op: u32) -> Option<Spec> {
         52 => alu!("v_add_u32" (a: u32, b: u32) -> u32 { a.wrapping_add(b) }),
         53 => alu!("v_sub_u32" (a: u32, b: u32) -> u32 { a.wrapping_sub(b) }),
         54 => alu!("v_subrev_u32" (a: u32, b: u32) -> u32 { b.wrapping_sub(a) }),
+        55 if isa.is_gfx942() => {
+            seldom!("v_dot2c_f32_f16", Accumulate (a: u32, b: u32, c: f32) -> f32 {
+                dot_whole_halves(a, b, c)
+            })
+        }
         55 => seldom!("v_dot2c_f32_f16", Accumulate (a: u32, b: u32, c: f32) -> f32 {
             dot_halves(a, b, c)
         }),

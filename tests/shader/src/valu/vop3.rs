@@ -9,6 +9,7 @@ use super::sad::{self, masked_bytes_apart};
 use super::types::Low;
 use super::vop2::{low24, signed24};
 use super::{alu, cross, divide, seldom, Spec};
+use crate::isa::Isa;
 
 /// Bits of the field at `b` with `c` bits.
 #[inline(always)]
@@ -68,8 +69,9 @@ fn pair16(lo: u16, hi: u16) -> u32 {
 }
 
 /// The instruction with that opcode.
-pub fn vop3(op: u32) -> Option<Spec> {
+pub fn vop3(isa: Isa, op: u32) -> Option<Spec> {
     Some(match op {
+        448 | 449 if isa.is_gfx942() => return None,
         448 => seldom!("v_mad_legacy_f32" (a: f32, b: f32, c: f32) -> f32 {
             fp::mad_legacy32(a, b, c)
         }),
@@ -204,6 +206,9 @@ pub fn vop3(op: u32) -> Option<Spec> {
         519 => alu!("v_div_fixup_f16" (a: f16, b: f16, c: f16) -> Low<f16> {
             Low(narrow(divide::fixup32(a.widen(), b.widen(), c.widen())))
         }),
+        520 if isa.is_gfx942() => {
+            alu!("v_lshl_add_u64" (a: u64, b: u32, c: u64) -> u64 { (a << (b & 7)).wrapping_add(c) })
+        }
         640 => alu!("v_add_f64" (a: f64, b: f64) -> f64 { a + b }),
         641 => alu!("v_mul_f64" (a: f64, b: f64) -> f64 { a * b }),
         642 => alu!("v_min_f64" (a: f64, b: f64) -> f64 { fp::min64(a, b) }),

@@ -6,17 +6,15 @@ use std::process::Command;
 
 use crate::common::{load, CodeObject};
 
-/// Compiles tests/NAME.hip for a code object version and an optimisation level.
-pub fn compile(name: &str, version: u32, level: u32) -> CodeObject {
+/// Compiles tests/NAME.hip for a part, a code object version and an optimisation level.
+pub fn compile(part: &str, name: &str, version: u32, level: u32) -> CodeObject {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.hip"));
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.v{version}.O{level}.co"));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("{name}.{part}.v{version}.O{level}.co"));
     let status = Command::new("clang-19")
         .args(["-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output"])
-        .args([
-            "--offload-arch=gfx90a:sramecc+:xnack-",
-            "-nogpuinc",
-            "-nogpulib",
-        ])
+        .arg(format!("--offload-arch={part}:sramecc+:xnack-"))
+        .args(["-nogpuinc", "-nogpulib"])
         .args(["-std=c++17", "-munsafe-fp-atomics", "-ffp-contract=off"])
         .arg(format!("-mcode-object-version={version}"))
         .arg(format!("-O{level}"))

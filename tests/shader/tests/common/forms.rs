@@ -108,11 +108,13 @@ fn scalar_memory(forms: &mut Forms) {
 }
 
 /// The names of SDWA dwords for one and for two sources, and these.
-const SDWA_WORDS: [(&str, u32); 9] = [
+const SDWA_WORDS: [(&str, u32); 10] = [
     ("SDWA", 6 << 8 | 6 << 16 | 6 << 24),
     ("SDWA and clamp", 1 << 13 | 6 << 8 | 6 << 16 | 6 << 24),
     ("SDWA and omod", 1 << 14 | 6 << 8 | 6 << 16 | 6 << 24),
     ("SDWA of bytes", 6 << 8 | 1 << 16 | 2 << 24),
+    // gfx942's conversions say nothing of a second source.
+    ("SDWA of one byte", 6 << 8 | 1 << 16),
     ("SDWA and neg", 6 << 8 | 5 << 16 | 6 << 24 | 1 << 20),
     ("SDWA and neg1", 6 << 8 | 5 << 16 | 4 << 24 | 1 << 28),
     ("SDWA and abs", 6 << 8 | 5 << 16 | 6 << 24 | 1 << 21),
@@ -232,8 +234,11 @@ fn vop3(forms: &mut Forms) {
     }
 }
 
+/// The first opcode of VOP3P that is one of matrices.
+const MATRICES: u32 = 0x3e;
+
 fn packed(forms: &mut Forms) {
-    for op in 0..0x40 {
+    for op in 0..MATRICES {
         let word = 0x1a7 << 23 | op << 16 | 4;
         for sources in [
             V + 2,
@@ -260,7 +265,7 @@ fn packed(forms: &mut Forms) {
 
 fn matrices(forms: &mut Forms) {
     const FACTORS: u32 = V + 2 | (V + 8) << 9;
-    for op in 0x40..0x80 {
+    for op in MATRICES..0x80 {
         let word = 0x1a7 << 23 | op << 16 | 4;
         for (with, first, second) in [
             ("", 0, FACTORS | (V + 40) << 18),

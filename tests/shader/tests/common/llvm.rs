@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! LLVM's disassembler and assembler for gfx90a.
+//! LLVM's disassembler and assembler.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -7,9 +7,9 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 
 /// Runs llvm-mc on `input`.
-fn run(arguments: &[&str], input: String) -> Output {
+fn run(part: &str, arguments: &[&str], input: String) -> Output {
     let mut child = Command::new("llvm-mc-19")
-        .args(["-arch=amdgcn", "-mcpu=gfx90a"])
+        .args(["-arch=amdgcn", &format!("-mcpu={part}")])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -36,7 +36,7 @@ fn complaints(output: &Output, kind: &str) -> HashSet<usize> {
 
 /// The text of each piece of code, if it is one instruction. Behind each there are two more, which
 /// show where it ends.
-fn disassemble(codes: &[Vec<u32>]) -> Vec<Option<String>> {
+fn disassemble(part: &str, codes: &[Vec<u32>]) -> Vec<Option<String>> {
     const BEHIND: [u32; 2] = [0xbf80_0007, 0xbf80_0006];
     let mut input = String::new();
     for code in codes {
@@ -47,7 +47,7 @@ fn disassemble(codes: &[Vec<u32>]) -> Vec<Option<String>> {
         }
         input.push('\n');
     }
-    let output = run(&["-disassemble"], input);
+    let output = run(part, &["-disassemble"], input);
     let invalid = complaints(&output, "invalid instruction encoding");
     let text = std::str::from_utf8(&output.stdout).unwrap();
     let mut texts = vec![Vec::new()];
@@ -68,8 +68,8 @@ fn disassemble(codes: &[Vec<u32>]) -> Vec<Option<String>> {
 }
 
 /// The code of each line, if it is an instruction.
-fn assemble(lines: &[String]) -> Vec<Option<Vec<u32>>> {
-    let output = run(&["-show-encoding"], lines.join("\n") + "\n");
+fn assemble(part: &str, lines: &[String]) -> Vec<Option<Vec<u32>>> {
+    let output = run(part, &["-show-encoding"], lines.join("\n") + "\n");
     let errors = complaints(&output, "error");
     let text = std::str::from_utf8(&output.stdout).unwrap();
     let mut encodings = text.lines().filter_map(|line| {
@@ -96,12 +96,12 @@ fn assemble(lines: &[String]) -> Vec<Option<Vec<u32>>> {
     codes
 }
 
-/// The text of each piece of code that is one instruction of gfx90a: the disassembler has a text
+/// The text of each piece of code that is one instruction of a part: the disassembler has a text
 /// for it, of which the assembler makes the same again.
-pub fn instructions(codes: &[Vec<u32>]) -> Vec<Option<String>> {
-    let mut texts = disassemble(codes);
+pub fn instructions(part: &str, codes: &[Vec<u32>]) -> Vec<Option<String>> {
+    let mut texts = disassemble(part, codes);
     let lines: Vec<String> = texts.iter().flatten().cloned().collect();
-    let mut again = assemble(&lines).into_iter();
+    let mut again = assemble(part, &lines).into_iter();
     for (text, code) in texts.iter_mut().zip(codes) {
         if text.is_some() && again.next().unwrap().as_ref() != Some(code) {
             *text = None;

@@ -13,6 +13,9 @@ pub const CODE: u64 = 0x10_0000_0000;
 pub const DATA: u64 = 0x20_0000_0000;
 pub const SCRATCH: u64 = 0x30_0000_0000;
 
+/// The number of the XCC.
+pub const XCC: u32 = 5;
+
 /// The value of all clocks.
 const NOW: u64 = 12345;
 
@@ -110,6 +113,10 @@ impl Memory {
 }
 
 impl Host for Memory {
+    fn xcc(&self) -> u32 {
+        XCC
+    }
+
     fn load(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
         let (bytes, at) = self.find(address, out.len())?;
         out.copy_from_slice(&bytes.borrow()[at..at + out.len()]);

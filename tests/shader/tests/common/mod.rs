@@ -7,11 +7,12 @@ mod memory;
 use std::time::Duration;
 
 use memory::{Memory, CODE, DATA, SCRATCH};
-use object::{Object, ObjectSegment, ObjectSymbol, RelocationFlags};
+use object::{FileFlags, Object, ObjectSegment, ObjectSymbol, RelocationFlags};
 use rkfd_shader::code::Code;
 use rkfd_shader::dispatch::{Launch, Seat};
 use rkfd_shader::env::Host;
 use rkfd_shader::group::Progress;
+use rkfd_shader::isa::Isa;
 use rkfd_shader::kernel::{Descriptor, UserData, DESCRIPTOR};
 use rkfd_shader::wave::Apertures;
 use rustix::time::{clock_gettime, ClockId};
@@ -21,6 +22,16 @@ pub struct CodeObject {
     image: Vec<u8>,
     symbols: Vec<(String, u64)>,
     version: u32,
+    isa: Isa,
+}
+
+/// The generation that an ELF header's flags name (EF_AMDGPU_MACH).
+fn isa(flags: FileFlags) -> Isa {
+    match flags {
+        FileFlags::Elf { e_flags, .. } if e_flags & 0xff == 0x3f => Isa::Gfx90a,
+        FileFlags::Elf { e_flags, .. } if e_flags & 0xff == 0x4c => Isa::Gfx942,
+        other => panic!("code for another part: {other:?}"),
+    }
 }
 
 /// Loads a code object.
@@ -52,6 +63,7 @@ pub fn load(bytes: &[u8], version: u32) -> CodeObject {
         image,
         symbols,
         version,
+        isa: isa(file.flags()),
     }
 }
 
@@ -151,6 +163,8 @@ impl CodeObject {
         });
         assert_eq!(count as u32, descriptor.rsrc2 >> 1 & 31);
         let launch = Launch {
+            isa: self.isa,
+            scratch: SCRATCH,
             pc: (CODE + at).wrapping_add_signed(descriptor.entry),
             rsrc1: descriptor.rsrc1,
             rsrc2: descriptor.rsrc2,
@@ -168,7 +182,7 @@ impl CodeObject {
             ttmps: None,
         };
         launch.check().map_err(|reason| reason.to_string())?;
-        let mut code = Code::new();
+        let mut code = Code::new(self.isa);
         let mut executed = 0;
         let begin = cpu_time();
         for index in 0..launch.count() {

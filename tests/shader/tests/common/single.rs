@@ -8,6 +8,7 @@ use memory::{Memory, CODE, DATA};
 use proptest::prelude::*;
 use rkfd_shader::code::{Code, Turn};
 use rkfd_shader::env::{Env, Host};
+use rkfd_shader::isa::Isa;
 use rkfd_shader::lds::Lds;
 use rkfd_shader::wave::Wave;
 
@@ -56,8 +57,18 @@ pub fn run(wave: &mut Wave, words: [u32; 2]) {
     run_with(wave, words, &mut [], &mut Lds::new(0));
 }
 
+/// The same, of gfx942.
+pub fn run942(wave: &mut Wave, words: [u32; 2]) {
+    run_of(Isa::Gfx942, wave, words, &mut [], &mut Lds::new(0));
+}
+
 /// The same, with memory that has `data` from DATA on, and LDS.
 pub fn run_with(wave: &mut Wave, words: [u32; 2], data: &mut [u8], lds: &mut Lds) {
+    run_of(Isa::Gfx90a, wave, words, data, lds);
+}
+
+/// The same, of a generation.
+pub fn run_of(isa: Isa, wave: &mut Wave, words: [u32; 2], data: &mut [u8], lds: &mut Lds) {
     let mut code: Vec<u8> = [words[0], words[1], END]
         .iter()
         .flat_map(|word| word.to_le_bytes())
@@ -68,7 +79,8 @@ pub fn run_with(wave: &mut Wave, words: [u32; 2], data: &mut [u8], lds: &mut Lds
         memory.store(DATA, data).unwrap();
     }
     let mut env = Env { host: &memory, lds };
-    let turn = Code::new().run(wave, &mut env, 10);
+    wave.pc = CODE;
+    let turn = Code::new(isa).run(wave, &mut env, 10);
     assert!(matches!(turn, Turn::Ended), "{turn:?}");
     if !data.is_empty() {
         memory.load(DATA, data).unwrap();
