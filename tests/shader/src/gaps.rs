@@ -31,15 +31,11 @@ pub fn name(isa: Isa, word: u32) -> Option<&'static str> {
 
 /// What is still missing of gfx942.
 fn of_gfx942(word: u32) -> Option<&'static str> {
-    const CONVERSION: &str = "a conversion of fp8 or bf8";
     const MATRIX: &str = "a matrix instruction of gfx942";
-    match word >> 25 {
-        0x3f if (84..=87).contains(&bits(word, 16, 9)) => return Some(CONVERSION),
-        _ if word >> 26 != 0b110100 => return None,
-        _ => {}
+    if word >> 26 != 0b110100 {
+        return None;
     }
     match bits(word, 25, 16) {
-        404..=407 | 674..=677 => Some(CONVERSION),
         op @ 0x380.. => match op - 0x380 {
             62 | 63 | 72..=74 | 76 | 77 | 86 | 87 | 93..=98 | 100 | 102 | 104 | 106 | 108 => {
                 Some(MATRIX)

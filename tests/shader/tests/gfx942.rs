@@ -285,3 +285,64 @@ fn either() {
         );
     }
 }
+
+/// The bytes and words that conversions take from a register.
+#[test]
+fn widening_selects() {
+    const NUMBERS: u32 = 0x817f_4008;
+    // Opcode, SDWA's selection of the source (or none), result.
+    for (op, select, expected) in [
+        (84, None, [0x3c00_0000, 1]),
+        (84, Some(0), [0x3c00_0000, 1]),
+        (84, Some(1), [0x3f80_0000, 1]),
+        (84, Some(2), [0x4370_0000, 1]),
+        (84, Some(3), [0xba80_0000, 1]),
+        // A word is no byte.
+        (84, Some(5), [0x3c00_0000, 1]),
+        (86, None, [0x3c00_0000, 0x3f80_0000]),
+        (86, Some(4), [0x3c00_0000, 0x3f80_0000]),
+        (86, Some(5), [0x4370_0000, 0xba80_0000]),
+        (87, Some(4), [0x3880_0000, 0x3f80_0000]),
+        (87, Some(5), [0x4760_0000, 0xb700_0000]),
+    ] {
+        let mut wave = wave(1, !0);
+        *wave.v_mut(2) = [NUMBERS; 64];
+        *wave.v_mut(5) = [1; 64];
+        let word = 0x3f << 25 | 4 << 17 | op << 9;
+        let words = match select {
+            Some(select) => [word | 249, 2 | 6 << 8 | select << 16],
+            None => [word | V | 2, 0xbf80_0000],
+        };
+        run942(&mut wave, words);
+        assert_eq!([wave.v(4)[7], wave.v(5)[7]], expected, "{op} {select:?}");
+    }
+}
+
+/// The parts of a register that conversions write.
+#[test]
+fn narrowing_places() {
+    let [one, half] = [1f32, -0.5].map(f32::to_bits);
+    // Opcode, bits of the first word, of the second, second source, result.
+    for (op, first, second, other, expected) in [
+        (674, 0, 0, half, 0xaabb_b840),
+        (674, 8 << 11, 0, half, 0xb840_ccdd),
+        (674, 1 << 8, 1 << 29, half, 0xaabb_b8c0),
+        (675, 0, 0, half, 0xaabb_bc40),
+        (676, 0, 0, 0, 0xaabb_cc40),
+        (676, 4 << 11, 0, 0, 0xaabb_40dd),
+        (676, 8 << 11, 0, 0, 0xaa40_ccdd),
+        (676, 12 << 11, 0, 0, 0x40bb_ccdd),
+        (677, 12 << 11, 0, 0, 0x40bb_ccdd),
+    ] {
+        let mut wave = wave(1, !0);
+        *wave.v_mut(2) = [one; 64];
+        *wave.v_mut(8) = [other; 64];
+        *wave.v_mut(4) = [0xaabb_ccdd; 64];
+        let sources = V + 2 | (V + 8) << 9;
+        run942(
+            &mut wave,
+            [0x34 << 26 | op << 16 | 4 | first, sources | second],
+        );
+        assert_eq!(wave.v(4)[7], expected, "{op} {first:#x}");
+    }
+}

@@ -165,7 +165,11 @@ const GAPS: &[Gap] = &[
 
 /// Those of gfx942.
 const GAPS942: &[Gap] = &[
-    ("a conversion of fp8 or bf8", "still missing", &["v_cvt_*"]),
+    (
+        "clamp or omod of two floats",
+        "no compiler emits it",
+        &["v_cvt_pk_f32_bf8", "v_cvt_pk_f32_fp8"],
+    ),
     (
         "a matrix instruction of gfx942",
         "still missing",

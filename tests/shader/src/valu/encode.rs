@@ -3,6 +3,7 @@
 
 use super::compare::vopc as compares;
 use super::dpp::Dpp;
+use super::fp8;
 use super::modify::{Changes, Sdwa};
 use super::vop1::vop1 as unary;
 use super::vop2::vop2 as binary;
@@ -92,11 +93,14 @@ pub fn vop1(isa: Isa, words: Words) -> Decoded<Inst> {
     let spec = unary(isa, op).ok_or(Unknown)?;
     let mut inst = Inst::new(spec.handler, op, 4);
     result(&mut inst, &spec, bits(word, 24, 17));
-    let changes = if spec.sources > 0 {
+    let mut changes = if spec.sources > 0 {
         first_source(&mut inst, &spec, words)?
     } else {
         Changes::default()
     };
+    if fp8::is_widening(op) {
+        fp8::selected(op, &mut changes);
+    }
     changes.apply(inst, &spec)
 }
 
@@ -193,6 +197,11 @@ pub fn vop3(isa: Isa, words: Words) -> Decoded<Inst> {
     if matches!(spec.form, Form::CarryInOut | Form::MaskIn) {
         inst.src[2] = inst.source(codes[2], Kind::Int64, None)?;
     }
+    let word = if fp8::is_narrowing(op) {
+        fp8::placed(op, word, &mut inst)
+    } else {
+        word
+    };
     let mut changes = Changes::default();
     changes.vop3(word, second, has_scalar);
     changes.apply(inst, &spec)

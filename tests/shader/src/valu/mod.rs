@@ -9,6 +9,7 @@ pub mod divide;
 pub mod dpp;
 pub mod encode;
 pub mod float;
+mod fp8;
 pub mod halves;
 pub mod modify;
 pub mod packed;

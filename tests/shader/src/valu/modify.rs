@@ -79,6 +79,16 @@ impl Changes {
         self.sdwa = Some(sdwa);
     }
 
+    /// Replaces the selection of the only source, for an instruction with which SDWA has no other.
+    pub fn select_first(&mut self, choose: impl Fn(u32) -> u32) {
+        if let Some(sdwa) = &mut self.sdwa {
+            sdwa.select = [choose(sdwa.select[0]), DWORD];
+            sdwa.signed = [false; 2];
+            sdwa.to = DWORD;
+            (self.abs, self.neg) = ([false; 3], [false; 3]);
+        }
+    }
+
     /// It is a compare: a scalar register takes the place of the results' description.
     pub fn has_no_result(&mut self) {
         self.clamp = false;
@@ -138,6 +148,9 @@ impl Changes {
             "v_cvt_pkrtz_f16_f32" | "v_pack_b32_f16" | "v_cndmask_b32"
         ) {
             return Err(Unsupported(FLOATS));
+        }
+        if matches!(spec.name, "v_cvt_pk_f32_fp8" | "v_cvt_pk_f32_bf8") {
+            return Err(Unsupported("clamp or omod of two floats"));
         }
         let of_floats = spec.kinds[..spec.sources]
             .iter()

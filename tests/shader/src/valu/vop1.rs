@@ -5,7 +5,7 @@ use half::f16;
 
 use super::float as fp;
 use super::halves::{narrow, Widen};
-use super::{alu, cross, seldom, Spec};
+use super::{alu, cross, fp8, seldom, Spec};
 use crate::isa::Isa;
 
 /// The instruction with that opcode.
@@ -103,6 +103,7 @@ pub fn vop1(isa: Isa, op: u32) -> Option<Spec> {
             byte(a as i16) | byte((a >> 16) as i16) << 8
         }),
         81 => cross::swap(),
+        84..=87 if isa.is_gfx942() => fp8::widening(op),
         _ => return None,
     })
 }

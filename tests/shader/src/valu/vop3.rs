@@ -8,7 +8,7 @@ use super::halves::{self, narrow, Widen};
 use super::sad::{self, masked_bytes_apart};
 use super::types::Low;
 use super::vop2::{low24, signed24};
-use super::{alu, cross, divide, seldom, Spec};
+use super::{alu, cross, divide, fp8, seldom, Spec};
 use crate::isa::Isa;
 
 /// Bits of the field at `b` with `c` bits.
@@ -266,6 +266,7 @@ pub fn vop3(isa: Isa, op: u32) -> Option<Spec> {
         671 => alu!("v_sub_i16" (a: u16, b: u16) -> u16 { a.wrapping_sub(b) }),
         672 => alu!("v_pack_b32_f16" (a: f16, b: f16) -> u32 { pair16(a.to_bits(), b.to_bits()) }),
         673 => seldom!("v_mul_legacy_f32" (a: f32, b: f32) -> f32 { fp::mul_legacy32(a, b) }),
+        674..=677 if isa.is_gfx942() => fp8::narrowing(op),
         _ => return None,
     })
 }
