@@ -6,8 +6,8 @@ use crate::isa::Isa;
 
 /// The name of the instruction whose first word this is, if it is one of them.
 pub fn name(isa: Isa, word: u32) -> Option<&'static str> {
-    if let (Isa::Gfx942, Some(name)) = (isa, of_gfx942(word)) {
-        return Some(name);
+    if isa.is_gfx942() && sparse(word) {
+        return Some("a sparse matrix");
     }
     // Most words are those of vector instructions.
     if word >> 31 == 0 {
@@ -29,22 +29,13 @@ pub fn name(isa: Isa, word: u32) -> Option<&'static str> {
     }
 }
 
-/// What is still missing of gfx942.
-fn of_gfx942(word: u32) -> Option<&'static str> {
-    const MATRIX: &str = "a matrix instruction of gfx942";
-    if word >> 26 != 0b110100 {
-        return None;
-    }
-    match bits(word, 25, 16) {
-        op @ 0x380.. => match op - 0x380 {
-            62 | 63 | 72..=74 | 76 | 77 | 86 | 87 | 93..=98 | 100 | 102 | 104 | 106 | 108 => {
-                Some(MATRIX)
-            }
-            112..=127 => Some(MATRIX),
-            _ => None,
-        },
-        _ => None,
-    }
+/// Sparse matrices, of gfx942.
+fn sparse(word: u32) -> bool {
+    word >> 23 == 0x1a7
+        && matches!(
+            bits(word, 22, 16),
+            98 | 100 | 102 | 104 | 106 | 108 | 120..=127
+        )
 }
 
 const SCREEN_PARTITION: u32 = 55;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! MFMA and the accumulation registers.
 
+mod dots;
+mod shape;
+
 use half::f16;
 
 use crate::decode::{bits, Decoded, Inst, Kind, Src, Unknown, Unsupported, Words};
@@ -10,112 +13,15 @@ use crate::isa::Isa;
 use crate::simd::{Body, Handler};
 use crate::valu::float as fp;
 use crate::valu::halves::Widen;
+use crate::valu::types::{Ty, INPUT};
 use crate::wave::{Flow, Reason, Row, Wave, LANES, TEMPS};
+use dots::{add_row, Factor};
+use shape::{Element, Shape};
 
 /// The first VOP3P opcode that is a matrix instruction, but for gaps between.
 pub const FIRST: u32 = 62;
 const ACC_READ: u32 = 88;
 const ACC_WRITE: u32 = 89;
-
-/// Element type of the factors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Element {
-    F32,
-    F16,
-    Bf16,
-    I8,
-    F64,
-}
-
-/// A product of `size` x `depth` by `depth` x `size`, in `blocks` with lanes of their own.
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    size: usize,
-    depth: usize,
-    blocks: usize,
-    element: Element,
-    /// Elements of one lane.
-    each: usize,
-}
-
-impl Shape {
-    fn of(op: u32) -> Option<Shape> {
-        use Element::*;
-        let (size, depth, blocks, element, each) = match op {
-            64 => (32, 1, 2, F32, 1),
-            65 => (16, 1, 4, F32, 1),
-            66 => (4, 1, 16, F32, 1),
-            68 => (32, 2, 1, F32, 1),
-            69 => (16, 4, 1, F32, 1),
-            72 => (32, 4, 2, F16, 4),
-            73 => (16, 4, 4, F16, 4),
-            74 => (4, 4, 16, F16, 4),
-            76 => (32, 8, 1, F16, 4),
-            77 => (16, 16, 1, F16, 4),
-            80 => (32, 4, 2, I8, 4),
-            81 => (16, 4, 4, I8, 4),
-            82 => (4, 4, 16, I8, 4),
-            84 => (32, 8, 1, I8, 4),
-            85 => (16, 16, 1, I8, 4),
-            99 => (32, 4, 2, Bf16, 4),
-            100 => (16, 4, 4, Bf16, 4),
-            101 => (4, 4, 16, Bf16, 4),
-            102 => (32, 8, 1, Bf16, 4),
-            103 => (16, 16, 1, Bf16, 4),
-            104 => (32, 2, 2, Bf16, 2),
-            105 => (16, 2, 4, Bf16, 2),
-            107 => (4, 2, 16, Bf16, 2),
-            108 => (32, 4, 1, Bf16, 2),
-            109 => (16, 8, 1, Bf16, 2),
-            110 => (16, 4, 1, F64, 1),
-            111 => (4, 4, 4, F64, 1),
-            _ => return None,
-        };
-        Some(Shape {
-            size,
-            depth,
-            blocks,
-            element,
-            each,
-        })
-    }
-
-    /// Returns whether BLGP means something: other lanes for B, or for f64 other signs.
-    fn permutes(&self) -> bool {
-        self.blocks > 1 || matches!(self.element, Element::F32 | Element::F64)
-    }
-
-    /// Registers of a factor and of the sum.
-    fn registers(&self) -> (u32, u32) {
-        let factor = match self.element {
-            Element::F32 | Element::I8 => 1,
-            Element::F64 => 2,
-            Element::F16 | Element::Bf16 => self.each as u32 / 2,
-        };
-        let words = if self.element == Element::F64 { 2 } else { 1 };
-        let elements = self.size * self.size * self.blocks;
-        (factor, (elements / LANES * words) as u32)
-    }
-
-    /// Lane, and element within it, of a factor's element `k` in row or column `i`.
-    #[inline(always)]
-    fn factor(&self, block: usize, i: usize, k: usize) -> (usize, usize) {
-        let group = block + self.blocks * (k / self.each);
-        (i + self.size * group, k % self.each)
-    }
-
-    /// Register and lane of the sum's element. The registers of f64 count pairs.
-    #[inline(always)]
-    fn sum(&self, block: usize, i: usize, j: usize) -> (usize, usize) {
-        match (self.size, self.element) {
-            (16, Element::F64) => (i / 4, j + 16 * (i % 4)),
-            (_, Element::F64) => (0, 16 * i + 4 * block + j),
-            (32, _) => (16 * block + i % 4 + 4 * (i / 8), j + 32 * (i / 4 % 2)),
-            (16, _) => (4 * block + i % 4, j + 16 * (i / 4)),
-            _ => (i, j + 4 * block),
-        }
-    }
-}
 
 /// Names a source or result that is an accumulation VGPR if `acc`.
 fn register(inst: &mut Inst, number: u32, count: u32, acc: bool) -> u16 {
@@ -180,8 +86,10 @@ pub fn decode(isa: Isa, words: Words) -> Decoded<Inst> {
         inst.src[0] = inst.source(codes[0], Kind::Int32, None)?;
         return Ok(inst);
     }
-    let gone = matches!(op, 84 | 85 | 99..=109);
-    let shape = Shape::of(op).filter(|_| !(gone && isa.is_gfx942()));
+    let (shape, handler) = match isa {
+        Isa::Gfx90a => (Shape::gfx90a(op), Handler::of::<Multiply<false>>()),
+        Isa::Gfx942 => (Shape::gfx942(op), Handler::of::<Multiply<true>>()),
+    };
     let shape = shape.ok_or(Unknown)?;
     let (cbsz, abid, blgp) = (bits(word, 10, 8), bits(word, 14, 11), bits(second, 31, 29));
     // Other shapes have the fields too, but what they do there is not known.
@@ -191,7 +99,7 @@ pub fn decode(isa: Isa, words: Words) -> Decoded<Inst> {
     if shape.element == Element::F64 && cbsz != 0 || blgp != 0 && !shape.permutes() {
         return Err(Unsupported("this CBSZ or BLGP of MFMA"));
     }
-    let mut inst = Inst::new(Handler::of::<Multiply>(), op, 8);
+    let mut inst = Inst::new(handler, op, 8);
     inst.imm = (cbsz << CBSZ | abid << ABID | blgp << BLGP) as i32;
     let (factor, sum) = shape.registers();
     let acc = [
@@ -264,14 +172,26 @@ impl Body for AccWrite {
     }
 }
 
-struct Multiply;
+/// MODE.FP16_OVFL. With it results saturate, as gfx942's ISA text has it.
+const FP16_OVFL: u32 = 1 << 23;
 
-impl Body for Multiply {
+/// The product of the shape that an opcode has on gfx942 or on gfx90a.
+struct Multiply<const IS_GFX942: bool>;
+
+impl<const IS_GFX942: bool> Body for Multiply<IS_GFX942> {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-        let Some(shape) = Shape::of(inst.op.into()) else {
+        let op = inst.op.into();
+        let Some(shape) = (if IS_GFX942 {
+            Shape::gfx942(op)
+        } else {
+            Shape::gfx90a(op)
+        }) else {
             return Flow::Next;
         };
+        if IS_GFX942 && wave.mode & FP16_OVFL != 0 && shape.element != Element::F64 {
+            return Reason::Unsupported("FP16_OVFL with a matrix instruction").into();
+        }
         let row = |number: u16, flag: i32| {
             if inst.imm & flag != 0 {
                 acc_row(wave, number)
@@ -314,15 +234,30 @@ impl Body for Multiply {
                 pattern => permute(&mut b, pattern),
             }
         }
+        // gfx942's ISA text has MODE flush denormals of A and B. gfx90a's part in this is not
+        // known.
+        if IS_GFX942 && shape.element == Element::F32 && !wave.keeps_f32_denormals() {
+            flush(&mut a, wave.mode);
+            flush(&mut b, wave.mode);
+        }
         let out = match (shape.size, shape.element) {
             (32, Element::F32) => product_f32::<32>(&shape, &a, &b, c),
             (16, Element::F32) => product_f32::<16>(&shape, &a, &b, c),
-            (32, Element::F16) => product_halves::<32, false>(&shape, &a, &b, c),
-            (16, Element::F16) => product_halves::<16, false>(&shape, &a, &b, c),
-            (_, Element::F16) => product_halves::<4, false>(&shape, &a, &b, c),
-            (32, Element::Bf16) => product_halves::<32, true>(&shape, &a, &b, c),
-            (16, Element::Bf16) => product_halves::<16, true>(&shape, &a, &b, c),
-            (_, Element::Bf16) => product_halves::<4, true>(&shape, &a, &b, c),
+            (size, Element::Small(..)) if IS_GFX942 => match size {
+                32 => product_small::<32, 16>(&shape, &a, &b, c),
+                16 => product_small::<16, 32>(&shape, &a, &b, c),
+                _ => product_small::<4, 4>(&shape, &a, &b, c),
+            },
+            (size, Element::F16) if !IS_GFX942 => match size {
+                32 => product_halves::<32, false>(&shape, &a, &b, c),
+                16 => product_halves::<16, false>(&shape, &a, &b, c),
+                _ => product_halves::<4, false>(&shape, &a, &b, c),
+            },
+            (size, Element::Bf16) if !IS_GFX942 => match size {
+                32 => product_halves::<32, true>(&shape, &a, &b, c),
+                16 => product_halves::<16, true>(&shape, &a, &b, c),
+                _ => product_halves::<4, true>(&shape, &a, &b, c),
+            },
             _ => product(&shape, &a, &b, c),
         };
         wave.rows[dst..dst + sum as usize].copy_from_slice(&out);
@@ -370,6 +305,68 @@ fn permute(b: &mut [Row], pattern: u32) {
 fn negate(rows: &mut [Row], sign: u32) {
     let high = rows.iter_mut().skip(1).step_by(2);
     high.for_each(|row| row.0.iter_mut().for_each(|word| *word ^= sign << 31));
+}
+
+/// Flushes denormals of f32 as MODE says for sources.
+#[cold]
+fn flush(rows: &mut [Row], mode: u32) {
+    for word in rows.iter_mut().flat_map(|row| &mut row.0) {
+        *word = f32::from_bits(*word).flush(mode, INPUT).to_bits();
+    }
+}
+
+/// As [`product`], for small floats with gfx942's arithmetic.
+#[inline(always)]
+fn product_small<const SIZE: usize, const DEPTH: usize>(
+    shape: &Shape,
+    a: &[Row],
+    b: &[Row],
+    mut c: Vec<Row>,
+) -> Vec<Row> {
+    let Element::Small(a_format, b_format) = shape.element else {
+        return c;
+    };
+    let mut order = [0; DEPTH];
+    for k in 0..DEPTH {
+        order[k] = k as u8;
+    }
+    for block in 0..shape.blocks {
+        let (mut rows, mut columns) = (Factor::<SIZE, DEPTH>::new(), Factor::<SIZE, DEPTH>::new());
+        for k in 0..shape.depth {
+            for n in 0..SIZE {
+                let place = shape.factor(block, n, k);
+                rows.set(a_format, k, n, bits_of(a, place, a_format.bits()));
+                columns.set(b_format, k, n, bits_of(b, place, b_format.bits()));
+            }
+        }
+        for i in 0..SIZE {
+            let (register, first) = shape.sum(block, i, 0);
+            let sums = &mut c[register].0[first..first + SIZE];
+            let mut row = [0f32; SIZE];
+            for j in 0..SIZE {
+                row[j] = f32::from_bits(sums[j]);
+            }
+            add_row(
+                a_format,
+                &rows,
+                &columns,
+                i,
+                &order[..shape.depth],
+                &mut row,
+            );
+            for j in 0..SIZE {
+                sums[j] = row[j].to_bits();
+            }
+        }
+    }
+    c
+}
+
+/// A register's bits from those of a lane's element `n` of `size` bits on.
+#[inline(always)]
+fn bits_of(rows: &[Row], (lane, n): (usize, usize), size: usize) -> u32 {
+    let each = 32 / size;
+    rows[n / each].0[lane] >> (size * (n % each))
 }
 
 /// The sum `c` with the product added, element by element in order of depth.
@@ -541,7 +538,7 @@ fn double(rows: &[Row], (lane, n): (usize, usize)) -> f64 {
 /// Element `n` of a lane: a signed byte.
 #[inline(always)]
 fn byte(rows: &[Row], (lane, n): (usize, usize)) -> i32 {
-    i32::from((rows[0].0[lane] >> (8 * n)) as i8)
+    i32::from((rows[n / 4].0[lane] >> (8 * (n % 4))) as i8)
 }
 
 /// Element `n` of a lane, as f32; of 16 bits a denormal one is 0.

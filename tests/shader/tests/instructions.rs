@@ -170,11 +170,7 @@ const GAPS942: &[Gap] = &[
         "no compiler emits it",
         &["v_cvt_pk_f32_bf8", "v_cvt_pk_f32_fp8"],
     ),
-    (
-        "a matrix instruction of gfx942",
-        "still missing",
-        &["v_mfma_*", "v_smfmac_*"],
-    ),
+    ("a sparse matrix", "still missing", &["v_smfmac_*"]),
     (
         "a typed buffer",
         "only graphics has formats",
@@ -285,7 +281,17 @@ const GAPS942: &[Gap] = &[
     (
         "this CBSZ or BLGP of MFMA",
         "the matrix instruction calculator has none for these shapes",
-        &["v_mfma_f64_*"],
+        &[
+            "v_mfma_f32_16x16x16_*",
+            "v_mfma_f32_16x16x32_*",
+            "v_mfma_f32_16x16x8_xf32",
+            "v_mfma_f32_32x32x16_*",
+            "v_mfma_f32_32x32x4_xf32",
+            "v_mfma_f32_32x32x8_*",
+            "v_mfma_f64_*",
+            "v_mfma_i32_16x16x32_i8",
+            "v_mfma_i32_32x32x16_i8",
+        ],
     ),
 ];
 
