@@ -6,9 +6,6 @@ use crate::isa::Isa;
 
 /// The name of the instruction whose first word this is, if it is one of them.
 pub fn name(isa: Isa, word: u32) -> Option<&'static str> {
-    if isa.is_gfx942() && sparse(word) {
-        return Some("a sparse matrix");
-    }
     // Most words are those of vector instructions.
     if word >> 31 == 0 {
         return vector(word);
@@ -27,15 +24,6 @@ pub fn name(isa: Isa, word: u32) -> Option<&'static str> {
         0b111100 if !isa.is_gfx942() => image(bits(word, 24, 18)),
         _ => None,
     }
-}
-
-/// Sparse matrices, of gfx942.
-fn sparse(word: u32) -> bool {
-    word >> 23 == 0x1a7
-        && matches!(
-            bits(word, 22, 16),
-            98 | 100 | 102 | 104 | 106 | 108 | 120..=127
-        )
 }
 
 const SCREEN_PARTITION: u32 = 55;

@@ -3,6 +3,7 @@
 
 mod dots;
 mod shape;
+mod sparse;
 
 use half::f16;
 
@@ -85,6 +86,9 @@ pub fn decode(isa: Isa, words: Words) -> Decoded<Inst> {
         inst.dst = inst.accvgpr(dst, 1);
         inst.src[0] = inst.source(codes[0], Kind::Int32, None)?;
         return Ok(inst);
+    }
+    if let (Isa::Gfx942, Some(shape)) = (isa, sparse::shape(op)) {
+        return sparse::decode(op, &shape, words);
     }
     let (shape, handler) = match isa {
         Isa::Gfx90a => (Shape::gfx90a(op), Handler::of::<Multiply<false>>()),

@@ -170,7 +170,6 @@ const GAPS942: &[Gap] = &[
         "no compiler emits it",
         &["v_cvt_pk_f32_bf8", "v_cvt_pk_f32_fp8"],
     ),
-    ("a sparse matrix", "still missing", &["v_smfmac_*"]),
     (
         "a typed buffer",
         "only graphics has formats",

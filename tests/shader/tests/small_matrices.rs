@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! gfx942's matrix instructions of small floats and of bytes, against sums in wide integers that are
-//! computed here, and against results on which two independent programs agree.
+//! gfx942's matrix instructions of small floats and of bytes, dense and sparse, against sums in
+//! wide integers that are computed here, and against results on which two independent programs
+//! agree.
 
 #[path = "common/single.rs"]
 mod single;
@@ -289,6 +290,165 @@ proptest! {
                 prop_assert_eq!(after.v(SUM as usize + register)[lane], sum);
             }
         }
+    }
+}
+
+/// Opcode, size, elements of B in a lane, A, B. A has half as many.
+const SPARSE: &[(u32, usize, usize, Kind, Kind)] = &[
+    (98, 16, 8, F16, F16),
+    (100, 32, 8, F16, F16),
+    (102, 16, 8, Bf16, Bf16),
+    (104, 32, 8, Bf16, Bf16),
+    (120, 16, 16, Bf8, Bf8),
+    (121, 16, 16, Bf8, Fp8),
+    (122, 16, 16, Fp8, Bf8),
+    (123, 16, 16, Fp8, Fp8),
+    (124, 32, 16, Bf8, Bf8),
+    (125, 32, 16, Bf8, Fp8),
+    (126, 32, 16, Fp8, Bf8),
+    (127, 32, 16, Fp8, Fp8),
+];
+
+/// The register of indices.
+const INDICES: u32 = 60;
+
+fn sparse_words(op: u32, cbsz: u32, abid: u32) -> [u32; 2] {
+    let [first, second] = words(op);
+    let sources = second & !(511 << 18) | (V + INDICES) << 18;
+    [first | cbsz << 8 | abid << 11, sources]
+}
+
+/// The pairs of row `i` and column `j`, as bits: the four elements of a group are in one lane.
+fn sparse_pairs(
+    wave: &Wave,
+    (size, each, bits): (usize, usize, [usize; 2]),
+    first: u32,
+    i: usize,
+    j: usize,
+) -> Vec<(u32, u32)> {
+    let mut pairs = Vec::new();
+    for lane in 0..64 / size {
+        let (row, column) = (i + size * lane, j + size * lane);
+        for group in 0..each / 4 {
+            let index = wave.v(INDICES as usize)[row] >> first >> (4 * group);
+            for n in 0..2 {
+                let from = 4 * group + (index >> (2 * n) & 3) as usize;
+                pairs.push((
+                    element(wave, A, (row, 2 * group + n), bits[0]),
+                    element(wave, B, (column, from), bits[1]),
+                ));
+            }
+        }
+    }
+    pairs
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn sparse(which in 0..SPARSE.len(), seed: u64, near: bool, cbsz in 0..2u32, abid in 0..4u32) {
+        let (op, size, each, a, b) = SPARSE[which];
+        let first = match (cbsz, each) {
+            (0, 8) => 8 * abid,
+            (0, _) => 16 * (abid & 1),
+            _ => 0,
+        };
+        let (before, mut after) = (random(seed, near), random(seed, near));
+        run942(&mut after, sparse_words(op, cbsz, abid));
+        for i in 0..size {
+            for j in 0..size {
+                let (register, lane) = sum_at(size, 0, i, j);
+                let mut sum = f32::from_bits(before.v(SUM as usize + register)[lane]);
+                let mut known = sum.is_finite();
+                let shape = (size, each, [a.bits(), b.bits()]);
+                let pairs = sparse_pairs(&before, shape, first, i, j);
+                for group in pairs.chunks(each) {
+                    match added(sum, group, (a, b)) {
+                        Some(next) if next.is_finite() && known => sum = next,
+                        _ => known = false,
+                    }
+                }
+                let found = after.v(SUM as usize + register)[lane];
+                if known {
+                    prop_assert_eq!(found, sum.to_bits(), "{} {} {}", op, i, j);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sparse_bytes(wide: bool, seed: u64, abid in 0..2u32) {
+        let (op, size) = if wide { (108, 32) } else { (106, 16) };
+        let (before, mut after) = (random(seed, false), random(seed, false));
+        run942(&mut after, sparse_words(op, 0, abid));
+        for i in 0..size {
+            for j in 0..size {
+                let (register, lane) = sum_at(size, 0, i, j);
+                let mut sum = before.v(SUM as usize + register)[lane];
+                for (a, b) in sparse_pairs(&before, (size, 16, [8, 8]), 16 * abid, i, j) {
+                    sum = sum.wrapping_add((a as i8 as i32 * b as i8 as i32) as u32);
+                }
+                prop_assert_eq!(after.v(SUM as usize + register)[lane], sum);
+            }
+        }
+    }
+}
+
+/// Results of two programs that share nothing.
+#[test]
+fn sparse_of_one_lane() {
+    for (op, a, b, indices, sum, cbsz, abid, expected) in [
+        (
+            98,
+            0x4000_3c00,
+            [0x4000_3c00, 0x4800_4400],
+            0x444d,
+            0x3f00_0000,
+            0,
+            0,
+            0x4194_0000,
+        ),
+        (
+            98,
+            0x4000_3c00,
+            [0x4000_3c00, 0x4800_4400],
+            0x444d,
+            0x3f00_0000,
+            0,
+            1,
+            0x40b0_0000,
+        ),
+        (
+            98,
+            0x4000_3c00,
+            [0x4000_3c00, 0x4800_4400],
+            0x444d,
+            0x3f00_0000,
+            1,
+            1,
+            0x4194_0000,
+        ),
+        (
+            106,
+            0x0403_0201,
+            [0x0403_0201, 0x0807_0605],
+            0x449c,
+            0,
+            0,
+            0,
+            0x37,
+        ),
+    ] {
+        let mut wave = random(1, false);
+        wave.vgprs_mut().iter_mut().for_each(|row| row.0 = [0; 64]);
+        wave.v_mut(A as usize)[0] = a;
+        wave.v_mut(B as usize)[0] = b[0];
+        wave.v_mut(B as usize + 1)[0] = b[1];
+        wave.v_mut(INDICES as usize)[0] = indices;
+        wave.v_mut(SUM as usize)[0] = sum;
+        run942(&mut wave, sparse_words(op, cbsz, abid));
+        assert_eq!(wave.v(SUM as usize)[0], expected, "{op} {cbsz} {abid}");
     }
 }
 
