@@ -46,7 +46,7 @@ test-long: ## guest tests that make test has no time for; SUITE_KERNEL=forky som
 llama: ## llama.cpp generates in the guest, by HIP as by the processor; OPERATIONS='ADD MUL_MAT' are compared, too
 	@scripts/llama
 
-corpus: ## the kernels of the ISA corpus (CORPUS=FOLDER) in the model's shader core, against numpy and the corpus' interpreter; LEVELS='0 3' ONLY=KERNEL
+corpus: ## the kernels of the ISA corpus (CORPUS=FOLDER) in the model's shader core, against numpy and the corpus' interpreter; LEVELS='0 3' ONLY=KERNEL PART=gfx942
 	@scripts/corpus $(LEVELS)
 
 fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEED= and KERNEL= choose

@@ -12,13 +12,16 @@
 //! - Masks that v_cmp and carries write have zeros for inactive lanes.
 //! - Approximations (v_rcp, v_rsq, v_sqrt, v_exp, v_log, v_sin, v_cos) are correctly rounded.
 //! - Rounding is to nearest even; another mode stops the wave. Denormals are flushed where MODE says
-//!   so. In matrices' factors of 16 bits, dot products of f16, and old multiply-add instructions
-//!   they are always.
+//!   so. In old multiply-add instructions they are always, and on gfx90a in matrices' factors of 16
+//!   bits and dot products of f16.
+//! - gfx942's matrices of small floats are the sums that MMA-Sim found in an MI300X. A NaN that
+//!   they or conversions of fp8 and bf8 make is 0x7fc00000. Stochastic rounding to a denormal
+//!   loses bits before the seed is added. SH_MEM_CONFIG.F8_MODE is taken to be set.
 //! - min and max behave as with IEEE = 1, also without.
 //! - A load that faults gives 0, a store is dropped, and TRAPSTS.MEM_VIOL is set.
 //! - LDS beyond the group's reads as 0, and writes there do nothing; both are counted.
-//! - A register that is not allocated, an instruction of gfx90a that is not supported here: the
-//!   wave stops, and reports the place. An encoding that gfx90a does not have is
+//! - A register that is not allocated, an instruction of the generation that is not supported here:
+//!   the wave stops, and reports the place. An encoding that the generation does not have is
 //!   TRAPSTS.ILLEGAL_INST.
 //! - *The trap handler* is code like other code. With STATUS.TRAP_EN a wave enters it between two
 //!   instructions, for s_trap, MEM_VIOL, ILLEGAL_INST, bits of TRAPSTS.EXCP and address watches
