@@ -141,9 +141,10 @@ impl ComputeRegisters {
         }
     }
 
-    /// Returns whether `reg` is one of them.
+    /// Returns whether `reg` is one of those that a queue has: they are in its MQD.
     pub fn owns(reg: Reg) -> bool {
-        (FIRST..FIRST + COUNT as u32).contains(&reg.0)
+        let n = reg.0.checked_sub(FIRST);
+        n.is_some_and(|n| dword(n as usize).is_some())
     }
 
     /// Loads them from the MQD.

@@ -313,10 +313,11 @@ impl<'a> Executor<'a> {
                         if let Err(refusal) = self.job.compute.write(reg, value, privileged) {
                             return Ok(Err(refusal));
                         }
-                    } else if is_scratch(reg) || privileged && !is_shader(reg) {
-                        // Graphics' shader state does not exist, nor do a user's other registers
-                        // for us.
+                    } else if is_scratch(reg) || privileged {
                         self.gpu.write(reg, value)?;
+                    } else {
+                        let reason = "the register is not modelled";
+                        return Ok(Err((Exception::Unsupported, reason)));
                     }
                 }
             }
@@ -494,8 +495,4 @@ impl<'a> Executor<'a> {
 
 fn is_scratch(reg: Reg) -> bool {
     (gc::SCRATCH_REG0.0..=gc::SCRATCH_REG7.0).contains(&reg.0)
-}
-
-fn is_shader(reg: Reg) -> bool {
-    (0x2c00..0x3000).contains(&reg.0)
 }

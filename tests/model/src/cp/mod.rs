@@ -48,12 +48,13 @@
 //!   the hub's interrupt. A halted queue answers dequeue requests; ACTIVE = 1 clears HQD_ERROR. In
 //!   VMID 0 all of this is an error of the driver.
 //! - *PM4 of users*: registers other than SCRATCH_REGn are refused in WRITE_DATA, COPY_DATA and
-//!   WAIT_REG_MEM; SET_UCONFIG_REG of others has no effect. Caches do not exist, so ACQUIRE_MEM
-//!   does nothing.
+//!   WAIT_REG_MEM, as they are not the user's. SET_UCONFIG_REG of others is refused because they are
+//!   not modelled: hardware sets some of them. Caches do not exist, so ACQUIRE_MEM does nothing.
 //! - *COMPUTE_\** (0x2E00 to 0x2E7F): each queue has its own, taken from the MQD whenever the queue
-//!   is started (dwords 1 to 42, 65 to 80, and 43 for RSRC3) and set by SET_SH_REG, of which other
-//!   registers have no effect. A user's writes of VMID and STATIC_THREAD_MGMT have none either;
-//!   RELAUNCH, WAVE_RESTORE_ADDR and RSRC1.PRIV are refused.
+//!   is started (dwords 1 to 42, 65 to 80, and 43 for RSRC3) and set by SET_SH_REG. Others are not
+//!   modelled, so that SET_SH_REG of a user with one of them is refused; such a write of the driver
+//!   ends the run. A user's writes of VMID and STATIC_THREAD_MGMT have no effect; those of RELAUNCH,
+//!   WAVE_RESTORE_ADDR and RSRC1.PRIV are refused.
 //! - *DISPATCH_DIRECT and _INDIRECT* launch waves, and the queue goes on. It has one dispatch at a
 //!   time: the next one, EVENT_WRITE of type 7, RELEASE_MEM, and the end of an indirect buffer of
 //!   an AQL packet wait for the waves. DIM counts groups from 0, with USE_THREAD_DIMENSIONS items;

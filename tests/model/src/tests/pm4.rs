@@ -143,11 +143,18 @@ fn copy_data() {
 }
 
 #[test]
-fn shader_registers_have_no_effect() {
+fn registers_of_a_queue_are_set() {
     let (rig, mut queue) = rig();
-    rig.pm4(&mut queue, &[0xc002_7602, 0x20c, 1, 2]);
-    rig.pm4(&mut queue, &[0xc001_7900, 0x342, 5]);
-    assert_eq!(rig.gpu.summary.pm4.get()["SET_SH_REG"], 1);
+    // PGM_LO and PGM_HI, then PGM_RSRC3 and the last one of USER_DATA.
+    for words in [
+        &[0xc002_7602, 0x20c, 1, 2][..],
+        &[0xc001_7602, 0x22d, 1],
+        &[0xc001_7602, 0x24f, 1],
+    ] {
+        rig.pm4(&mut queue, words);
+    }
+    assert_eq!(rig.gpu.summary.pm4.get()["SET_SH_REG"], 3);
+    assert_eq!(rig.gpu.summary.cp_refused.get(), 0);
 }
 
 #[test]
@@ -326,6 +333,10 @@ fn refused_packets() {
         (&[0xc005_a000, 0, 0, 0, 0, 0, 0], "the kernel's packet"),
         (&[0xc001_3c00, 0, 0], "a count"),
         (&[0xffff_3700, 5 << 8], "longer than the ring"),
+        (&[0xc001_7900, 0x342, 5], "a register that is not modelled"),
+        (&[0xc001_7602, 0x8, 5], "a register of graphics' shaders"),
+        (&[0xc001_7602, 0x22a, 5], "a COMPUTE_* register beyond them"),
+        (&[0xc002_7602, 0x24f, 5, 5], "the second of two registers"),
     ] {
         let (rig, mut queue) = rig();
         rig.put(&mut queue, words);
@@ -363,6 +374,19 @@ fn refused_packets_of_the_kernel() {
         result.to_string().contains("MEC2 pipe 1 queue 0"),
         "{result}"
     );
+}
+
+#[test]
+fn registers_of_the_kernel_that_are_not_modelled() {
+    for words in [[0xc001_7900, 0x3fff, 5], [0xc001_7602, 0x8, 5]] {
+        let mut rig = Rig::new();
+        let mut queue = rig.running([2, 1, 0], 0, false);
+        rig.put(&mut queue, &words);
+        rig.knock(&queue);
+        let result = rig.settle().unwrap_err();
+        let is_unknown = matches!(result, ModelError::UnknownRegister { .. });
+        assert!(is_unknown, "{words:x?}: {result}");
+    }
 }
 
 #[test]
