@@ -57,7 +57,7 @@ module! {
                           reset; 0: never",
         },
         clocks: u8 {
-            default: 1,
+            default: 0,
             description: "1: the SMU sets clocks, within the limits of the card's BIOS; 0: they \
                           stay as at power-on",
         },

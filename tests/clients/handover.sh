@@ -11,7 +11,7 @@
 load() {
 	case $1 in
 	amdgpu) load_amdgpu fw_load_type=-1 ip_block_mask=0x7f dpm=-1 ;;
-	rkfd) load_rkfd ;;
+	rkfd) load_rkfd clocks=1 ;;
 	esac
 }
 

@@ -19,7 +19,7 @@ fault() {
 	tell power cold
 	tell psp-fault "$1"
 	mark
-	load_rkfd
+	load_rkfd clocks=1
 	return 0
 }
 
@@ -28,7 +28,7 @@ again() {
 	tell psp-fault none
 	unload
 	[ -z "${2:-}" ] || tell power cold
-	load_rkfd
+	load_rkfd clocks=1
 	works
 	result $? "$1: it works again${2:+ when the board was switched off and on}"
 }
@@ -79,7 +79,7 @@ chip() {
 		tell flash "$poke"
 	done
 	mark
-	load_rkfd
+	load_rkfd clocks=1
 	works && one "$line" && [ -e "/sys/bus/pci/devices/$device/gpu_metrics" ]
 	result $? "flash ${*:-blank}: it is used, and one line, $line"
 	tell flash whole

@@ -224,10 +224,12 @@ lines 'SMU: TransferTableSmu2Dram (0x13): no answer' 1
 result $? "of that there is one line, too"
 tell psp-fault none
 
-# reload NAME [PARAMETER]: loads the driver anew, without a power cycle
+# reload NAME [PARAMETER]: loads the driver anew, without a power cycle; with clocks=1 unless another
+# parameter is given, "-" for none
 reload() {
+	set -- "$1" "${2:-clocks=1}"
 	"$here/unload.sh" || bail "the module does not go"
-	insmod "$module" ${2:+"$2"}
+	insmod "$module" ${2#-}
 	[ -e /dev/kfd ] && "$here/one_copy" >/dev/null
 	result $? "it works $1"
 }
@@ -266,7 +268,7 @@ result $? "no clock is the SMU's then"
 info STABLE_PSTATE_GFX_SCLK 8 EINVAL
 info PEAK_PSTATE_GFX_MCLK 11 EINVAL
 tell flash whole
-reload "with clocks=0" clocks=0
+reload "with its defaults, which leave clocks alone" -
 info PEAK_PSTATE_GFX_MCLK 11 EINVAL
 sensor temp1_input 51000
 reload "again"
