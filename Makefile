@@ -1,10 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-# The targets of this tree; `make help` prints the lines marked with two hashes.
+# The targets of this tree. `make help` prints the lines marked with two hashes, below the headings
+# marked with two hashes alone.
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "What guest, vm and bench take (KERNEL=debug, PARAMS=, MEMORY=, ...): Documentation/testing.md"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p; s/^## \(.*\)/\n\1/p' $(MAKEFILE_LIST) | expand -t 20
+	@echo; echo "What guest, vm and bench take (KERNEL=debug, PARAMS=, MEMORY=, ...): Documentation/testing.md"
 
+## Try it
+demo: ## from nothing to copies over an SDMA queue in the guest
+	@scripts/demo
+
+guest: ## run CMD='...' in the guest, with the files and folders of ADD='...' beside it
+	@scripts/guest
+
+vm: ## a shell in the guest, with the module loaded
+	@scripts/shell
+
+## Build
 ifdef KDIR
 modules: ## rust/rkfd.ko for Debian's kernel; KDIR=TREE for a prepared kernel tree of your own
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -13,26 +25,27 @@ modules:
 	@scripts/module stock
 endif
 
-deb: ## Debian packages of the module, for Debian's kernel of the sysroot, and of its tests
-	@scripts/deb
-
 model: ## the device model
 	@scripts/cargo build --release -p rkfd-model
 
-demo: ## from nothing to copies over an SDMA queue in the guest
-	@scripts/demo
+deb: ## Debian packages of the module, for Debian's kernel of the sysroot, and of its tests
+	@scripts/deb
+
+sysroot: ## the sysroot, the prepared kernel tree and what else the cache holds for builds
+	@scripts/kernel stock
+
+debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
+	@scripts/kernel debug
+
+clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
+	@scripts/clean
 
 times: ## the steps of the last build or demo: start, end, CPU time
 	@scripts/times
 
-guest: ## run CMD='...' in the guest, with the files and folders of ADD='...' beside it
-	@scripts/guest
-
-kfdtest: ## KFDTest in the guest, compared with tests/kfdtest/list; FILTER='KFDQMTest.*:KFDEventTest.*' for some cases, RKFD_TIMEOUT=300 on a busy machine
-	@CMD="RKFD_TIMEOUT=$$RKFD_TIMEOUT /rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y ALLOW_AS=kfdtest TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-12G} scripts/guest
-
-vm: ## a shell in the guest, with the module loaded
-	@scripts/shell
+## Test a change
+check: ## formatting, lints, layering, headers; that names and claims of the pages are so; messages of commits
+	@scripts/check
 
 test: ## all tests: host and guest
 	@scripts/test stock
@@ -43,15 +56,20 @@ test-debug: ## the guest tests on a kernel with KASAN, lockdep, kmemleak and mor
 test-long: ## guest tests that make test has no time for; SUITE_KERNEL=forky some on the kernel of that suite (sid, experimental, trixie-backports)
 	@$(if $(SUITE_KERNEL),scripts/kernels $(SUITE_KERNEL),scripts/test long)
 
+fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEED= and KERNEL= choose
+	@scripts/fuzz
+
+## Test with what people run
+kfdtest: ## KFDTest in the guest, compared with tests/kfdtest/list; FILTER='KFDQMTest.*:KFDEventTest.*' for some cases, RKFD_TIMEOUT=300 on a busy machine
+	@CMD="RKFD_TIMEOUT=$$RKFD_TIMEOUT /rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y ALLOW_AS=kfdtest TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-12G} scripts/guest
+
 llama: ## llama.cpp generates in the guest, by HIP as by the processor; OPERATIONS='ADD MUL_MAT' are compared, too
 	@scripts/llama
 
 corpus: ## the kernels of the ISA corpus (CORPUS=FOLDER) in the model's shader core, against numpy and the corpus' interpreter; LEVELS='0 3' ONLY=KERNEL PART=gfx942
 	@scripts/corpus $(LEVELS)
 
-fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEED= and KERNEL= choose
-	@scripts/fuzz
-
+## Measure and compare
 bench: ## measure in the guest
 	@scripts/bench
 
@@ -67,22 +85,11 @@ reference: ## what guests say of their GPUs, compared with what real cards say: 
 timeline: ## two HIP processes in the guest as a trace for Perfetto and a picture; DOCUMENT=y renews that in Documentation/
 	@scripts/timeline
 
-check: ## formatting, lints, layering, headers
-	@scripts/check
-
+## Read and edit the source
 rust-project: ## rust-project.json, for rust-analyzer on the module
 	@scripts/rust-project
 
 rustdoc: ## the documentation of hw and the module, private items included, in target/doc
 	@scripts/rustdoc
 
-sysroot: ## the sysroot, the prepared kernel tree and what else the cache holds for builds
-	@scripts/kernel stock
-
-debug-kernel: ## the kernel of test-debug (about 15 minutes, once)
-	@scripts/kernel debug
-
-clean: ## remove what this checkout built; ALL=1 removes the cache, sysroots and kernels too
-	@scripts/clean
-
-.PHONY: help modules deb model demo times guest kfdtest vm test test-debug test-long llama corpus fuzz bench bench-amdgpu state reference timeline check rust-project rustdoc sysroot debug-kernel clean
+.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long fuzz kfdtest llama corpus bench bench-amdgpu state reference timeline rust-project rustdoc
