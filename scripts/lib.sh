@@ -102,6 +102,24 @@ need_root() {
 	[ "$(id -u)" = 0 ] || die "root is needed (chroot, mmdebstrap): run it as root or with sudo"
 }
 
+# The disk that the cache needs at first (Documentation/testing.md), and the machine's memory for two
+# guests or a compiler at a time, in MiB.
+NEED_DISK=6000
+NEED_MEMORY=6000
+
+# need_room: ends a first build before it begins where it could not end.
+need_room() {
+	local free memory
+	mkdir -p "$CACHE" || die "$CACHE cannot be made: set RKFD_CACHE=FOLDER"
+	free=$(df -Pm "$CACHE" | awk 'END { print $4 }')
+	[ "$free" -ge $NEED_DISK ] ||
+		die "$CACHE has $free MB free, and a first build takes $NEED_DISK: make room, or set RKFD_CACHE=FOLDER"
+	# There may be no /proc.
+	memory=$(awk '$1 == "MemTotal:" { print int($2 / 1024) }' /proc/meminfo 2>/dev/null) || return 0
+	[ "${memory:-$NEED_MEMORY}" -ge $NEED_MEMORY ] ||
+		die "this machine has $memory MB of memory, and builds and guests need $NEED_MEMORY"
+}
+
 digest() {
 	sha256sum | cut -c 1-12
 }
