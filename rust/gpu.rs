@@ -84,6 +84,7 @@ impl Gpu {
         self.memory.vram.scrubber().stop();
         self.rings.stop();
         self.hw.ih.stop();
+        self.queues.faults.close();
         for (number, engine) in self.hw.sdma.iter().enumerate() {
             if engine.stop().is_err() {
                 dev_err!(

@@ -371,6 +371,7 @@ impl Process {
     /// further ones are added.
     fn destroy_on(&self, context: &Arc<GpuContext>) {
         drop(self.creating.lock());
+        context.gpu().queues.faults.make();
         context.gpu().queues.compute.dismiss(self.pasid.get());
         loop {
             let taken = self.queues.lock().remove_on(context);

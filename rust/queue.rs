@@ -17,6 +17,7 @@
 
 pub(crate) mod compute;
 pub(crate) mod doorbell;
+mod fault_reports;
 pub(crate) mod gpu;
 pub(crate) mod hardware_queues;
 pub(crate) mod interrupts;
@@ -33,6 +34,7 @@ use crate::mem::vm::Vm;
 use crate::ring::KernelRings;
 use compute::{ComputeScheduler, TrapPage, UserComputeQueue};
 use doorbell::SliceTable;
+use fault_reports::FaultReports;
 use gpu::{AllSdmaSlots, HangListener, QueueGpu};
 use hardware_queues::HardwareQueues;
 use interrupts::InterruptDispatch;
@@ -48,6 +50,8 @@ use sdma::user::UserSdmaQueue;
 pub(crate) struct GpuQueues {
     /// The object that takes the GPU's interrupts, once it does.
     pub(crate) interrupts: SetOnce<Arc<InterruptDispatch>>,
+    /// The reports of faults of processes.
+    pub(crate) faults: Arc<FaultReports>,
     /// The slots of SDMA engines.
     pub(crate) slots: Arc<SdmaSlots>,
     /// The scheduler of compute queues.
@@ -76,6 +80,7 @@ impl GpuQueues {
         gpu.slots.set(slots.clone());
         let queues = Self {
             interrupts: SetOnce::new(),
+            faults: FaultReports::new(&rings.memory)?,
             slots,
             compute: compute::scheduler(
                 SchedulerMode::get(),

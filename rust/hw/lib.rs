@@ -34,6 +34,7 @@ pub mod sdma;
 pub mod seat;
 pub mod share;
 pub mod smu;
+pub mod surroundings;
 pub mod svm;
 pub mod topology;
 pub mod trap;

@@ -26,6 +26,7 @@ use crate::{
 use peer::PeerVram;
 
 use hw::pte::{Coherence, MemoryResidence, PageAccess};
+use hw::surroundings::MemoryKind;
 use kernel::{
     prelude::*,
     sync::{Arc, SetOnce},
@@ -174,6 +175,22 @@ impl BoData {
             | BoBacking::Imported(_)
             | BoBacking::Registers(_)
             | BoBacking::Peer(_) => MemoryResidence::Host,
+        }
+    }
+
+    /// Returns the kind of the memory.
+    pub(super) fn kind(&self) -> MemoryKind {
+        match &self.backing {
+            BoBacking::Vram(placement) => match placement.place() {
+                BoPlace::Vram(_) => MemoryKind::Vram,
+                BoPlace::System(_) => MemoryKind::EvictedVram,
+            },
+            BoBacking::Gtt(_) => MemoryKind::Gtt,
+            BoBacking::User(memory) if memory.is_shared() => MemoryKind::Svm,
+            BoBacking::User(_) => MemoryKind::Userptr,
+            BoBacking::Imported(_) => MemoryKind::Imported,
+            BoBacking::Registers(_) => MemoryKind::Registers,
+            BoBacking::Peer(_) => MemoryKind::PeerVram,
         }
     }
 

@@ -160,6 +160,11 @@ impl QueueGroup {
         self.pid.load(Relaxed) as u32
     }
 
+    /// Returns the PASID of the owner; 0 if there is none yet.
+    pub(super) fn pasid(&self) -> u32 {
+        self.pasid.load(Relaxed)
+    }
+
     /// Returns how long the queues were kept off the hardware in all.
     pub(crate) fn evicted(&self) -> Delta {
         self.evicted.total()

@@ -10,6 +10,7 @@ mod mapping;
 mod moving;
 mod pending_ranges;
 mod shared_chunks;
+mod surroundings;
 mod table;
 mod userptr;
 mod vmid;
@@ -25,6 +26,7 @@ pub(crate) use self::{
 use self::{
     import_moves::ImportMoves,
     mapping::{BoMapping, Key},
+    surroundings::FreedList,
     table::{IdleTables, PageTableTree},
     userptr::{EvictedUserptrs, Userptr},
     vmid::{BoundVmid, ListedProcess},
@@ -66,6 +68,8 @@ struct VmState {
     /// The driver's own mappings, above user space's half.
     upper: AddressAllocator,
     tree: PageTableTree,
+    /// What user space has unmapped last.
+    freed: FreedList,
     /// The device is gone, and no mapping is accepted any more.
     closed: bool,
 }
@@ -191,6 +195,7 @@ impl Vm {
             by_buffer: RBTree::new(),
             upper: kernel_mapping::addresses()?,
             tree: PageTableTree::new(gpu, &client)?,
+            freed: surroundings::freed_list()?,
             closed: false,
         };
         let root = state.tree.base();
@@ -407,6 +412,7 @@ impl Vm {
             return Err(error);
         }
         let removed = state.remove(mapping);
+        state.note_freed(mapping.placed());
         // The notifier does not need the tables any more.
         let idle = self.recycle(&mut state, idle);
         let is_last = self.retired.load(Acquire) && !state.is_tied();

@@ -50,6 +50,13 @@ impl VmList {
         drop(node);
     }
 
+    /// Returns the address space of process `pasid`, which has not ended.
+    pub(crate) fn of_process(&self, pasid: u16) -> Option<Arc<Vm>> {
+        let list = self.list.lock();
+        let found = list.values().find(|vm| vm.is_of(pasid));
+        found.cloned()
+    }
+
     /// Calls `f` for each, without the lock. It may miss address spaces that are added meanwhile.
     /// It may drop the last reference to an address space.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&Arc<Vm>)) {

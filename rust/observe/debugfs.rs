@@ -36,7 +36,7 @@ impl DebugfsRegistration {
 }
 
 /// The files by their names.
-const FILES: [(&CStr, Table); 11] = [
+const FILES: [(&CStr, Table); 12] = [
     (c"objects", tables::objects),
     (c"vram", tables::vram),
     (c"processes", tables::processes),
@@ -48,6 +48,7 @@ const FILES: [(&CStr, Table); 11] = [
     (c"rings", tables::rings),
     (c"runlists", tables::runlists),
     (c"ih", tables::ih),
+    (c"faults", tables::faults),
 ];
 
 /// A file of a GPU, and the table that it shows.

@@ -259,3 +259,8 @@ pub(super) fn runlists(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 pub(super) fn ih(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "overflows {}", gpu.hw.ih.overflows())
 }
+
+/// The last faults of processes.
+pub(super) fn faults(gpu: &Gpu, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    gpu.queues.faults.show(f)
+}

@@ -3,6 +3,7 @@
 //! on it.
 
 use super::compute::{ComputeFailure, ComputeScheduler};
+use super::fault_reports::{FaultReports, FaultToReport};
 use super::request::QueueOwner;
 use super::sdma::feed::END_OF_JOB;
 use super::sdma::slots::SdmaSlots;
@@ -58,6 +59,7 @@ pub(crate) struct InterruptDispatch {
     slots: Arc<SdmaSlots>,
     compute: Arc<dyn ComputeScheduler>,
     rings: Arc<KernelRings>,
+    reports: Arc<FaultReports>,
     processes: Arc<dyn ProcessSink>,
     smi: Arc<Smi>,
     id: GpuId,
@@ -115,6 +117,7 @@ impl InterruptDispatch {
                 slots: gpu.slots.clone(),
                 compute: gpu.compute.clone(),
                 rings: gpu.rings.clone(),
+                reports: gpu.faults.clone(),
                 processes,
                 smi: gpu.hw.smi.clone(),
                 id: gpu.hw.id,
@@ -356,6 +359,10 @@ impl InterruptSink for InterruptDispatch {
             });
             self.slots.fail(None, fault.pasid, EFAULT).or(compute)
         };
+        if let Some(owner) = owner {
+            // Before the process is told, which may end then: that waits for the report.
+            self.reports.report(FaultToReport::new(owner, fault));
+        }
         if fault.vmid != KERNEL_VMID {
             let task = self.processes.fault(self.id, fault.pasid, fault);
             if let Some(task) = task {

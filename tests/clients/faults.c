@@ -2,7 +2,7 @@
 /*
  * Copies that go wrong: addresses that the process has not mapped, packets that the engine
  * refuses. Only the process concerned is harmed, and another process, which copies all the
- * time, does not notice.
+ * time, does not notice. The report of a fault says what is at its address, or was.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 
 #include "common/check.h"
 #include "common/child.h"
+#include "common/debugfs.h"
 #include "common/pattern.h"
 #include "common/queue.h"
 #include "common/tap.h"
@@ -99,6 +100,26 @@ static bool fault_traced(uint64_t address)
 	return trace_wait("rkfd_vm_fault", text, 1, timeout_ms());
 }
 
+/* True if debugfs has a report of a fault of this process with @text. */
+static bool fault_reported(const char *text)
+{
+	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;
+	static char reports[32 << 10];
+	const char *report;
+	char own[64];
+
+	snprintf(own, sizeof(own), "pid %d pasid", getpid());
+	do {
+		debugfs_read("faults", reports, sizeof(reports));
+		report = strstr(reports, own);
+		if (report && strstr(report, text))
+			return true;
+		usleep(1000);
+	} while (now_ns() < end);
+	tap_note("no report says \"%s\": %s", text, report ? report : reports);
+	return false;
+}
+
 /* A copy that must fault at @address and move nothing. */
 static bool faults(struct trouble *t, uint64_t dst, uint64_t src, uint64_t address)
 {
@@ -128,7 +149,8 @@ static bool read_unmapped(struct trouble *t)
 {
 	/* The CPU's data at the address must not become visible. */
 	return faults(t, t->good.gpu, t->bad, t->bad) &&
-	       !memchr(t->good.cpu, 0x77, BYTES);
+	       !memchr(t->good.cpu, 0x77, BYTES) &&
+	       fault_reported("address: no buffer is there");
 }
 
 static bool write_unmapped(struct trouble *t)
@@ -142,6 +164,7 @@ static bool read_after_unmap(struct trouble *t)
 {
 	struct buffer gone;
 	uint64_t address;
+	char text[96];
 
 	buffer_create(&t->gpu, &gone, BUFFER_GTT, BYTES);
 	memset(gone.cpu, 0x33, BYTES);
@@ -151,8 +174,10 @@ static bool read_after_unmap(struct trouble *t)
 		return false;
 	memset(t->good.cpu, 0x11, BYTES);
 	buffer_destroy(&gone);
+	snprintf(text, sizeof(text), "; 64 KiB of GTT at 0x%llx was, and was freed ",
+		 (unsigned long long)address);
 	return faults(t, t->good.gpu, address, address) &&
-	       !memchr(t->good.cpu, 0x33, BYTES);
+	       !memchr(t->good.cpu, 0x33, BYTES) && fault_reported(text);
 }
 
 /* Memory that was allocated for reading only. */
@@ -160,6 +185,7 @@ static bool write_read_only(struct trouble *t)
 {
 	HsaMemFlags flags = { .Value = 0 };
 	HSAuint64 address = 0;
+	char text[96];
 	void *p = NULL;
 
 	flags.ui32.NonPaged = 1;
@@ -170,8 +196,10 @@ static bool write_read_only(struct trouble *t)
 	    hsaKmtMapMemoryToGPU(p, BYTES, &address) != HSAKMT_STATUS_SUCCESS)
 		return false;
 	address = address ? address : (uintptr_t)p;
+	snprintf(text, sizeof(text), "address: it is in 64 KiB of GTT at 0x%llx, read-only",
+		 (unsigned long long)address);
 	return queue_copy(&t->queue, t->good.gpu, address, 4096) &&
-	       faults(t, address, t->good.gpu, address);
+	       faults(t, address, t->good.gpu, address) && fault_reported(text);
 }
 
 /* Half of the range is mapped, half is not. */
@@ -179,13 +207,17 @@ static bool run_over_the_end(struct trouble *t)
 {
 	const uint64_t end = t->good.gpu + t->good.size;
 	struct packets p = { 0 };
-	char text[32];
+	char text[96];
 
 	trace_clear();
 	sdma_fill(&p, end - 8192, 0x44444444, 4096);
 	queue_submit(&t->queue, &p);
 	snprintf(text, sizeof(text), "%llx", (unsigned long long)end);
-	return trace_wait("rkfd_vm_fault", text, 1, timeout_ms());
+	if (!trace_wait("rkfd_vm_fault", text, 1, timeout_ms()))
+		return false;
+	snprintf(text, sizeof(text), "; 0 bytes above the end of 64 KiB of VRAM at 0x%llx",
+		 (unsigned long long)t->good.gpu);
+	return fault_reported(text);
 }
 
 /* A queue of its own stops at the packet: the packets behind it are not done. */

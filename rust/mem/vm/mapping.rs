@@ -6,7 +6,7 @@ use crate::{
     kern::user_range::RangeWatch,
     mem::{account::MappingShare, bo::Bo, import::ImportUse, placement::PinnedBuffer},
 };
-use hw::{pte::PageAccess, va::VaRange};
+use hw::{pte::PageAccess, surroundings::PlacedBuffer, va::VaRange};
 use kernel::sync::{
     aref::ARef,
     atomic::{Acquire, Atomic, Full, Relaxed},
@@ -84,6 +84,14 @@ impl BoMapping {
 
     pub(super) fn part(&self) -> &MappedPart {
         &self.part
+    }
+
+    /// Returns what is mapped where.
+    pub(super) fn placed(&self) -> PlacedBuffer {
+        PlacedBuffer {
+            kind: self.part.bo.kind(),
+            range: self.range,
+        }
     }
 
     /// Whether the mapping is complete. A mapping of USERPTR memory takes its place before that,
