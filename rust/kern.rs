@@ -36,6 +36,7 @@ pub(crate) mod params;
 pub(crate) mod pci_driver;
 pub(crate) mod pci_ext;
 pub(crate) mod power;
+pub(crate) mod present;
 pub(crate) mod ratelimit;
 pub(crate) mod rebind;
 pub(crate) mod render_node;

@@ -27,6 +27,7 @@ pub(crate) mod request;
 pub(crate) mod resources;
 pub(crate) mod sdma;
 mod spare;
+mod suspects;
 
 use crate::ip::Hardware;
 use crate::kern::params::{is_isolation_enforced, SchedulerMode};
@@ -78,18 +79,19 @@ impl GpuQueues {
         let gpu = QueueGpu::new(rings)?;
         let slots = SdmaSlots::new(&rings.hw.asic.sdma, &rings.hw.asic.doorbells)?;
         gpu.slots.set(slots.clone());
+        let compute = compute::scheduler(
+            SchedulerMode::get(),
+            is_isolation_enforced(),
+            &rings.hw.gfx,
+            &rings.hw.gmc,
+            &rings.hw.health,
+            &rings.hw.dev,
+        )?;
         let queues = Self {
             interrupts: SetOnce::new(),
-            faults: FaultReports::new(&rings.memory)?,
+            faults: FaultReports::new(&rings.memory, &slots, &compute)?,
             slots,
-            compute: compute::scheduler(
-                SchedulerMode::get(),
-                is_isolation_enforced(),
-                &rings.hw.gfx,
-                &rings.hw.gmc,
-                &rings.hw.health,
-                &rings.hw.dev,
-            )?,
+            compute,
             slices: SliceTable::new()?,
             quota: QueueQuota::new()?,
             rings: rings.clone(),

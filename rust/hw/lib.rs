@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod aql;
 pub mod asic;
 pub mod bits;
 pub mod cleaner;

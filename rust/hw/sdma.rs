@@ -3,6 +3,7 @@
 //! seats of an engine's queues.
 
 pub mod copy;
+pub mod described;
 pub mod engines;
 pub mod follow;
 pub mod length;

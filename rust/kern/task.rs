@@ -25,6 +25,12 @@ pub(crate) fn is_reclaiming() -> bool {
     unsafe { ffi::rkfd_current_is_reclaiming() }
 }
 
+/// Whether the calling thread is the kernel's own.
+pub(crate) fn is_kernel_thread() -> bool {
+    // SAFETY: A thread may read its own flags.
+    unsafe { (*kernel::current!().as_ptr()).flags & ffi::PF_KTHREAD != 0 }
+}
+
 /// Whether the calling thread has CAP_SYS_ADMIN.
 pub(crate) fn is_admin() -> bool {
     // SAFETY: A thread may query this about itself.

@@ -414,6 +414,18 @@ impl BoData {
         }
     }
 
+    /// Like [`BoData::read32s`], also from memory of a process, if its pages are there. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`BoData::read32s`] and of [`UserMemory::read_present`].
+    pub(crate) fn read32s_present(&self, offset: u64, to: &mut [u32]) -> Result {
+        match self.user() {
+            Some(memory) => memory.read_present(offset, to),
+            None => self.read32s(offset, to),
+        }
+    }
+
     /// Reads the 64-bit value at byte `offset`, a multiple of 8, in one access.
     ///
     /// # Errors

@@ -80,6 +80,17 @@ impl UserMemory {
         self.start
     }
 
+    /// Reads dwords from byte `offset` on, if their pages are there: see
+    /// [`AddressSpace::read_present`].
+    pub(super) fn read_present(&self, offset: u64, to: &mut [u32]) -> Result {
+        let offset = usize::try_from(offset).map_err(|_| EFAULT)?;
+        let end = offset.checked_add(core::mem::size_of_val(to));
+        if end.is_none_or(|end| end > self.size) {
+            return Err(EFAULT);
+        }
+        self.space.read_present(self.start + offset, to)
+    }
+
     /// Returns the process's address of the `size` bytes at `offset`.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ mod hws;
 mod memory;
 mod queue;
 mod scheduler;
+pub(super) mod suspect;
 mod table;
 mod trap;
 mod user;

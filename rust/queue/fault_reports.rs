@@ -6,7 +6,10 @@ use crate::kern::host;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
 use crate::mem::GpuMemory;
+use crate::queue::compute::ComputeScheduler;
 use crate::queue::request::QueueOwner;
+use crate::queue::sdma::slots::SdmaSlots;
+use crate::queue::suspects::Suspects;
 use core::fmt;
 use hw::ih::VmFault;
 use hw::surroundings::Surroundings;
@@ -47,6 +50,7 @@ struct FaultReport {
     cause: FaultToReport,
     /// `None` if the process has ended before.
     surroundings: Option<Surroundings>,
+    suspects: Suspects,
 }
 
 /// The reports of a GPU.
@@ -60,6 +64,8 @@ pub(crate) struct FaultReports {
     #[pin]
     work: DelayedWork<Self>,
     memory: Arc<GpuMemory>,
+    slots: Arc<SdmaSlots>,
+    compute: Arc<dyn ComputeScheduler>,
 }
 
 impl_has_delayed_work! {
@@ -97,12 +103,16 @@ impl MadeReports {
 }
 
 impl FaultReports {
-    /// No reports yet.
+    /// No reports yet, of a GPU with these queues.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(memory: &Arc<GpuMemory>) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        memory: &Arc<GpuMemory>,
+        slots: &Arc<SdmaSlots>,
+        compute: &Arc<dyn ComputeScheduler>,
+    ) -> Result<Arc<Self>> {
         let made = MadeReports(KVec::with_capacity(MOST_KEPT, GFP_KERNEL)?);
         Arc::pin_init(
             pin_init!(Self {
@@ -113,6 +123,8 @@ impl FaultReports {
                 made <- new_mutex!(made, "FaultReports::made"),
                 work <- new_delayed_work!("FaultReports::work"),
                 memory: memory.clone(),
+                slots: slots.clone(),
+                compute: compute.clone(),
             }),
             GFP_KERNEL,
         )
@@ -136,6 +148,12 @@ impl FaultReports {
             let report = FaultReport {
                 cause,
                 surroundings: vm.map(|vm| vm.surroundings(cause.fault.address(), cause.at_ns)),
+                suspects: Suspects::of(
+                    cause.owner.pasid,
+                    &cause.fault,
+                    &self.slots,
+                    &*self.compute,
+                ),
             };
             self.log(&report);
             made.push(report);
@@ -150,9 +168,10 @@ impl FaultReports {
         dev_warn_ratelimited!(
             process pid,
             self.memory.hw.dev,
-            "the fault of process {} pid {pid} at address {address:#018x}: {}\n",
+            "the fault of process {} pid {pid} at address {address:#018x}: {}{}\n",
             format_args!("{}", owner.name),
-            format_args!("{surroundings}")
+            format_args!("{surroundings}"),
+            format_args!("{}", FirstSuspect(&report.suspects))
         );
     }
 
@@ -161,7 +180,7 @@ impl FaultReports {
         for index in 0..MOST_KEPT {
             let report = self.made.lock().0.get(index).copied();
             let Some(report) = report else { break };
-            write!(f, "{report}\n")?;
+            writeln!(f, "{report}")?;
         }
         Ok(())
     }
@@ -177,6 +196,18 @@ impl WorkItem for FaultReports {
 
     fn run(this: Arc<Self>) {
         this.make();
+    }
+}
+
+/// The most likely queue for the end of a line, if there is one.
+struct FirstSuspect<'a>(&'a Suspects);
+
+impl fmt::Display for FirstSuspect<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.first() {
+            Some(suspect) => write!(f, "; {suspect}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -198,8 +229,11 @@ impl fmt::Display for FaultReport {
         };
         writeln!(f, "fault: {access} at {:#x}, {hub}, client {client}", fault.address())?;
         match &self.surroundings {
-            Some(surroundings) => writeln!(f, "address: {surroundings}"),
-            None => writeln!(f, "address: the process has ended"),
+            Some(surroundings) => writeln!(f, "address: {surroundings}")?,
+            None => writeln!(f, "address: the process has ended")?,
         }
+        self.suspects
+            .iter()
+            .try_for_each(|suspect| writeln!(f, "suspect: {suspect}"))
     }
 }

@@ -14,4 +14,5 @@ pub(super) mod ring_memory;
 pub(super) mod scheduled;
 pub(crate) mod slots;
 mod submit;
+pub(super) mod suspect;
 pub(super) mod user;

@@ -2,7 +2,8 @@
 /*
  * Copies that go wrong: addresses that the process has not mapped, packets that the engine
  * refuses. Only the process concerned is harmed, and another process, which copies all the
- * time, does not notice. The report of a fault says what is at its address, or was.
+ * time, does not notice. The report of a fault says what is at its address, or was,
+ * and which packet it was.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,15 +125,18 @@ static bool fault_reported(const char *text)
 static bool faults(struct trouble *t, uint64_t dst, uint64_t src, uint64_t address)
 {
 	struct packets p = { 0 };
-	bool ok;
+	char text[96];
 
 	trace_clear();
 	sdma_copy(&p, dst, src, 4096);
 	queue_submit(&t->queue, &p);
-	ok = fault_traced(address);
-	if (!ok)
+	if (!fault_traced(address)) {
 		tap_note("no fault at 0x%llx was traced", (unsigned long long)address);
-	return ok;
+		return false;
+	}
+	snprintf(text, sizeof(text), ": copy of 4096 bytes from 0x%llx to 0x%llx",
+		 (unsigned long long)src, (unsigned long long)dst);
+	return fault_reported(text);
 }
 
 static bool all_bytes(const uint8_t *p, size_t size, uint8_t value)
@@ -217,6 +221,10 @@ static bool run_over_the_end(struct trouble *t)
 		return false;
 	snprintf(text, sizeof(text), "; 0 bytes above the end of 64 KiB of VRAM at 0x%llx",
 		 (unsigned long long)t->good.gpu);
+	if (!fault_reported(text))
+		return false;
+	snprintf(text, sizeof(text), ": fill of 16384 bytes to 0x%llx\n",
+		 (unsigned long long)end - 8192);
 	return fault_reported(text);
 }
 

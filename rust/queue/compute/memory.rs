@@ -3,6 +3,7 @@
 //! as the queue exists.
 
 use super::super::pointers::{hold, range, UserWord};
+use crate::mem::bo::Bo;
 use crate::mem::vm::{HeldMapping, Vm};
 use crate::queue::request::PreparedQueue;
 use hw::mqd::compute::PacketFormat;
@@ -10,6 +11,7 @@ use hw::sdma::ring::RingSize;
 use hw::topology::cus::ComputeUnits;
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 /// A queue's memory.
@@ -29,7 +31,7 @@ pub(super) struct QueueBuffers {
 
 /// A ring, which is one whole buffer.
 pub(crate) struct RingBuffer {
-    _held: HeldMapping,
+    held: HeldMapping,
     pub(super) size: RingSize,
 }
 
@@ -46,7 +48,7 @@ impl RingBuffer {
         if held.offset() != 0 || held.bo().size() as u64 != bytes {
             return Err(EINVAL);
         }
-        Ok(Self { _held: held, size })
+        Ok(Self { held, size })
     }
 }
 
@@ -107,6 +109,12 @@ impl QueueBuffers {
     /// The format of the packets in the ring.
     pub(super) fn format(&self) -> PacketFormat {
         self.format
+    }
+
+    /// Returns the buffer of the ring, and its size.
+    pub(super) fn ring(&self) -> (ARef<Bo>, RingSize) {
+        let ring = self.ring.lock();
+        (ring.held.bo().clone(), ring.size)
     }
 
     /// Exchanges the ring of a queue that is not on the hardware; `ring` holds the old one

@@ -6,6 +6,7 @@ mod engine;
 
 use super::direct::DirectQueue;
 use super::hw_queue::{PacketSource, SdmaHwQueue};
+use super::suspect::SdmaSuspect;
 use crate::ip::vmid::Vmid;
 use crate::ip::Hardware;
 use crate::kern::params::SdmaMode;
@@ -215,6 +216,26 @@ impl SdmaSlots {
                     "sdma{number}: {count} queues have never left the hardware: they are \
                      given up\n"
                 );
+            }
+        }
+    }
+
+    /// Calls `show` for each queue of process `pasid` as the suspect for a fault in the page at
+    /// `page`. May sleep.
+    pub(in crate::queue) fn suspects(
+        &self,
+        pasid: u16,
+        page: u64,
+        mut show: impl FnMut(SdmaSuspect),
+    ) {
+        for engine in &self.engines {
+            let mut from = QueueKey::first_of(pasid);
+            while let Some((key, queue)) = engine.next_from(&from) {
+                if queue.rlc.owner.pasid != pasid {
+                    break;
+                }
+                show(SdmaSuspect::new(&queue.rlc, page));
+                from = key.next();
             }
         }
     }

@@ -3,17 +3,14 @@
  * Kernels by the HSA API of ROCr: its own, which fill and copy within the GPU,
  * and compiled ones, with arguments, groups, LDS and private memory.
  */
-#include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "code.h"
 #include "common/tap.h"
 #include "hsa.h"
 
-#define GROUP	256u
 #define ITEMS	(64 * GROUP)
 #define GUARD	256
 
@@ -83,83 +80,25 @@ static void copies(uint8_t *device, uint8_t *host, size_t room)
 	}
 }
 
-struct kernel {
-	uint64_t object;
-	uint32_t private, group;
-};
-
-static struct kernel find(hsa_executable_t executable, const char *name)
-{
-	hsa_executable_symbol_t symbol;
-	struct kernel kernel;
-
-	must(hsa_executable_get_symbol_by_name(executable, name, &gpu, &symbol), name);
-	must(hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT,
-					    &kernel.object),
-	     "kernel object");
-	must(hsa_executable_symbol_get_info(symbol,
-					    HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE,
-					    &kernel.private), "private segment");
-	must(hsa_executable_symbol_get_info(symbol,
-					    HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE,
-					    &kernel.group), "group segment");
-	return kernel;
-}
-
 static bool run(hsa_queue_t *queue, const struct kernel *kernel, void *arguments)
 {
-	const uint64_t index = hsa_queue_add_write_index_relaxed(queue, 1);
-	hsa_kernel_dispatch_packet_t *packet =
-		(hsa_kernel_dispatch_packet_t *)queue->base_address + index % queue->size;
-	const uint32_t header = HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE |
-		HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCACQUIRE_FENCE_SCOPE |
-		HSA_FENCE_SCOPE_SYSTEM << HSA_PACKET_HEADER_SCRELEASE_FENCE_SCOPE;
 	hsa_signal_t done = signal_new(1);
 	bool ok;
 
-	packet->workgroup_size_x = GROUP;
-	packet->workgroup_size_y = 1;
-	packet->workgroup_size_z = 1;
-	packet->grid_size_x = ITEMS;
-	packet->grid_size_y = 1;
-	packet->grid_size_z = 1;
-	packet->private_segment_size = kernel->private;
-	packet->group_segment_size = kernel->group;
-	packet->kernel_object = kernel->object;
-	packet->kernarg_address = arguments;
-	packet->completion_signal = done;
-	__atomic_store_n((uint32_t *)packet, header | 1u << 16, __ATOMIC_RELEASE);
-	hsa_signal_store_screlease(queue->doorbell_signal, index);
+	kernel_start(queue, kernel, ITEMS, arguments, done);
 	ok = signal_wait(done);
 	must(hsa_signal_destroy(done), "hsa_signal_destroy");
 	return ok;
 }
 
-/* The kernels lie beside the program. */
 static void compiled(void)
 {
 	struct host arguments, a, b, out;
-	hsa_code_object_reader_t reader;
-	hsa_executable_t executable;
 	hsa_queue_t *queue;
 	struct kernel kernel;
-	char folder[256], path[512];
-	ssize_t length;
-	int fd;
+	struct code code;
 
-	length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
-	if (length < 0)
-		die("the program does not know where it is");
-	folder[length] = '\0';
-	snprintf(path, sizeof(path), "%s/kernels.co", dirname(folder));
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		die("%s cannot be opened", path);
-	must(hsa_code_object_reader_create_from_file(fd, &reader), "code object reader");
-	must(hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT,
-				       NULL, &executable), "hsa_executable_create_alt");
-	must(hsa_executable_load_agent_code_object(executable, gpu, reader, NULL, NULL), "load");
-	must(hsa_executable_freeze(executable, NULL), "freeze");
+	code_load(&code);
 	must(hsa_queue_create(gpu, 64, HSA_QUEUE_TYPE_SINGLE, NULL, NULL, UINT32_MAX, UINT32_MAX,
 			      &queue),
 	     "hsa_queue_create");
@@ -178,14 +117,14 @@ static void compiled(void)
 
 	size_t bad = 0;
 
-	kernel = find(executable, "add.kd");
+	kernel = code_kernel(&code, "add.kd");
 	tap_ok(run(queue, &kernel, arguments.gpu), "vector add ends");
 	for (uint32_t n = 0; n < ITEMS; n++)
 		bad += z[n] != x[n] + y[n];
 	tap_ok(!bad, "vector add");
 
 	bad = 0;
-	kernel = find(executable, "sum.kd");
+	kernel = code_kernel(&code, "sum.kd");
 	tap_ok(kernel.group >= 1024 && run(queue, &kernel, arguments.gpu), "sums in LDS end");
 	for (uint32_t n = 0; n < ITEMS / GROUP; n++) {
 		uint32_t sum = 0;
@@ -197,7 +136,7 @@ static void compiled(void)
 	tap_ok(!bad, "sums in LDS");
 
 	bad = 0;
-	kernel = find(executable, "shuffle.kd");
+	kernel = code_kernel(&code, "shuffle.kd");
 	tap_ok(kernel.private >= 256 && run(queue, &kernel, arguments.gpu),
 	       "private memory: it ends");
 	for (uint32_t n = 0; n < ITEMS; n++) {
@@ -212,9 +151,7 @@ static void compiled(void)
 	host_free(&a);
 	host_free(&arguments);
 	must(hsa_queue_destroy(queue), "hsa_queue_destroy");
-	must(hsa_executable_destroy(executable), "hsa_executable_destroy");
-	must(hsa_code_object_reader_destroy(reader), "hsa_code_object_reader_destroy");
-	close(fd);
+	code_unload(&code);
 }
 
 int main(void)
