@@ -48,6 +48,7 @@ u64 rkfd_dma_get_mask(struct device *dev);
 
 /* Core dumps */
 void rkfd_dev_coredumpv(struct device *dev, void *data, size_t size);
+void rkfd_dev_coredump_put(struct device *dev);
 
 /* Power */
 bool rkfd_is_shutting_down(void);

@@ -65,6 +65,11 @@ void rkfd_dev_coredumpv(struct device *dev, void *data, size_t size)
 	dev_coredumpv(dev, data, size, GFP_KERNEL);
 }
 
+void rkfd_dev_coredump_put(struct device *dev)
+{
+	dev_coredump_put(dev);
+}
+
 /* Power */
 
 bool rkfd_is_shutting_down(void)

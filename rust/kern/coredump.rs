@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Device core dumps: a text about a device that has failed, in
 //! `/sys/class/devcoredump/devcd<N>/data`. It is there for five minutes, or until a process writes
-//! to that file. A device has one at a time: the first is kept.
+//! to that file. A device has one at a time: the first is kept,
+//! unless it is discarded.
 
 use core::fmt;
 
@@ -31,6 +32,12 @@ impl DumpText {
         // kernel frees it.
         unsafe { ffi::rkfd_dev_coredumpv(device::as_raw(dev), text.cast(), length) };
     }
+}
+
+/// Removes the core dump of `dev`, if it has one. May sleep.
+pub(crate) fn discard(dev: &Device) {
+    // SAFETY: The device is valid.
+    unsafe { ffi::rkfd_dev_coredump_put(device::as_raw(dev)) };
 }
 
 impl fmt::Write for DumpText {

@@ -53,6 +53,7 @@ pub(crate) fn show(gpu: &Gpu, cause: &WedgeReport) -> Result {
     for (name, section) in SECTIONS {
         let _ = write!(text, "\n[{name}]\n{}", DumpSection(gpu, section));
     }
+    gpu.queues.faults.discard_dump();
     text.show(&gpu.hw.dev);
     Ok(())
 }

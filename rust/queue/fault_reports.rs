@@ -2,6 +2,7 @@
 //! Reports of the faults of processes: what was around the address. A work item makes them: the
 //! interrupt thread, which learns of a fault, must not wait for the locks that this takes.
 
+use crate::kern::coredump::{self, DumpText};
 use crate::kern::host;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
@@ -10,16 +11,19 @@ use crate::queue::compute::ComputeScheduler;
 use crate::queue::request::QueueOwner;
 use crate::queue::sdma::slots::SdmaSlots;
 use crate::queue::suspects::Suspects;
-use core::fmt;
+use core::fmt::{self, Write};
 use hw::ih::VmFault;
 use hw::surroundings::Surroundings;
 use kernel::prelude::*;
+use kernel::sync::atomic::{AtomicFlag, Full, Relaxed};
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork, WorkItem};
 
 /// The most faults that wait for their reports. A process has one at a time, since its queues have
 /// stopped then. A fault beyond that has no report.
 const MOST_WAITING: usize = 8;
+/// Bytes of a core dump.
+const DUMP_BYTES: usize = 8 << 10;
 /// The reports that are kept for debugfs.
 const MOST_KEPT: usize = 16;
 
@@ -61,6 +65,8 @@ pub(crate) struct FaultReports {
     /// Held while reports are made; outside `Vm::state`.
     #[pin]
     made: Mutex<MadeReports>,
+    /// The device may have a core dump of a fault.
+    has_dump: AtomicFlag,
     #[pin]
     work: DelayedWork<Self>,
     memory: Arc<GpuMemory>,
@@ -121,6 +127,7 @@ impl FaultReports {
                     "FaultReports::waiting"
                 ),
                 made <- new_mutex!(made, "FaultReports::made"),
+                has_dump: AtomicFlag::new(false),
                 work <- new_delayed_work!("FaultReports::work"),
                 memory: memory.clone(),
                 slots: slots.clone(),
@@ -156,6 +163,7 @@ impl FaultReports {
                 ),
             };
             self.log(&report);
+            self.dump(&report);
             made.push(report);
         }
     }
@@ -173,6 +181,31 @@ impl FaultReports {
             format_args!("{surroundings}"),
             format_args!("{}", FirstSuspect(&report.suspects))
         );
+    }
+
+    /// Publishes the report as a core dump of the device, which keeps the first.
+    fn dump(&self, report: &FaultReport) {
+        let hw = &self.memory.hw;
+        let Ok(mut text) = DumpText::new(DUMP_BYTES) else {
+            return;
+        };
+        let (gpu, id, owner) = (hw.asic.ids.name, hw.id.get(), &report.cause.owner);
+        // Text that does not fit is cut off.
+        let _ = write!(
+            text,
+            "rkfd\ncause: a page fault of process {}, pid {}\ngpu: {gpu}, gpu_id {id}\n\n[fault]\n\
+             {report}",
+            owner.name, owner.pid
+        );
+        self.has_dump.store(true, Relaxed);
+        text.show(&hw.dev);
+    }
+
+    /// Makes room for a more important core dump. May sleep.
+    pub(crate) fn discard_dump(&self) {
+        if self.has_dump.xchg(false, Full) {
+            coredump::discard(&self.memory.hw.dev);
+        }
     }
 
     /// Shows the last reports, for debugfs.
@@ -219,15 +252,28 @@ impl fmt::Display for FaultReport {
             fault,
             at_ns,
         } = &self.cause;
-        writeln!(f, "time: {}.{:06}", at_ns / 1_000_000_000, at_ns / 1000 % 1_000_000)?;
-        writeln!(f, "process: {} pid {} pasid {}", owner.name, owner.pid, owner.pasid)?;
+        writeln!(
+            f,
+            "time: {}.{:06}",
+            at_ns / 1_000_000_000,
+            at_ns / 1000 % 1_000_000
+        )?;
+        writeln!(
+            f,
+            "process: {} pid {} pasid {}",
+            owner.name, owner.pid, owner.pasid
+        )?;
         let (hub, client) = fault.names();
         let access = match (fault.execute, fault.write) {
             (true, _) => "instruction fetch",
             (_, true) => "write",
             _ => "read",
         };
-        writeln!(f, "fault: {access} at {:#x}, {hub}, client {client}", fault.address())?;
+        writeln!(
+            f,
+            "fault: {access} at {:#x}, {hub}, client {client}",
+            fault.address()
+        )?;
         match &self.surroundings {
             Some(surroundings) => writeln!(f, "address: {surroundings}")?,
             None => writeln!(f, "address: the process has ended")?,

@@ -18,6 +18,7 @@
 #include "common/queue.h"
 #include "common/tap.h"
 #include "common/trace.h"
+#include "common/wedged.h"
 #include "objects.h"
 
 #define RING_SIZE	(16u << 10)
@@ -312,6 +313,21 @@ static void run(const struct scenario *s)
 	tap_ok(bystander_goes_on(10), "%s: another process goes on", s->name);
 }
 
+/* The core dump of the device is that of the first fault. */
+static void check_dump(void)
+{
+	static char dump[32 << 10];
+
+	if (access("/sys/class/devcoredump", F_OK))
+		tap_skip("a core dump", "the kernel has none");
+	else
+		tap_ok(dump_read(dump, sizeof(dump)) &&
+		       strstr(dump, "\ncause: a page fault of process faults, pid ") &&
+		       dump_has(dump, "fault", "address: no buffer is there") &&
+		       dump_has(dump, "fault", "suspect: queue 1 (SDMA, engine "),
+		       "the first fault has left a core dump");
+}
+
 int main(void)
 {
 	const unsigned int count = sizeof(scenarios) / sizeof(scenarios[0]);
@@ -334,6 +350,7 @@ int main(void)
 	tap_ok(bystander_goes_on(3), "a bystander copies");
 	for (i = 0; i < count; i++)
 		run(&scenarios[i]);
+	check_dump();
 	bystander->stop = 1;
 	tap_ok(child_status(pid) == 0,
 	       "the bystander made %u copies without a fault", bystander->copies);

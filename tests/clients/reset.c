@@ -28,6 +28,7 @@
 #include "common/busy.h"
 #include "common/check.h"
 #include "common/child.h"
+#include "common/debugfs.h"
 #include "common/model.h"
 #include "common/packets.h"
 #include "common/pattern.h"
@@ -355,7 +356,33 @@ static void workers_start(pid_t *pids)
 	}
 }
 
-/* One crash, and all its consequences. */
+/* A process whose access faults. Its end waits for the report, which is a core dump, too. */
+static bool fault_once(void)
+{
+	const uintptr_t nothing = KFD_PAGE;
+	static char reports[TEXT_SIZE];
+	struct kfd_queue queue;
+	struct kfd_dev dev;
+	char own[64];
+	int status;
+	pid_t pid;
+
+	pid = child_fork();
+	if (pid == 0) {
+		if (!kfd_open(&dev) && !kfd_queue_create(&dev, &queue, RING_SIZE))
+			kfd_queue_copy(&queue, (uintptr_t)queue.pointers.cpu + 1024, nothing, 64,
+				       1000);
+		_exit(0);
+	}
+	status = child_status(pid);
+	snprintf(own, sizeof(own), "pid %d pasid", pid);
+	debugfs_read("faults", reports, sizeof(reports));
+	if (!strstr(reports, own))
+		tap_note("status %d, reports: %s", status, reports);
+	return strstr(reports, own);
+}
+
+/* One crash, and all its consequences. Its core dump takes the place of that of a fault. */
 static bool a_round(unsigned int number, const char *base)
 {
 	const struct failure *failure = &failures[number % FAILURES];
@@ -366,6 +393,8 @@ static bool a_round(unsigned int number, const char *base)
 	bool told, back;
 	int smi, events;
 
+	if (!fault_once())
+		die("no fault");
 	if (kfd_open(&dev))
 		die("the device does not open");
 	smi = smi_open(&dev);

@@ -31,7 +31,9 @@ impl Touched {
     /// Whether one of them is in the page at `page`.
     fn is_in(&self, page: u64) -> bool {
         let first = self.start - self.start % PAGE_SIZE;
-        let last = self.start.saturating_add(self.bytes.unwrap_or(1).saturating_sub(1));
+        let last = self
+            .start
+            .saturating_add(self.bytes.unwrap_or(1).saturating_sub(1));
         first <= page && page <= last
     }
 }
@@ -51,9 +53,8 @@ impl DescribedPacket {
     pub fn decode(dwords: &[u32]) -> Self {
         let dword = |at: usize| dwords.get(at).copied();
         let address = |at: usize| Some(join(dword(at)?, dword(at + 1)?));
-        let touched = |at: usize, bytes: Option<u64>| {
-            address(at).map(|start| Touched { start, bytes })
-        };
+        let touched =
+            |at: usize, bytes: Option<u64>| address(at).map(|start| Touched { start, bytes });
         let count = |at: usize| dword(at).map(|count| u64::from(BYTE_COUNT.get(count)) + 1);
         let small = |at: usize, bytes: u64| address(at).map(|start| Touched::new(start, bytes));
         let first = dword(0).unwrap_or(0);
@@ -150,6 +151,8 @@ impl fmt::Display for DescribedPacket {
             write!(f, " from {:#x}", reads.start)?;
         }
         let writes = self.writes.iter().flatten();
-        writes.into_iter().try_for_each(|writes| write!(f, " to {:#x}", writes.start))
+        writes
+            .into_iter()
+            .try_for_each(|writes| write!(f, " to {:#x}", writes.start))
     }
 }

@@ -4,10 +4,7 @@
 use super::{Vm, VmState};
 use crate::kern::host;
 use hw::surroundings::{FreedBuffer, FreedBuffers, PlacedBuffer, Surroundings};
-use kernel::{
-    prelude::*,
-    sync::atomic::Acquire,
-};
+use kernel::{prelude::*, sync::atomic::Acquire};
 
 /// How many of the last unmapped buffers an address space knows: 6 KiB.
 const MOST_FREED: usize = 256;

@@ -35,7 +35,12 @@ impl QueuePlacement<'_> {
 
     /// Whether it has packets that are not done, as far as that is known.
     pub(crate) fn is_busy(&self) -> bool {
-        let midway = || self.queue.descriptor.image().is_ok_and(|image| image.is_midway());
+        let midway = || {
+            self.queue
+                .descriptor
+                .image()
+                .is_ok_and(|image| image.is_midway())
+        };
         self.queue.memory.has_work() || self.seat.is_out() && midway()
     }
 }
@@ -71,7 +76,9 @@ impl UnreadSuspect {
         }
         let place = self.size.dword_at(number.wrapping_mul(PACKET_BYTES));
         let mut dwords = [0; PACKET_DWORDS];
-        self.ring.read32s_present(place as u64 * 4, &mut dwords).ok()?;
+        self.ring
+            .read32s_present(place as u64 * 4, &mut dwords)
+            .ok()?;
         Some(AqlPacket::decode(&dwords))
     }
 }
@@ -83,7 +90,11 @@ impl fmt::Display for ComputeSuspect {
             true => ("AQL", "packets"),
             false => ("PM4", "dwords"),
         };
-        write!(f, "queue {} ({format}) has read {read} of {write} {unit}", self.queue)?;
+        write!(
+            f,
+            "queue {} ({format}) has read {read} of {write} {unit}",
+            self.queue
+        )?;
         let [next, before] = &self.packets;
         if let Some(next) = next {
             write!(f, "; next: {next}")?;

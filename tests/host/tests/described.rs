@@ -26,7 +26,10 @@ fn sdma_packets() {
     let fill = packet::const_fill(0x5000, 1, FillBytes::new(4096).unwrap());
     assert_eq!(text(&fill), "fill of 4096 bytes to 0x5000");
     assert!(!DescribedPacket::decode(&fill).touches(0x6000));
-    assert_eq!(text(&packet::fence(0x7008, 1)), "fence of 4 bytes to 0x7008");
+    assert_eq!(
+        text(&packet::fence(0x7008, 1)),
+        "fence of 4 bytes to 0x7008"
+    );
     assert_eq!(text(&packet::trap(1)), "trap");
     assert_eq!(text(&[0xfe]), "packet of an unknown kind");
     // The header of a copy with two destinations, and nothing behind it.
@@ -87,7 +90,10 @@ fn aql_packets() {
 
 /// Any dword, and often one that begins a packet.
 fn head() -> impl Strategy<Value = u32> {
-    prop_oneof![any::<u32>(), (any::<u32>(), 0u32..16).prop_map(|(d, op)| d & 0xfff0_0000 | op)]
+    prop_oneof![
+        any::<u32>(),
+        (any::<u32>(), 0u32..16).prop_map(|(d, op)| d & 0xfff0_0000 | op)
+    ]
 }
 
 proptest! {
