@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Reports of the faults of processes: what was around the address. A work item makes them: the
-//! interrupt thread, which learns of a fault, must not wait for the locks that this takes.
+//! Reports of the page faults of processes: what was around the address, and which queues and
+//! packets may have caused it. A work item makes them: the interrupt thread, which learns of a
+//! fault, must not wait for the locks that this takes.
 
 use crate::kern::coredump::{self, DumpText};
 use crate::kern::host;
