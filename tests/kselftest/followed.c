@@ -7,6 +7,8 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "debugfs.h"
@@ -208,6 +210,95 @@ TEST_F(followed, more_queues_than_doorbells)
 		EXPECT_EQ(0, kfd_queue_finish(&queues[i], TIMEOUT_MS));
 	for (i = 0; i < ARRAY_SIZE(queues); i++)
 		EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queues[i]));
+}
+
+/* More than the four doorbells that an engine has for a process, fewer than slots and VMIDs. */
+#define SHARERS		6u
+#define SEATED_MS	5000u
+
+/* Shared by the processes that have their queues in slots at once. */
+struct meeting {
+	volatile unsigned int ready, go;
+};
+
+/* In a child: a queue on engine 0 waits for memory until all may go on. */
+static int waits_in_a_slot(struct meeting *meeting)
+{
+	volatile uint32_t *gate;
+	struct kfd_queue queue;
+	struct packets p = { 0 };
+	struct kfd_dev dev;
+	struct kfd_bo bo;
+
+	if (kfd_open(&dev) || kfd_bo_create(&dev, &bo, KFD_PAGE, KFD_ALLOC_GTT) ||
+	    kfd_queue_create_on(&dev, &queue, RING, 0))
+		return 1;
+	gate = bo.cpu;
+	*gate = 0;
+	sdma_wait_memory(&p, (uintptr_t)gate, 1);
+	kfd_queue_submit(&queue, p.dwords, p.count);
+	__atomic_add_fetch(&meeting->ready, 1, __ATOMIC_SEQ_CST);
+	while (!meeting->go)
+		usleep(1000);
+	*gate = 1;
+	return kfd_queue_finish(&queue, TIMEOUT_MS) || kfd_queue_destroy(&dev, &queue);
+}
+
+/* The number of queues of engine 0 that are in a slot, of these processes. */
+static unsigned int seated(const pid_t *pids, unsigned int count)
+{
+	static char text[65536];
+	char *line, *rest = text;
+	unsigned int n = 0, i;
+
+	if (!debugfs_read("queues", text, sizeof(text)))
+		return 0;
+	while ((line = strsep(&rest, "\n"))) {
+		unsigned int engine, slot;
+		int pid;
+
+		if (sscanf(line, "%d %*u %*s %u %u ", &pid, &engine, &slot) != 3 || engine != 0)
+			continue;
+		for (i = 0; i < count; i++)
+			n += pids[i] == pid;
+	}
+	return n;
+}
+
+/* Queues of several processes have all slots of an engine: none is bound to its doorbell. */
+TEST_F(followed, any_slot)
+{
+	struct meeting *meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned int most = 0, looks, i;
+	pid_t pids[SHARERS];
+
+	SKIP_ON_AMDKFD("does not say which slots queues have");
+	ASSERT_NE(MAP_FAILED, meeting);
+	for (i = 0; i < SHARERS; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0)
+			_exit(waits_in_a_slot(meeting));
+		ASSERT_LT(0, pids[i]);
+	}
+	for (looks = 0; meeting->ready < SHARERS && looks < TIMEOUT_MS / 20; looks++)
+		usleep(20000);
+	/* They may take a while to be loaded. */
+	for (looks = 0; most < SHARERS && looks < SEATED_MS / 20; looks++) {
+		const unsigned int now = seated(pids, SHARERS);
+
+		most = now > most ? now : most;
+		usleep(20000);
+	}
+	meeting->go = 1;
+	EXPECT_EQ(SHARERS, most);
+	for (i = 0; i < SHARERS; i++) {
+		int status;
+
+		ASSERT_EQ(pids[i], waitpid(pids[i], &status, 0));
+		EXPECT_EQ(0, status);
+	}
+	munmap(meeting, sizeof(*meeting));
 }
 
 /* A process that spoils its pointers in memory spoils the account, and nothing else. */

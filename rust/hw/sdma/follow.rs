@@ -15,13 +15,13 @@
 //! no slot in amdkfd, too, and reads the pointer when it loads the queue. So for each store to the
 //! doorbell one of these holds:
 //!
-//! - *The queue is in its slot*: the engine has got the store.
+//! - *The queue is in a slot*: the engine has got the store.
 //! - *The queue is being loaded*: the driver first enables the doorbell, and then reads the write
 //!   pointer. A store that comes after the doorbell is enabled is latched by the engine. The
 //!   pointer of any other store was in memory before, and is read.
 //! - *The queue is out, and the store was seen*, that is, it has faulted: the fault has the queue
-//!   stand in line for its slot (it *submits* it), and it is loaded later. The store itself
-//!   comes after that, so its pointer is in memory long before.
+//!   stand in line for a slot (it *submits* it), and it is loaded later. The store itself comes
+//!   after that, so its pointer is in memory long before.
 //! - *The queue is out, and the store was not seen*: the page is mapped, so that a pass is due. It
 //!   looks after the store, finds the pointer, and has the queue stand in line.
 //! - *The queue leaves its slot between the fault's look and the store*: the same. As it comes out
@@ -40,7 +40,7 @@
 //! | any | a look finds neither pointer moved, and them equal | nothing |
 //!
 //! To submit is [`crate::sdma::seat::SeatEvent::Work`]: a queue that is out stands in line, and one
-//! in its slot needs nothing, as the engine has the doorbell.
+//! in a slot needs nothing, as the engine has the doorbell.
 
 use super::length::{self, PacketLength};
 use super::ring::RingSize;

@@ -17,13 +17,16 @@ use hw::doorbell::{Doorbell, SliceIndex};
 use hw::mqd::sdma::{RlcQueueImage, SdmaMqd, SdmaMqdConfig};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
-use kernel::sync::Arc;
+use kernel::sync::{Arc, SetOnce};
 
 /// A user queue of SDMA. A reference to it keeps its memory mapped.
 pub(super) struct SdmaHwQueue {
     pub(super) owner: QueueOwner,
     pub(super) engine: u8,
     pub(super) source: PacketSource,
+    /// Which of the doorbells that its engine has for a process is the queue's, if the process
+    /// rings the hardware's. Set once the engine knows the queue.
+    own_doorbell: SetOnce<u8>,
     /// The process wants it to run.
     active: Atomic<bool>,
     /// Its group is quiesced.
@@ -81,6 +84,7 @@ impl SdmaHwQueue {
                 owner,
                 engine,
                 source,
+                own_doorbell: SetOnce::new(),
                 active: Atomic::new(false),
                 quiesced: Atomic::new(false),
                 failed: Atomic::new(false),
@@ -150,10 +154,21 @@ impl SdmaHwQueue {
         }
     }
 
-    /// Returns whether its doorbell is the hardware's own, which finds it only in the slot that it
-    /// belongs to.
-    pub(super) fn has_own_slot(&self) -> bool {
+    /// Returns whether its process rings the hardware's doorbell, which finds the queue in any slot
+    /// of its engine, and nothing while it is in none.
+    pub(super) fn has_own_doorbell(&self) -> bool {
         !matches!(self.source, PacketSource::Feed(_))
+    }
+
+    /// Returns which of the engine's doorbells for its process is its own, if it has one.
+    pub(super) fn own_doorbell(&self) -> Option<u8> {
+        self.own_doorbell.copy()
+    }
+
+    /// Gives it doorbell `number` of those that its engine has for its process. The first one
+    /// stays.
+    pub(super) fn set_own_doorbell(&self, number: u8) {
+        self.own_doorbell.populate(number);
     }
 
     /// Returns whether it gets work that the driver never hears of.
@@ -161,24 +176,22 @@ impl SdmaHwQueue {
         matches!(self.source, PacketSource::Direct(_))
     }
 
-    /// Returns the hardware doorbell that goes with RLC slot `queue` of the engine. Any context.
+    /// Returns the hardware doorbell that the queue listens to in RLC slot `queue` of the engine:
+    /// the process's, or the kernel's for that slot. Any context.
     pub(super) fn doorbell(&self, queue: u8) -> Result<Doorbell> {
-        let slot = self
-            .gpu
-            .hw
-            .asic
-            .doorbells
-            .sdma(self.engine, queue)
-            .ok_or(EINVAL)?;
-        let slice = match &self.source {
+        let (slice, number) = match &self.source {
             // Leased when the queue was made.
-            PacketSource::Direct(_) | PacketSource::Followed(_) => {
-                self.resources.doorbells.leased_index()?
-            }
+            PacketSource::Direct(_) | PacketSource::Followed(_) => (
+                self.resources.doorbells.leased_index()?,
+                self.own_doorbell().ok_or(EINVAL)?,
+            ),
             PacketSource::Feed(_) => {
-                SliceIndex::new(SCHEDULED_SLICE, self.gpu.hw.doorbells.size()).ok_or(ENODEV)?
+                let bar = self.gpu.hw.doorbells.size();
+                (SliceIndex::new(SCHEDULED_SLICE, bar).ok_or(ENODEV)?, queue)
             }
         };
+        let layout = &self.gpu.hw.asic.doorbells;
+        let slot = layout.sdma(self.engine, number).ok_or(EINVAL)?;
         Ok(slice.doorbell(slot))
     }
 

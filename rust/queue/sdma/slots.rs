@@ -100,7 +100,7 @@ impl SdmaSlots {
 
     /// Returns whether `engine` has a doorbell for one more direct or followed queue of process
     /// `pasid`.
-    pub(super) fn has_own_slot(&self, engine: u8, pasid: u16) -> bool {
+    pub(super) fn has_own_doorbell(&self, engine: u8, pasid: u16) -> bool {
         let engine = self.engine(engine);
         engine.is_some_and(|engine| !engine.load_of(pasid).0)
     }

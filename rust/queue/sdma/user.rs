@@ -83,7 +83,8 @@ impl UserSdmaQueue {
             owner.pasid,
         )?;
         let pointers = QueuePointers::new(vm, create)?;
-        let followed = resources.doorbells.is_followed() && slots.has_own_slot(engine, owner.pasid);
+        let followed =
+            resources.doorbells.is_followed() && slots.has_own_doorbell(engine, owner.pasid);
         let source = match &resources.pump {
             Some(_) if followed => {
                 PacketSource::Followed(FollowedQueue::new(vm.group(), pointers)?)

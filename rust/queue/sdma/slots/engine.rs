@@ -135,8 +135,8 @@ impl WorkItem<TURN> for EngineSlots {
 }
 
 impl EngineSlots {
-    /// The slots of engine `number`, of which there are `slots`; all are free. Those of `own`, a
-    /// bit each, are for queues that can be in one slot only.
+    /// The slots of engine `number`, of which there are `slots`; all are free. A direct or followed
+    /// queue gets one of the doorbells `own` of its process, a bit each.
     ///
     /// # Errors
     ///
@@ -304,7 +304,7 @@ impl EngineSlots {
         if let SeatAction::Nothing = action {
             // A job that came meanwhile found no seat to ring for. The doorbell of a process's own
             // ring is the process's: see `Sdma::load`.
-            if !rlc.has_own_slot() && rlc.target() != loaded {
+            if !rlc.has_own_doorbell() && rlc.target() != loaded {
                 ring(&rlc, slot);
             }
             if state.inside().count() > 1 {
@@ -338,7 +338,7 @@ impl EngineSlots {
         };
         if let SeatAction::Ring(slot) = step.action {
             // The process has rung its own doorbell.
-            if !rlc.has_own_slot() {
+            if !rlc.has_own_doorbell() {
                 ring(rlc, slot);
             }
             if state.inside().count() > 1 {
@@ -409,13 +409,13 @@ impl EngineSlots {
         }
     }
 
-    /// Adds a queue. A direct or followed one gets a slot of its own, into which the work item
-    /// loads a direct one if that is free. A doorbell that rings before has no effect, but the
-    /// write pointer tells.
+    /// Adds a queue. A direct or followed one gets a doorbell of its own, and the work item loads a
+    /// direct one if a slot is free. A doorbell that rings before has no effect, but the write
+    /// pointer tells.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` for such a queue of a process that has one in every slot; `ENODEV` when the
+    /// `ENOSPC` for such a queue of a process that has one for every doorbell; `ENODEV` when the
     /// device goes, `EIO` when the engine is lost; `ENOMEM`.
     pub(super) fn add(self: &Arc<Self>, rlc: Arc<SdmaHwQueue>) -> Result<Option<u8>> {
         let room = EntryMemory::new()?;
@@ -427,23 +427,25 @@ impl EngineSlots {
             return Err(EIO);
         }
         let is_direct = rlc.is_direct();
-        let own = if rlc.has_own_slot() {
-            Some(state.own_slot(rlc.owner.pasid).ok_or(ENOSPC)?)
+        let own = if rlc.has_own_doorbell() {
+            let number = state.own_doorbell(rlc.owner.pasid).ok_or(ENOSPC)?;
+            rlc.set_own_doorbell(number);
+            Some(number)
         } else {
             None
         };
-        state.add(rlc, own, room);
+        state.add(rlc, room);
         if is_direct {
             self.wake();
         }
         Ok(own)
     }
 
-    /// Whether this engine has no slot for one more direct or followed queue of process `pasid`, or
-    /// none at all, and the number of its queues.
+    /// Whether this engine has no doorbell for one more direct or followed queue of process
+    /// `pasid`, or is lost, and the number of its queues.
     pub(super) fn load_of(&self, pasid: u16) -> (bool, usize) {
         let state = self.state.lock();
-        let full = state.table.is_lost() || state.own_slot(pasid).is_none();
+        let full = state.table.is_lost() || state.own_doorbell(pasid).is_none();
         (full, state.len())
     }
 

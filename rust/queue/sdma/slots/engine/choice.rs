@@ -47,9 +47,10 @@ pub(super) struct SlotChoice<'a> {
     pub(super) lost: u32,
     /// Time that others keep their VMIDs, milliseconds.
     pub(super) vmid_quantum: i64,
-    /// The queue that has work and all that it needs, and the one that only needs a slot.
+    /// The queue that has work and all that it needs.
     pub(super) best: Option<(u64, u64, QueueKey)>,
-    pub(super) crowded: Option<(u64, u64, QueueKey)>,
+    /// There is one that only needs a slot.
+    pub(super) crowded: bool,
     /// A direct queue without work that can have a slot, so that its doorbell has an effect.
     pub(super) idle: Option<(u16, QueueKey)>,
     /// Milliseconds until there may be more to find.
@@ -64,7 +65,7 @@ impl SlotChoice<'_> {
         if entry.rlc.is_direct() {
             self.later = sooner(self.later, WORK_POLL_MS);
         }
-        let has_slot = slot_for(entry, self.slots, self.taken).is_some();
+        let has_slot = free_slot(self.slots, self.taken).is_some();
         if !entry.has_work() {
             if has_slot && self.idle.is_none() && self.vmids.has_room(place.pasid) {
                 self.idle = Some((place.pasid, key));
@@ -72,7 +73,7 @@ impl SlotChoice<'_> {
             return;
         }
         // A queue that cannot get a slot at all keeps no VMID from others.
-        if slot_for(entry, self.slots, self.lost).is_none() {
+        if free_slot(self.slots, self.lost).is_none() {
             return;
         }
         if !self.vmids.ask(place.pasid) {
@@ -81,21 +82,16 @@ impl SlotChoice<'_> {
             self.notifies |= wait.notifies;
             return;
         }
-        let line = match has_slot {
-            true => &mut self.best,
-            false => &mut self.crowded,
-        };
-        *line = first(*line, (entry.rlc.served(), place.turn, key));
+        match has_slot {
+            true => self.best = first(self.best, (entry.rlc.served(), place.turn, key)),
+            false => self.crowded = true,
+        }
     }
 }
 
-/// The slot, of `slots`, that a queue can be put into now.
-pub(super) fn slot_for(entry: &SlotEntry, slots: u8, taken: u32) -> Option<u8> {
-    let is_free = |&slot: &u8| taken >> slot & 1 == 0;
-    match entry.own {
-        Some(slot) => Some(slot).filter(is_free),
-        None => (0..slots).find(is_free),
-    }
+/// A slot, of `slots`, that is not among those that are `taken`, a bit each.
+pub(super) fn free_slot(slots: u8, taken: u32) -> Option<u8> {
+    (0..slots).find(|slot| taken >> slot & 1 == 0)
 }
 
 /// The sooner of two times in milliseconds, of which one may be never.

@@ -42,22 +42,17 @@ impl QueueKey {
     }
 }
 
-/// A place in the line. Queues of a process that can do with the same slots are next to each other.
+/// A place in the line. The queues of a process are next to each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReadyPlace {
     pub(super) pasid: u16,
-    own: Option<u8>,
     /// The sooner the queue has come out, the smaller.
     pub(super) turn: u64,
 }
 
 impl ReadyPlace {
     /// The first place of all.
-    pub(super) const FIRST: Self = Self {
-        pasid: 0,
-        own: None,
-        turn: 0,
-    };
+    pub(super) const FIRST: Self = Self { pasid: 0, turn: 0 };
 
     /// The first place of process `pasid`.
     pub(super) const fn first_of(pasid: u16) -> Self {
@@ -67,7 +62,7 @@ impl ReadyPlace {
         }
     }
 
-    /// A place behind the last queue of the same kind.
+    /// A place behind the last queue of the same process.
     pub(super) const fn behind(self) -> Self {
         Self {
             turn: u64::MAX,
@@ -118,8 +113,6 @@ pub(super) struct SlotEntry {
     request: Option<LeaveRequest>,
     /// When it got the slot.
     pub(super) since: Instant<Monotonic>,
-    /// The only slot that a direct or followed queue can be in: the one that its doorbell goes to.
-    pub(super) own: Option<u8>,
     /// See [`ReadyPlace::turn`].
     pub(super) turn: u64,
     /// The memory of a place in line; none while it stands there.
@@ -127,11 +120,9 @@ pub(super) struct SlotEntry {
 }
 
 impl SlotEntry {
-    /// A queue that is in no slot. `own` is the slot of one that can be in no other, `room` the
-    /// memory of a place in line.
+    /// A queue that is in no slot. `room` is the memory of a place in line.
     pub(super) fn new(
         rlc: Arc<SdmaHwQueue>,
-        own: Option<u8>,
         turn: u64,
         room: RBTreeNodeReservation<ReadyPlace, QueueKey>,
     ) -> Self {
@@ -141,7 +132,6 @@ impl SlotEntry {
             vmid: None,
             request: None,
             since: Instant::now(),
-            own,
             turn,
             room: Some(room),
         }
@@ -233,7 +223,6 @@ impl SlotEntry {
     pub(super) fn place(&self) -> ReadyPlace {
         ReadyPlace {
             pasid: self.pasid(),
-            own: self.own,
             turn: self.turn,
         }
     }

@@ -23,7 +23,7 @@
 mod pieces;
 
 use super::super::super::hw_queue::SdmaHwQueue;
-use super::choice::{slot_for, sooner, NewArrivals, SlotChoice};
+use super::choice::{free_slot, sooner, NewArrivals, SlotChoice};
 use super::departed::{DepartedQueues, Settlement};
 use super::entry::{EntryMemory, QueueKey, ReadyPlace, SlotEntry};
 use super::MAX_SLOTS;
@@ -78,12 +78,11 @@ pub(super) struct EngineSeats {
     /// Slots of the engine, at most [`MAX_SLOTS`].
     slots: u8,
     queues: RBTree<QueueKey, SlotEntry>,
-    /// How many there are, how many of them are direct, and how many belong to each slot.
+    /// How many there are, and how many of them are direct.
     count: usize,
     direct: usize,
-    own: [usize; MAX_SLOTS],
-    /// The slots that queues may belong to, a bit each.
-    own_slots: u32,
+    /// The doorbells of a process that queues may have, a bit each.
+    own_doorbells: u32,
     /// The line, and its length.
     waiting: RBTree<ReadyPlace, QueueKey>,
     standing: usize,
@@ -114,16 +113,15 @@ pub(super) struct EngineSeats {
 pub(super) type QueueStep = SeatStep<Arc<SdmaHwQueue>>;
 
 impl EngineSeats {
-    /// No queues in `slots` slots. The description of a chip has at most [`MAX_SLOTS`]. Queues may
-    /// belong to one of `own_slots`, a bit each.
-    pub(super) fn new(slots: u8, own_slots: u32) -> Self {
+    /// No queues in `slots` slots. The description of a chip has at most [`MAX_SLOTS`]. A direct or
+    /// followed queue has one of the doorbells `own_doorbells` of its process, a bit each.
+    pub(super) fn new(slots: u8, own_doorbells: u32) -> Self {
         Self {
             slots,
             queues: RBTree::new(),
             count: 0,
             direct: 0,
-            own: [0; MAX_SLOTS],
-            own_slots,
+            own_doorbells,
             waiting: RBTree::new(),
             standing: 0,
             new: NewArrivals::default(),
@@ -150,15 +148,12 @@ impl EngineSeats {
         self.count
     }
 
-    /// Adds a queue, which is in no slot yet; with its own if it can be in no other.
-    pub(super) fn add(&mut self, rlc: Arc<SdmaHwQueue>, own: Option<u8>, room: EntryMemory) {
+    /// Adds a queue, which is in no slot yet.
+    pub(super) fn add(&mut self, rlc: Arc<SdmaHwQueue>, room: EntryMemory) {
         let key = QueueKey::of(&rlc);
         self.direct += usize::from(rlc.is_direct());
-        let entry = SlotEntry::new(rlc, own, self.next_turn(), room.place);
+        let entry = SlotEntry::new(rlc, self.next_turn(), room.place);
         self.count += 1;
-        if let Some(count) = own.and_then(|own| self.own.get_mut(usize::from(own))) {
-            *count += 1;
-        }
         // There is no other with this key.
         let _ = self.queues.insert(room.entry.into_node(key, entry));
         self.line_up(&key);
@@ -168,12 +163,9 @@ impl EngineSeats {
     pub(super) fn remove(&mut self, rlc: &SdmaHwQueue) -> Option<RBTreeNode<QueueKey, SlotEntry>> {
         let key = QueueKey::of(rlc);
         self.step_out(&key);
-        let own = self.queues.get(&key)?.own;
+        self.queues.get(&key)?;
         self.count = self.count.saturating_sub(1);
         self.direct = self.direct.saturating_sub(rlc.is_direct().into());
-        if let Some(count) = own.and_then(|own| self.own.get_mut(usize::from(own))) {
-            *count = count.saturating_sub(1);
-        }
         self.queues.remove_node(&key)
     }
 
@@ -184,7 +176,7 @@ impl EngineSeats {
             closed: true,
             settling: self.settling,
             looks: self.looks,
-            ..Self::new(self.slots, self.own_slots)
+            ..Self::new(self.slots, self.own_doorbells)
         };
         if self.table.is_lost() {
             closed.table.set_lost();
@@ -244,14 +236,13 @@ impl EngineSeats {
         slots.fold(0, |mask, slot| mask | 1 << slot)
     }
 
-    /// The slot for one more direct or followed queue of process `pasid`: one that no other queue
-    /// of the process has, and that the fewest have.
-    pub(super) fn own_slot(&self, pasid: u16) -> Option<u8> {
-        let own = self.of_process(pasid).filter_map(|entry| entry.own);
-        let taken = own.fold(0u32, |mask, slot| mask | 1 << slot);
-        (0..self.slots)
-            .filter(|slot| (self.own_slots & !taken) >> slot & 1 == 1)
-            .min_by_key(|&slot| self.own.get(usize::from(slot)))
+    /// The doorbell for one more direct or followed queue of process `pasid`: one that no other
+    /// queue of the process has.
+    pub(super) fn own_doorbell(&self, pasid: u16) -> Option<u8> {
+        let queues = self.of_process(pasid);
+        let own = queues.filter_map(|entry| entry.rlc.own_doorbell());
+        let taken = own.fold(0u32, |mask, number| mask | 1 << number);
+        free_slot(self.slots, taken | !self.own_doorbells)
     }
 
     fn next_turn(&mut self) -> u64 {
@@ -331,7 +322,7 @@ impl EngineSeats {
             lost: self.stuck_slots(),
             vmid_quantum: self.quantum().max(VMID_QUANTUM_MS),
             best: None,
-            crowded: None,
+            crowded: false,
             idle: None,
             later: None,
             notifies: false,
@@ -360,8 +351,8 @@ impl EngineSeats {
         if let Some((.., key)) = best {
             return self.enter(&key, taken);
         }
-        if let Some((.., key)) = crowded {
-            match self.make_room(&key) {
+        if crowded {
+            match self.make_room() {
                 SlotAction::Later(ms) => later = sooner(later, ms),
                 // All are leaving, in a reset or stuck: a queue that leaves has the work item look
                 // again.
@@ -394,8 +385,8 @@ impl EngineSeats {
         }
     }
 
-    /// Looks at one queue of each kind of each process that stands in line, from `from` on: at
-    /// `most` of them, or at those of process `only`. Returns where that ended.
+    /// Looks at one queue of each process that stands in line, from `from` on: at `most` of them,
+    /// or at those of process `only`. Returns where that ended.
     fn scan(
         &mut self,
         mut from: ReadyPlace,
@@ -411,7 +402,7 @@ impl EngineSeats {
             };
             match self.queues.get(&key) {
                 Some(entry) if entry.belongs_in_line() => {
-                    // One stands for all of its kind.
+                    // One stands for all of its process.
                     from = place.behind();
                     choice.consider(entry, &place, key);
                 }
@@ -439,7 +430,11 @@ impl EngineSeats {
         let Some(entry) = self.queues.get(key) else {
             return SlotAction::Nothing;
         };
-        let Some(slot) = slot_for(entry, self.slots, taken) else {
+        // As long as nobody is in the way a queue is in the slot of the doorbell's number, as with
+        // amdkfd, which knows no other.
+        let own = entry.rlc.own_doorbell();
+        let own = own.filter(|slot| taken >> slot & 1 == 0);
+        let Some(slot) = own.or_else(|| free_slot(self.slots, taken)) else {
             return SlotAction::Nothing;
         };
         entry.rlc.set_served(turn);
@@ -454,26 +449,20 @@ impl EngineSeats {
         }
     }
 
-    /// Has a queue leave a slot that the queue `key` could have: one without work, or else the one
-    /// that has been in longest, once it has had its turn.
-    fn make_room(&mut self, key: &QueueKey) -> SlotAction {
-        let own = self.queues.get(key).and_then(|entry| entry.own);
+    /// Has a queue leave its slot, as another has none: one without work, or else the one that has
+    /// been in longest, once it has had its turn.
+    fn make_room(&mut self) -> SlotAction {
         let quantum = self.quantum();
         let left = |entry: &SlotEntry| match entry.has_work() {
             true => quantum - entry.since.elapsed().as_millis(),
             false => i64::MIN,
         };
-        let mine = |entry: &SlotEntry| {
-            let slot = *entry.state.seat().place()?;
-            own.is_none_or(|own| own == slot).then_some(entry.key())
-        };
         // One at a time, unless that takes long.
-        let soon = |entry: &SlotEntry| mine(entry).and_then(|_| leaves_within(entry.asked_ms()?));
+        let soon = |entry: &SlotEntry| leaves_within(entry.asked_ms()?);
         if let Some(ms) = self.seated().filter_map(soon).min() {
             return SlotAction::Later(ms);
         }
-        let victims = self.inside();
-        let victims = victims.filter_map(|entry| Some((left(entry), mine(entry)?)));
+        let victims = self.inside().map(|entry| (left(entry), entry.key()));
         match victims.min() {
             Some((left @ 1.., _)) => SlotAction::Later(left),
             Some((_, key)) => {
