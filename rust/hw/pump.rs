@@ -49,7 +49,9 @@
 //!
 //! While jobs are under way the page stays mapped, since their ends make the pump look anyway. Only
 //! when the grace time goes by without any progress is it armed beside them, lest a queue that
-//! waits in POLL_REGMEM hides the doorbells of the others.
+//! waits in POLL_REGMEM hides the doorbells of the others. It is also armed beside them when a
+//! followed queue has left its slot ([`PumpFlag::Left`]): a store for that queue would have no
+//! effect before the next look.
 //!
 //! # Locks and memory order
 //!
@@ -73,7 +75,7 @@
 //! | watching | none has, some are under way | resting, doubled | pass by the watchdog |
 //! | watching | none is under way | resting | |
 //! | looking | store still to come, patience left | looking | wait, look |
-//! | looking | open, and no jobs or no progress | arming | clear the flag, zap, look |
+//! | looking | open, and no jobs, no progress, or a queue left | arming | clear flag, zap, look |
 //! | looking, arming | any other: the pass ends | resting | refill; pass by grace or watchdog |
 //!
 //! A pass ends with a refill if an engine would run dry or packets were left; with a pass by the
@@ -102,10 +104,11 @@ pub enum PumpFlag {
     Faulted,
     /// The pass was requested, rather than due by a timer.
     Kicked,
+    /// A followed queue has left its slot: stores to its doorbell go unheard.
+    Left,
 }
 
-/// The flags at the beginning of a pass, which clears [`PumpFlag::Faulted`] and
-/// [`PumpFlag::Kicked`].
+/// The flags at the beginning of a pass, which clears all but [`PumpFlag::Open`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PassFlags {
     /// [`PumpFlag::Open`].
@@ -114,6 +117,8 @@ pub struct PassFlags {
     pub faulted: bool,
     /// [`PumpFlag::Kicked`].
     pub kicked: bool,
+    /// [`PumpFlag::Left`].
+    pub left: bool,
 }
 
 /// Findings of a look at all queues.
@@ -134,6 +139,8 @@ pub struct PumpFindings {
     pub long: bool,
     /// A doorbell is behind the packets that were taken: its store has not arrived yet.
     pub behind: bool,
+    /// Stores to the doorbell of another queue than the one that the look was for go unheard.
+    pub unheard: bool,
 }
 
 /// Findings of a look at the fences of jobs under way.
@@ -172,11 +179,14 @@ pub enum PumpSignal {
     Touched {
         /// The look made progress.
         taken: bool,
-        /// Another look is to come soon: this one left packets, or made a long job. The page stays
-        /// mapped beside such a job, whose end has a pass look late, and a store for another queue
-        /// often follows.
+        /// Another look is to come soon: this one left packets, or made a long job, or another
+        /// queue is followed and in no slot. The page stays mapped beside such a job, whose end has
+        /// a pass look late, and a store for another queue often follows.
         soon: bool,
     },
+    /// A followed queue has left its slot: a pass takes the page away, so that the next store for
+    /// it faults.
+    Left,
     /// A job has ended, or a queue may run again.
     Kick,
 }
@@ -217,10 +227,10 @@ pub enum SignalAction {
     PassNow,
     /// Have a pass run in the grace time, whenever it was due.
     PassInGrace,
-    /// Have a pass run at once if [`PumpFlag::Kicked`] is set. A kick sets its flag before it
-    /// queues the pass. So either it queues the pass after [`SignalAction::PassInGrace`] and
-    /// shortens the time, or this action sees its flag.
-    PassNowIfKicked,
+    /// Have a pass run at once if [`PumpFlag::Kicked`] or [`PumpFlag::Left`] is set. The thread
+    /// that sets one queues the pass after that. So either it queues the pass after
+    /// [`SignalAction::PassInGrace`] and shortens the time, or this action sees its flag.
+    PassNowIfAsked,
     /// As [`PassAction::Refill`].
     Refill,
 }
@@ -228,10 +238,11 @@ pub enum SignalAction {
 impl PumpSignal {
     /// Returns the actions for the event.
     pub const fn actions(self) -> &'static [SignalAction] {
-        use PumpFlag::{Faulted, Kicked, Open};
-        use SignalAction::{Clear, PassInGrace, PassNow, PassNowIfKicked, Refill, Set};
+        use PumpFlag::{Faulted, Kicked, Left, Open};
+        use SignalAction::{Clear, PassInGrace, PassNow, PassNowIfAsked, Refill, Set};
         let actions: &[SignalAction] = match self {
             Self::Kick => &[Set(Kicked), PassNow],
+            Self::Left => &[Set(Left), PassNow],
             Self::Touched { taken: false, soon } => match soon {
                 false => &[Set(Faulted), Set(Open), Set(Kicked), PassNow],
                 true => &[Refill, Set(Faulted), Set(Open), Set(Kicked), PassNow],
@@ -239,13 +250,13 @@ impl PumpSignal {
             // There is no hurry: a pass now would only delay the store. A short job ends soon, and
             // its end has a pass look: a refill would be work for nothing.
             Self::Touched { taken: true, soon } => match soon {
-                false => &[Clear(Faulted), Set(Open), PassInGrace, PassNowIfKicked],
+                false => &[Clear(Faulted), Set(Open), PassInGrace, PassNowIfAsked],
                 true => &[
                     Refill,
                     Clear(Faulted),
                     Set(Open),
                     PassInGrace,
-                    PassNowIfKicked,
+                    PassNowIfAsked,
                 ],
             },
         };
@@ -273,6 +284,8 @@ struct PassLook {
     faulted: bool,
     /// It was asked for.
     kicked: bool,
+    /// A queue has left its slot.
+    left: bool,
     /// An earlier look of it made progress.
     progress: bool,
     /// Moments that it may still wait.
@@ -346,7 +359,7 @@ impl PumpState {
                         ..pass
                     });
                     (self.in_phase(phase), &[Wait, Look])
-                } else if open && (!found.busy || stalled) {
+                } else if open && (!found.busy || stalled || pass.left) {
                     (self.in_phase(PumpPhase::Arming), &[ClearOpen, Zap, Look])
                 } else {
                     self.end(found, open)
@@ -362,6 +375,7 @@ impl PumpState {
         PumpPhase::Looking(PassLook {
             faulted: flags.faulted,
             kicked: flags.kicked,
+            left: flags.left,
             progress: false,
             patience: self.limits.patience,
         })

@@ -28,6 +28,8 @@ pub struct DoorbellPage {
     pub faulted: bool,
     /// [`PumpFlag::Kicked`].
     pub kicked: bool,
+    /// [`PumpFlag::Left`].
+    pub left: bool,
     /// The work item.
     pub due: PassDue,
 }
@@ -45,6 +47,7 @@ impl DoorbellPage {
             open: false,
             faulted: false,
             kicked: false,
+            left: false,
             due: PassDue::Never,
         }
     }
@@ -54,6 +57,7 @@ impl DoorbellPage {
             PumpFlag::Open => &mut self.open,
             PumpFlag::Faulted => &mut self.faulted,
             PumpFlag::Kicked => &mut self.kicked,
+            PumpFlag::Left => &mut self.left,
         }
     }
 
@@ -64,8 +68,8 @@ impl DoorbellPage {
             SignalAction::Clear(flag) => *self.flag(flag) = false,
             SignalAction::PassNow => self.due = PassDue::Now,
             SignalAction::PassInGrace => self.due = PassDue::Grace,
-            SignalAction::PassNowIfKicked if self.kicked => self.due = PassDue::Now,
-            SignalAction::PassNowIfKicked => {}
+            SignalAction::PassNowIfAsked if self.kicked || self.left => self.due = PassDue::Now,
+            SignalAction::PassNowIfAsked => {}
             SignalAction::Refill => unreachable!("a refill"),
         }
     }

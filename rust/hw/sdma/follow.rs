@@ -27,6 +27,11 @@
 //! - *The queue leaves its slot between the fault's look and the store*: the same. As it comes out
 //!   it also stands in line by itself if its pointer is ahead.
 //!
+//! A store that goes unseen while the queue is out has no effect before the next tick. So that this
+//! is rare, the page is taken away as soon as a queue has left its slot
+//! ([`crate::pump::PumpFlag::Left`]). A fault for another queue of the process maps it again; then
+//! a pass comes sooner ([`crate::pump::PumpFindings::unheard`]).
+//!
 //! The page is taken away as ever: first [`crate::pump::PumpFlag::Open`] is cleared, then the page
 //! is taken, and then comes the last look. A store before the end of the second step is either the
 //! engine's, or its pointer is in memory for that look. A store after it faults.

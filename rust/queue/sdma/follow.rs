@@ -35,6 +35,8 @@ pub(super) struct FollowedQueue {
     time: QueueTime,
     /// Jobs that the scheduler is still to start.
     waiting: Atomic<i32>,
+    /// It is in no slot.
+    out: Atomic<bool>,
 }
 
 struct FollowState {
@@ -85,6 +87,7 @@ impl FollowedQueue {
                 ),
                 time <- QueueTime::new(group.clone()),
                 waiting: Atomic::new(0),
+                out: Atomic::new(true),
             }),
             GFP_KERNEL_ACCOUNT,
         )
@@ -98,6 +101,11 @@ impl FollowedQueue {
     /// Returns the time in which an engine had the queue and looks found work of it.
     pub(super) fn time(&self) -> Delta {
         self.time.total()
+    }
+
+    /// Returns whether it is in no slot, or was a moment ago.
+    pub(super) fn is_out(&self) -> bool {
+        self.out.load(Relaxed)
     }
 
     /// Returns whether jobs are under way whose ends were not seen.
@@ -167,6 +175,7 @@ impl FollowedQueue {
 
     /// Notes that the queue is in a slot.
     pub(super) fn enter(&self) {
+        self.out.store(false, Relaxed);
         let mut state = self.state.lock();
         state.time.seated = true;
         state.count(&self.time);
@@ -175,6 +184,7 @@ impl FollowedQueue {
     /// Notes that the hardware has given the queue up at `rptr`.
     pub(super) fn save(&self, rptr: u64) {
         self.direct.save(rptr);
+        self.out.store(true, Relaxed);
         let mut state = self.state.lock();
         state.time.seated = false;
         state.count(&self.time);

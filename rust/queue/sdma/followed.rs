@@ -146,6 +146,10 @@ impl PumpedQueue for FollowedLine {
         found.progress = true;
     }
 
+    fn is_unheard(&self) -> bool {
+        self.rlc.followed().is_some_and(FollowedQueue::is_out)
+    }
+
     fn finish(&self) {
         if let Some(followed) = self.rlc.followed() {
             self.follow(followed, &mut PumpFindings::default());

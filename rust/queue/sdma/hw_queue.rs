@@ -286,6 +286,15 @@ impl SdmaHwQueue {
         }
     }
 
+    /// Has the pump of a followed queue that has left its slot take the page of doorbells away: the
+    /// next store is to be noticed at once. Any context.
+    pub(super) fn has_left(&self) {
+        let pump = self.resources.pump.as_ref();
+        if let Some(pump) = pump.filter(|_| self.followed().is_some()) {
+            pump.has_left();
+        }
+    }
+
     /// Has the pump, if there is one, look for packets. Any context.
     pub(super) fn kick(&self) {
         if let Some(pump) = &self.resources.pump {

@@ -66,6 +66,12 @@ pub(super) trait PumpedQueue: Send + Sync {
     /// would wait. User memory may not be touched.
     fn touch(&self, doorbell: Option<u64>, budget: &mut FeedBudget, found: &mut PumpFindings);
 
+    /// Returns whether stores to its doorbell go unheard while the page is mapped: they reach the
+    /// hardware, which does not have the queue.
+    fn is_unheard(&self) -> bool {
+        false
+    }
+
     /// Looks for the last time, before it is removed: what the engine has done is to be in jobs.
     fn finish(&self) {}
 }
@@ -90,6 +96,8 @@ pub(crate) struct Pump {
     faulted: Atomic<bool>,
     /// [`PumpFlag::Kicked`].
     kicked: Atomic<bool>,
+    /// [`PumpFlag::Left`].
+    left: Atomic<bool>,
     #[pin]
     pass: DelayedWork<Self, PASS>,
     #[pin]
@@ -131,6 +139,8 @@ impl PumpQueues {
         if let Some(queue) = self.list.iter().find(|queue| queue.doorbell() == slot) {
             queue.touch(doorbells.value(slot), &mut budget, &mut found);
         }
+        let mut others = self.list.iter().filter(|queue| queue.doorbell() != slot);
+        found.unheard = others.any(|queue| queue.is_unheard());
         found.more = budget.has_left_more();
         found.long = budget.has_long_job();
         found
@@ -189,6 +199,7 @@ impl Pump {
                 open: Atomic::new(false),
                 faulted: Atomic::new(false),
                 kicked: Atomic::new(false),
+                left: Atomic::new(false),
                 pass <- new_delayed_work!("Pump::pass"),
                 refill <- new_delayed_work!("Pump::refill"),
             }),
@@ -256,6 +267,14 @@ impl Pump {
         self.signal(PumpSignal::Kick);
     }
 
+    /// Reacts to a followed queue that has left its slot. Any context.
+    pub(super) fn has_left(self: &Arc<Self>) {
+        // If a fault is about to map the page, a pass is due.
+        if self.open.load(Acquire) {
+            self.signal(PumpSignal::Left);
+        }
+    }
+
     /// Reacts to a fault that has just mapped the page for an access to byte `offset` of it. The
     /// access follows. Looks at that queue alone: the others' stores are not noticed from now on,
     /// and a pass is due for them. In the fault: user memory may not be touched.
@@ -269,7 +288,7 @@ impl Pump {
         }
         self.signal(PumpSignal::Touched {
             taken: found.progress,
-            soon: found.more || found.long,
+            soon: found.more || found.long || found.unheard,
         });
         // An engine may be through with the job before the page counts as open. The pass at the
         // job's end has left it mapped then.
@@ -296,8 +315,8 @@ impl Pump {
                 SignalAction::Clear(flag) => self.flag(flag).store(false, Release),
                 SignalAction::PassNow => self.pass_in(0),
                 SignalAction::PassInGrace => self.pass_in(GRACE),
-                SignalAction::PassNowIfKicked => {
-                    if self.kicked.load(Acquire) {
+                SignalAction::PassNowIfAsked => {
+                    if self.kicked.load(Acquire) || self.left.load(Acquire) {
                         self.pass_in(0);
                     }
                 }
@@ -315,6 +334,7 @@ impl Pump {
         let mut event = Some(PumpEvent::Begin(PassFlags {
             faulted: self.faulted.xchg(false, Full),
             kicked: self.kicked.xchg(false, Full),
+            left: self.left.xchg(false, Full),
             open: self.open.load(Acquire),
         }));
         while let Some(happened) = event.take() {
@@ -357,6 +377,7 @@ impl Pump {
             PumpFlag::Open => &self.open,
             PumpFlag::Faulted => &self.faulted,
             PumpFlag::Kicked => &self.kicked,
+            PumpFlag::Left => &self.left,
         }
     }
 

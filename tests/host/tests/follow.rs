@@ -142,7 +142,7 @@ fn submissions_end_behind_their_fences() {
 }
 
 /// States of the largest model, with room for some more.
-const MOST_STATES: usize = 2_000_000;
+const MOST_STATES: usize = 3_000_000;
 const LIMITS: PumpLimits = PumpLimits {
     patience: 1,
     doublings: 0,
@@ -156,6 +156,8 @@ struct Rules {
     submits: bool,
     /// A fault does the same.
     fault_submits: bool,
+    /// The pump is told of a queue that has left its slot.
+    tells_of_leaving: bool,
     /// The write pointer is read after the engine has the doorbell.
     reads_late: bool,
     /// The program stores its write pointer before the doorbell.
@@ -166,6 +168,7 @@ const RULES: Rules = Rules {
     step: PumpState::step,
     submits: true,
     fault_submits: true,
+    tells_of_leaving: true,
     reads_late: true,
     announces_first: true,
 };
@@ -206,10 +209,12 @@ enum Pass {
     Looked(PumpFindings),
 }
 
-/// How far the work item is that loads the queue.
+/// How far the work item is that loads the queue, and clears up after it has left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Turn {
     Idle,
+    /// Tells the pump that the queue has left.
+    Tells(&'static [SignalAction]),
     /// About to enable the doorbell.
     Begins(LoadPermit, Option<u8>),
     /// About to read the write pointer.
@@ -254,6 +259,11 @@ struct State {
     engine: Engine,
     /// The queue has left, and does not stand in line yet if it has to.
     left: bool,
+    /// It has left, and the work item has not cleared up yet.
+    departed: bool,
+    /// The page was mapped, or is about to be, by a fault that found the queue out and without
+    /// work, or that the queue's leaving has missed.
+    raced: bool,
     leaves: u8,
     evictor: Evictor,
     kicker: Option<&'static [SignalAction]>,
@@ -279,7 +289,7 @@ const SHARED: Followed = Followed {
 /// A queue that is evicted meanwhile.
 const EVICTED: Followed = Followed {
     stores: &[1, 3],
-    leaves: 1,
+    leaves: 0,
     evicts: true,
     ..ALONE
 };
@@ -301,6 +311,7 @@ fn an_evicted_queue_loses_no_doorbell() {
 
 const LOST: &str = "a doorbell is lost";
 const MAPPED: &str = DoorbellPage::MAPPED;
+const UNHEARD: &str = "stores go unheard";
 
 /// Explores a model with broken rules, which breaks one of `expected`.
 fn breaks(model: Followed, rules: Rules, expected: &[&str]) {
@@ -373,6 +384,30 @@ fn without_the_last_look_a_doorbell_is_lost() {
         (state, &*actions.leak())
     };
     breaks(SHARED, Rules { step, ..RULES }, &[LOST, STUCK]);
+}
+
+#[test]
+fn a_queue_that_leaves_without_a_word_goes_unheard() {
+    let rules = Rules {
+        tells_of_leaving: false,
+        ..RULES
+    };
+    breaks(SHARED, rules, &[UNHEARD]);
+}
+
+/// A page that stays mapped beside work that moves, as without [`PumpFlag::Left`].
+#[test]
+fn a_page_that_is_not_taken_away_goes_unheard() {
+    let step = |state: PumpState, event| {
+        state.step(match event {
+            PumpEvent::Begin(flags) => PumpEvent::Begin(PassFlags {
+                left: false,
+                ..flags
+            }),
+            event => event,
+        })
+    };
+    breaks(SHARED, Rules { step, ..RULES }, &[UNHEARD]);
 }
 
 /// The fault's own look only saves time: without it the page is mapped, and a pass follows.

@@ -395,7 +395,7 @@ fn an_interrupt_that_does_not_kick_loses_a_doorbell() {
 fn a_grace_time_that_ignores_kicks_delays_them() {
     let signal = |signal: PumpSignal| {
         let mut actions = signal.actions().to_vec();
-        actions.retain(|&action| action != SignalAction::PassNowIfKicked);
+        actions.retain(|&action| action != SignalAction::PassNowIfAsked);
         &*actions.leak()
     };
     breaks(TWO, Rules { signal, ..RULES }, &[LATE]);

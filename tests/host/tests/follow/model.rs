@@ -45,6 +45,7 @@ impl State {
             && self.pass == Pass::Idle
             && self.turn == Turn::Idle
             && self.kicker.is_none()
+            && !self.departed
             && !self.left
     }
 }
@@ -95,6 +96,7 @@ impl Followed {
                 if found && self.rules.fault_submits {
                     after.submit();
                 }
+                after.raced |= after.seat.seat().is_out() && !after.in_line;
                 let signal = PumpSignal::Touched {
                     taken: found,
                     soon: false,
@@ -125,8 +127,14 @@ impl Followed {
             Pass::Idle => return None,
             Pass::TakeKicked(flags) => {
                 let kicked = std::mem::take(&mut after.page.kicked);
-                after.pass = Pass::ReadOpen(PassFlags { kicked, ..flags });
-                "takes Kicked"
+                // In one step, as the threads that set them have a pass run after that.
+                let left = std::mem::take(&mut after.page.left);
+                after.pass = Pass::ReadOpen(PassFlags {
+                    kicked,
+                    left,
+                    ..flags
+                });
+                "takes Kicked and Left"
             }
             Pass::ReadOpen(flags) => {
                 let open = state.page.open;
@@ -171,7 +179,10 @@ impl Followed {
                         self.event(&mut after, PumpEvent::Watched(watched));
                         "watches"
                     }
-                    action => after.page.act(action),
+                    action => {
+                        after.raced &= action != PassAction::Zap;
+                        after.page.act(action)
+                    }
                 }
             }
         };
@@ -181,6 +192,20 @@ impl Followed {
     fn turn(&self, state: &State) -> Option<(Step, State)> {
         let mut after = state.clone();
         let name = match &state.turn {
+            // Before it loads a queue it clears up.
+            Turn::Idle if state.departed => {
+                let in_fault = matches!(state.user, User::Look | User::Signal(_));
+                after.raced |= !state.page.open && in_fault;
+                after.departed = false;
+                if state.page.open {
+                    after.turn = Turn::Tells(PumpSignal::Left.actions());
+                }
+                "looks at the page"
+            }
+            Turn::Tells(actions) => {
+                after.turn = after.signal(actions).map_or(Turn::Idle, Turn::Tells);
+                "tells of leaving"
+            }
             Turn::Idle if state.in_line => {
                 after.in_line = false;
                 let (slot, queue) = (0, ());
@@ -253,6 +278,7 @@ impl Followed {
             step(("seats", "line up"), &|after| {
                 after.left = false;
                 after.line_up();
+                after.departed = self.rules.tells_of_leaving;
             });
         } else if *state.seat.seat() == Seat::In(0) && state.leaves > 0 {
             step(("stranger", "comes"), &|after| {
@@ -305,6 +331,8 @@ impl Model for Followed {
             turn: Turn::Idle,
             engine: Engine::default(),
             left: false,
+            departed: false,
+            raced: false,
             leaves: self.leaves,
             evictor: match self.evicts {
                 true => Evictor::Evicts,
@@ -344,6 +372,9 @@ impl Model for Followed {
         }
         let soon = state.page.is_due_soon();
         state.page.check_grace()?;
+        let idle = state.seat.seat().is_out() && !state.in_line && !state.seat.is_evicted();
+        let unheard = idle && state.page.mapped && state.page.due != PassDue::Now;
+        rule(!unheard || state.raced, "stores go unheard")?;
         let stored = match state.stored {
             0 => 0,
             stored => self.stores[usize::from(stored) - 1],

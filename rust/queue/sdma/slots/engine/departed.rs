@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is left to do for queues that have left their slots: their VMIDs are given up, and jobs
-//! that ended just before are seen to.
+//! What is left to do for queues that have left their slots: their VMIDs are given up, jobs that
+//! ended just before are seen to, and the pump of a followed queue takes the page of doorbells
+//! away, as stores to the queue's doorbell would go unheard.
 //!
-//! Neither can be done under the engine's spinlock, and neither is left to the thread that has a
+//! None of it can be done under the engine's spinlock, and none is left to the thread that has a
 //! queue leave: a thread that has lost its processor would keep the VMID from other processes. So
-//! the engine's work item does both.
+//! the engine's work item does it.
 //!
 //! The work item must not drop the last reference to an address space: to free page tables takes
 //! locks under which memory is allocated. So a process that gives its address space up waits for
@@ -20,8 +21,8 @@ use kernel::sync::Arc;
 struct DepartedQueue {
     pasid: u16,
     vmid: Option<VmidUse>,
-    /// The queue, if it had jobs that were not seen to have ended. The interrupt thread only looks
-    /// at queues that are in a slot.
+    /// The queue, if it had jobs that were not seen to have ended, or is followed. The interrupt
+    /// thread only looks at queues that are in a slot.
     unseen: Option<QueueKey>,
 }
 
@@ -36,7 +37,9 @@ impl DepartedQueues {
         let Some(place) = self.0.get_mut(usize::from(slot)) else {
             return;
         };
-        let unseen = entry.rlc.has_jobs().then(|| QueueKey::of(&entry.rlc));
+        let rlc = &entry.rlc;
+        let unseen = rlc.has_jobs() || rlc.followed().is_some();
+        let unseen = unseen.then(|| QueueKey::of(rlc));
         if entry.vmid.is_some() || unseen.is_some() {
             *place = Some(DepartedQueue {
                 pasid: entry.rlc.owner.pasid,
@@ -89,9 +92,12 @@ impl Settlement {
         self.unseen.iter().any(Option::is_some)
     }
 
-    /// Ends the jobs that are done.
+    /// Ends the jobs that are done, and tells pumps.
     pub(super) fn check(&self) {
-        self.unseen.iter().flatten().for_each(|rlc| rlc.check());
+        for rlc in self.unseen.iter().flatten() {
+            rlc.check();
+            rlc.has_left();
+        }
     }
 
     /// Drops the references to queues.
