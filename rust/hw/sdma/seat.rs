@@ -88,6 +88,23 @@ pub const fn leaves_within(asked_ms: i64) -> Option<i64> {
     }
 }
 
+/// The shortest and the longest time between two looks at a queue whose end of work no interrupt
+/// tells of, while others wait for its place, microseconds.
+const IDLE_POLL_US: (i64, i64) = (200, 4000);
+
+/// The time between two looks at queues whose end of work no interrupt tells of, of which the last
+/// got its slot `held_us` microseconds ago, while others wait for its place; in microseconds. So
+/// such a queue keeps its slot for a quarter longer than it has work, and the looks are few.
+#[inline]
+pub const fn idle_poll_us(held_us: i64) -> i64 {
+    let (shortest, longest) = IDLE_POLL_US;
+    match held_us / 4 {
+        quarter if quarter < shortest => shortest,
+        quarter if quarter > longest => longest,
+        quarter => quarter,
+    }
+}
+
 /// How far a queue is that leaves its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LeaveStep {

@@ -178,7 +178,7 @@ impl SdmaSlots {
     /// sure which queue it was, and a look is cheap.
     pub(crate) fn check(&self, engine: u8) {
         if let Some(engine) = self.engine(engine) {
-            engine.poll_seated(SdmaHwQueue::check);
+            engine.check();
         }
     }
 

@@ -16,7 +16,8 @@ mod model;
 mod threads;
 
 use hw::sdma::seat::{
-    EngineTable, LateReason, LoadPermit, ResetPermit, SeatAction, SeatEvent, SeatState, SeatStep,
+    idle_poll_us, EngineTable, LateReason, LoadPermit, ResetPermit, SeatAction, SeatEvent,
+    SeatState, SeatStep,
 };
 use hw::seat::{Seat, SlotTable};
 use rkfd_host_tests::explore::{explore, Explored, Model};
@@ -548,4 +549,19 @@ fn broken_rules_are_found() {
     ] {
         breaks(Engine { mutation, ..engine }, rule);
     }
+}
+
+/// A queue that others wait for is looked at in time, and not too often.
+#[test]
+fn idle_queues_are_found_soon() {
+    let mut held_us = 0;
+    let mut looks = 0;
+    while held_us < 10_000 {
+        let next_us = held_us + idle_poll_us(held_us);
+        assert!(next_us - held_us <= (held_us / 4).max(200));
+        held_us = next_us;
+        looks += 1;
+    }
+    assert!(looks <= 20, "{looks} looks in a time slice");
+    assert_eq!(idle_poll_us(i64::MAX), 4000);
 }

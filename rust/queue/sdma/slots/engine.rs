@@ -53,6 +53,8 @@ const PULSE_MS: u32 = 500;
 /// The longest time that the work item only looks at queues that leave before it decides anew,
 /// milliseconds.
 const WATCH_MS: i64 = 5;
+/// The same, while it looks whether queues that others wait for still have work.
+const IDLE_WATCH_MS: i64 = 25;
 /// The work items: `TURN` moves queues, `PULSE` has the engine show that.
 const TURN: u64 = 0;
 const PULSE: u64 = 1;
@@ -125,7 +127,7 @@ impl WorkItem<TURN> for EngineSlots {
                     None => return this.turn_in(ms),
                     more => found = more,
                 },
-                SlotAction::Nothing => match this.watch(WATCH_MS) {
+                SlotAction::Nothing => match this.watch(IDLE_WATCH_MS) {
                     None => return,
                     more => found = more,
                 },
@@ -192,22 +194,40 @@ impl EngineSlots {
         next
     }
 
-    /// Looks at the queues that leave until there is something to do for one, or the work item is
-    /// to decide anew, which is after `ms` milliseconds at the latest. `None` if no queue leaves.
-    /// May sleep.
+    /// Looks at the queues that leave, and at those that others wait for, until there is something
+    /// to do for one, or the work item is to decide anew, which is after `ms` milliseconds at the
+    /// latest. `None` if there are no such queues. May sleep.
     fn watch(&self, ms: i64) -> Option<SlotAction> {
         let began = Instant::<Monotonic>::now();
         loop {
-            let pause = self.state.lock().poll_delay()?;
-            fsleep(pause);
-            if self.woken.load(Acquire) || began.elapsed().as_millis() >= ms.min(WATCH_MS) {
+            let state = self.state.lock();
+            let (leaving, idle) = (state.poll_delay(), state.idle_delay());
+            drop(state);
+            let most = leaving.map_or(IDLE_WATCH_MS, |_| WATCH_MS);
+            fsleep(Iterator::chain(leaving.into_iter(), idle).min()?);
+            if self.woken.load(Acquire) || began.elapsed().as_millis() >= ms.min(most) {
                 return Some(SlotAction::Again);
             }
-            let found = self.state.lock().poll_leaving();
+            let mut state = self.state.lock();
+            let found = state.poll_leaving();
+            let idle = state.has_idle();
+            drop(state);
             if found.is_some() {
                 self.changed.notify_all();
                 return found;
             }
+            if idle {
+                return Some(SlotAction::Again);
+            }
+        }
+    }
+
+    /// Ends jobs of queues in a slot that are done. A queue that has run out of work by that gives
+    /// its place to others that wait.
+    pub(super) fn check(self: &Arc<Self>) {
+        self.poll_seated(SdmaHwQueue::check);
+        if self.state.lock().has_idle() {
+            self.wake();
         }
     }
 

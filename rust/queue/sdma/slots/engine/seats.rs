@@ -104,6 +104,9 @@ pub(super) struct EngineSeats {
     looks: usize,
     /// No queue is added any more.
     pub(super) closed: bool,
+    /// The last decision found processes that wait for a slot here, or for a VMID: a queue that
+    /// runs out of work gives its place to them at once.
+    awaited: bool,
     /// A decision has changed which VMIDs are wanted or recalled, of which the GPU's engines are to
     /// be told without the lock.
     pub(super) notifies: bool,
@@ -134,6 +137,7 @@ impl EngineSeats {
             settling: false,
             looks: 0,
             closed: false,
+            awaited: false,
             notifies: false,
         }
     }
@@ -302,6 +306,7 @@ impl EngineSeats {
 
     /// Decides what comes next, and marks the seat.
     pub(super) fn next(&mut self) -> SlotAction {
+        self.awaited = false;
         if !self.departed.is_empty() {
             return SlotAction::Settle(self.settle());
         }
@@ -338,6 +343,7 @@ impl EngineSeats {
             );
         }
         self.survey(new.is_many(), &mut choice);
+        self.awaited = choice.crowded || vmids.is_wanted();
         let SlotChoice {
             taken,
             best,
@@ -366,6 +372,13 @@ impl EngineSeats {
             (None, Some(ms)) => SlotAction::Later(ms),
             (None, None) => SlotAction::Nothing,
         }
+    }
+
+    /// Whether there is a queue in a slot that has run out of work while others wait, and to which
+    /// its process has not announced more: a decision is due.
+    pub(super) fn has_idle(&self) -> bool {
+        let is_idle = |entry: &SlotEntry| !entry.has_work() && !entry.rlc.wants_to_run();
+        self.awaited && self.inside().any(is_idle)
     }
 
     /// Looks at queues in line that have waited for a look, if it is time, or at `all`.

@@ -7,7 +7,7 @@ use super::super::departed::Settlement;
 use super::super::entry::{QueueKey, SlotEntry};
 use super::super::MAX_SLOTS;
 use super::{EngineSeats, QueueStep, SdmaHwQueue, SlotAction};
-use hw::sdma::seat::{leave_poll_us, LeaveStep, SeatAction, SeatEvent};
+use hw::sdma::seat::{idle_poll_us, leave_poll_us, LeaveStep, SeatAction, SeatEvent};
 use hw::seat::Seat;
 use kernel::sync::Arc;
 use kernel::time::Delta;
@@ -121,6 +121,16 @@ impl EngineSeats {
         let asked = self.seated().filter_map(SlotEntry::asked_ms);
         let delay = asked.map(leave_poll_us).min()?;
         Some(Delta::from_micros(delay))
+    }
+
+    /// The time until queues with doorbells of their own are to be looked at again for which others
+    /// wait: no interrupt tells that they have run out of work. `None` if there are none.
+    pub(in super::super) fn idle_delay(&self) -> Option<Delta> {
+        let own = self
+            .inside()
+            .filter(|entry| self.awaited && entry.rlc.has_own_doorbell());
+        let delay = own.map(|entry| idle_poll_us(entry.since.elapsed().as_micros_ceil()));
+        Some(Delta::from_micros(delay.min()?))
     }
 
     /// Whether queues of process `pasid`, or any, come or go, or have left and still have VMIDs.
