@@ -185,14 +185,14 @@ static int streams(unsigned int who, unsigned int count)
 		return 2;
 	while (!shared->stop) {
 		volatile uint32_t *fence = (volatile uint32_t *)(uintptr_t)fence_of(&queue);
+		struct packets p = { 0 };
 
-		while (queue.fence - *fence < 64) {
-			struct packets p = { 0 };
-
-			copy(&queue, &p, (uintptr_t)dst.cpu, (uintptr_t)src.cpu, FAIR_BYTES);
-		}
+		/* The engine may be faster than this: it counts and looks after each copy. */
 		shared->done[who] = *fence;
-		usleep(1000);
+		if (queue.fence - *fence < 64)
+			copy(&queue, &p, (uintptr_t)dst.cpu, (uintptr_t)src.cpu, FAIR_BYTES);
+		else
+			usleep(1000);
 	}
 	return finished(&queue) ? 0 : 3;
 }
