@@ -264,6 +264,13 @@ typedef u32 u2 __attribute__((ext_vector_type(2)));
 		       "v"((u32)((u64)(base) >> 32) & 0xffff | (stride) << 16), "v"(records)	\
 		     : "memory", "s40", "s41", "s42", "s43")
 
+/* The modifier by which an atomic returns the old value. */
+#ifdef __gfx942__
+#define OLD "sc0"
+#else
+#define OLD "glc"
+#endif
+
 /* Buffers of 100 bytes, and of 50 indices: loads outside give 0, stores are not done. */
 GLOBAL void buffers(const u32 *a, u32 *b, u32 *out)
 {
@@ -272,7 +279,7 @@ GLOBAL void buffers(const u32 *a, u32 *b, u32 *out)
 	BUFFER("buffer_load_dwordx2 %0, %1, s[40:43], 4 offen offset:4", pair, 8 * t, a, 0, 100);
 	BUFFER("buffer_load_dword %0, %1, s[40:43], 0 idxen", index, t, a, 4, 50);
 	BUFFER("buffer_store_dword %0, %1, s[40:43], 0 offen", value, 4 * t + (t & 1) * 0x80000000, b, 0, 104);
-	BUFFER("buffer_atomic_add %0, %1, s[40:43], 0 offen glc", old, 8 * t, b, 0, 104);
+	BUFFER("buffer_atomic_add %0, %1, s[40:43], 0 offen " OLD, old, 8 * t, b, 0, 104);
 	out[t] = pair[0];
 	out[64 + t] = pair[1];
 	out[128 + t] = index;
