@@ -21,7 +21,7 @@
 #define TIMEOUT_MS	KFD_HANG_MS
 #define SOON_MS		KFD_HANG_MS
 #define NOT_MS		100u
-#define PACE_MS		130u
+#define PACE_MS		260u
 
 static struct aql_signal *inactive_signal(const struct trouble *t)
 {
@@ -223,8 +223,8 @@ static unsigned int logged(const struct trouble *t, unsigned int wanted)
 }
 
 /*
- * The driver writes at most ten lines in a second: leave some time between one start and the
- * next.
+ * The driver writes at most five lines of a kind in a second for a process: leave some time
+ * between one start and the next.
  */
 static void pace(void)
 {
