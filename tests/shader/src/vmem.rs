@@ -217,14 +217,9 @@ pub(crate) struct Flat;
 impl Body for Flat {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-        let addresses = if inst.flags & flag::SCRATCH != 0 {
-            scratch_addresses(inst, wave)
-        } else {
-            flat_addresses(inst, wave)
-        };
-        if env.host.retries() && !is_ready(inst, wave, env, &addresses, None) {
+        let Some(addresses) = ready_addresses(inst, wave, env) else {
             return Flow::Replay;
-        }
+        };
         finish(inst, wave, env, &addresses)
     }
 }
@@ -234,21 +229,12 @@ struct ToLds;
 
 impl Body for ToLds {
     fn run(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Flow {
-        let addresses = if inst.flags & flag::SCRATCH != 0 {
-            scratch_addresses(inst, wave)
-        } else {
-            flat_addresses(inst, wave)
-        };
-        if env.host.retries() && !is_ready(inst, wave, env, &addresses, None) {
+        let Some(addresses) = ready_addresses(inst, wave, env) else {
             return Flow::Replay;
-        }
+        };
         let row = lanes::load(wave, env, &addresses, 4);
         let first = (wave.sgpr[sgpr::M0] & 0xffff).wrapping_add_signed(inst.imm);
-        for lane in wave.active() {
-            let at = first.wrapping_add(4 * lane as u32);
-            env.lds.write(at, &row.0[lane].to_le_bytes());
-        }
-        Flow::Next
+        store_in_lds(wave, env, first, &row)
     }
 }
 
@@ -260,22 +246,34 @@ impl Body for PartToLds {
         let Some(Shape::Load(bytes, signed, _)) = Shape::of(inst.op.into()) else {
             return Reason::Unknown.into();
         };
-        let addresses = if inst.flags & flag::SCRATCH != 0 {
-            scratch_addresses(inst, wave)
-        } else {
-            flat_addresses(inst, wave)
-        };
-        if env.host.retries() && !is_ready(inst, wave, env, &addresses, None) {
+        let Some(addresses) = ready_addresses(inst, wave, env) else {
             return Flow::Replay;
-        }
+        };
         let row = extend(lanes::load(wave, env, &addresses, bytes), bytes, signed);
         let first = (wave.sgpr[sgpr::M0] & 0x3_fffc).wrapping_add_signed(inst.imm);
-        for lane in wave.active() {
-            let at = first.wrapping_add(4 * lane as u32);
-            env.lds.write(at, &row.0[lane].to_le_bytes());
-        }
-        Flow::Next
+        store_in_lds(wave, env, first, &row)
     }
+}
+
+/// The addresses of each lane; `None` if the access has to wait for a page.
+#[inline(always)]
+fn ready_addresses(inst: &Inst, wave: &mut Wave, env: &mut Env<'_>) -> Option<Addresses> {
+    let addresses = if inst.flags & flag::SCRATCH != 0 {
+        scratch_addresses(inst, wave)
+    } else {
+        flat_addresses(inst, wave)
+    };
+    let waits = env.host.retries() && !is_ready(inst, wave, env, &addresses, None);
+    (!waits).then_some(addresses)
+}
+
+/// Stores a dword of each lane in LDS, one behind the other from `first` on.
+fn store_in_lds(wave: &Wave, env: &mut Env<'_>, first: u32, row: &Row) -> Flow {
+    for lane in wave.active() {
+        let at = first.wrapping_add(4 * lane as u32);
+        env.lds.write(at, &row.0[lane].to_le_bytes());
+    }
+    Flow::Next
 }
 
 #[inline(always)]

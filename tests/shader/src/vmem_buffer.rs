@@ -16,7 +16,8 @@ const PK_ADD_BF16: u32 = 82;
 pub fn decode(words: Words) -> Decoded<Inst> {
     let [word, second, _] = words.0;
     let op = bits(word, 24, 18);
-    // Caches are coherent: buffer_wbl2, buffer_invl2 (gfx942's buffer_inv), buffer_wbinvl1 and buffer_wbinvl1_vol.
+    // Caches are coherent: buffer_wbl2, buffer_invl2 (gfx942's buffer_inv), buffer_wbinvl1 and
+    // buffer_wbinvl1_vol.
     if matches!(op, 40 | 41 | 62 | 63) {
         return Ok(Inst::new(Handler::of::<Fence>(), op, 8));
     }

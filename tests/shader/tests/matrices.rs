@@ -72,22 +72,6 @@ fn taken(blgp: u32, lane: usize) -> usize {
     }
 }
 
-fn random(seed: u64) -> Wave {
-    let mut wave = Wave::new(VGPRS, 0, single::memory::CODE);
-    let mut state = seed | 1;
-    for row in wave.vgprs_mut() {
-        for word in &mut row.0 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            *word = (state >> 20) as u32;
-        }
-    }
-    wave.mode = 0xf0;
-    wave.set_exec(!0);
-    wave
-}
-
 fn words(op: u32, [cbsz, abid, blgp]: [u32; 3]) -> [u32; 2] {
     [
         0x1a7 << 23 | op << 16 | abid << 11 | cbsz << 8 | SUM,
@@ -144,7 +128,7 @@ proptest! {
         let cbsz = cbsz.min(blocks.ilog2());
         let abid = abid % (1 << cbsz);
         let blgp = if blocks == 1 { 0 } else { blgp };
-        let (before, mut after) = (random(seed), random(seed));
+        let (before, mut after) = (single::random(VGPRS, seed), single::random(VGPRS, seed));
         run(&mut after, words(op, [cbsz, abid, blgp]));
         for block in 0..blocks {
             let group = 1 << cbsz;
@@ -172,7 +156,7 @@ proptest! {
     fn halves(which in 0..HALVES.len(), seed: u64) {
         let shape = HALVES[which];
         let (op, size, depth, blocks, each) = shape;
-        let (before, mut after) = (random(seed), random(seed));
+        let (before, mut after) = (single::random(VGPRS, seed), single::random(VGPRS, seed));
         run(&mut after, words(op, [0; 3]));
         for block in 0..blocks {
             for i in 0..size {
@@ -209,7 +193,7 @@ proptest! {
         let shape = DOUBLES[which];
         let (op, size, depth, blocks, _) = shape;
         let small = || {
-            let mut wave = random(seed);
+            let mut wave = single::random(VGPRS, seed);
             for pair in wave.vgprs_mut().chunks_exact_mut(2) {
                 let [low, high] = pair else { unreachable!() };
                 for (low, high) in low.0.iter_mut().zip(&mut high.0) {

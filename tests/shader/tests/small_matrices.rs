@@ -215,22 +215,13 @@ fn words(op: u32) -> [u32; 2] {
 
 /// Registers of numbers whose exponents are near each other, or are any.
 fn random(seed: u64, near: bool) -> Wave {
-    let mut wave = Wave::new(VGPRS, 0, single::memory::CODE);
-    let mut state = seed | 1;
-    for row in wave.vgprs_mut() {
-        for word in &mut row.0 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            *word = (state >> 20) as u32;
-            if near {
-                // bf16 and f32 of about 1; an f16 of about 1.
-                *word = *word & 0x83ff_83ff | 0x3c00_3c00;
-            }
+    let mut wave = single::random(VGPRS, seed);
+    if near {
+        // bf16 and f32 of about 1; an f16 of about 1.
+        for word in wave.vgprs_mut().iter_mut().flat_map(|row| &mut row.0) {
+            *word = *word & 0x83ff_83ff | 0x3c00_3c00;
         }
     }
-    wave.mode = 0xf0;
-    wave.set_exec(!0);
     wave
 }
 

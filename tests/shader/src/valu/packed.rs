@@ -323,38 +323,35 @@ impl Body for Mix {
     }
 }
 
+/// Sets the destination to what `dot` makes of three dwords.
+#[inline(always)]
+fn dots(inst: &Inst, wave: &mut Wave, dot: impl Fn(u32, u32, u32) -> u32) -> Flow {
+    let mut rows = [0; 3];
+    for n in 0..3 {
+        rows[n] = wave.narrow(inst.src[n], n);
+    }
+    let [a, b, c] = rows.map(|row| &wave.rows[row].0);
+    let mut out = Row::ZERO;
+    for lane in 0..LANES {
+        out.0[lane] = dot(a[lane], b[lane], c[lane]);
+    }
+    wave.put(inst.dst.into(), &out);
+    Flow::Next
+}
+
 /// Dot products of the parts of dwords, added to a dword.
 struct Dot;
 
 impl Body for Dot {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-        let mut rows = [0; 3];
-        for n in 0..3 {
-            rows[n] = wave.narrow(inst.src[n], n);
-        }
-        let [a, b, c] = rows.map(|row| &wave.rows[row].0);
-        let mut out = Row::ZERO;
         match inst.op {
-            35 => {
-                for lane in 0..LANES {
-                    let sum = dot_halves(a[lane], b[lane], f32::from_bits(c[lane]));
-                    out.0[lane] = sum.to_bits();
-                }
-            }
-            40 => {
-                for lane in 0..LANES {
-                    out.0[lane] = c[lane].wrapping_add(dot_i8(a[lane], b[lane]) as u32);
-                }
-            }
-            op => {
-                for lane in 0..LANES {
-                    out.0[lane] = dot_lane(op, a[lane], b[lane], c[lane]);
-                }
-            }
+            35 => dots(inst, wave, |a, b, c| {
+                dot_halves(a, b, f32::from_bits(c)).to_bits()
+            }),
+            40 => dots(inst, wave, |a, b, c| c.wrapping_add(dot_i8(a, b) as u32)),
+            op => dots(inst, wave, |a, b, c| dot_lane(op, a, b, c)),
         }
-        wave.put(inst.dst.into(), &out);
-        Flow::Next
     }
 }
 
@@ -364,18 +361,9 @@ struct WholeHalvesDot;
 impl Body for WholeHalvesDot {
     #[inline(always)]
     fn run(inst: &Inst, wave: &mut Wave, _: &mut Env<'_>) -> Flow {
-        let mut rows = [0; 3];
-        for n in 0..3 {
-            rows[n] = wave.narrow(inst.src[n], n);
-        }
-        let [a, b, c] = rows.map(|row| &wave.rows[row].0);
-        let mut out = Row::ZERO;
-        for lane in 0..LANES {
-            let sum = dot_whole_halves(a[lane], b[lane], f32::from_bits(c[lane]));
-            out.0[lane] = sum.to_bits();
-        }
-        wave.put(inst.dst.into(), &out);
-        Flow::Next
+        dots(inst, wave, |a, b, c| {
+            dot_whole_halves(a, b, f32::from_bits(c)).to_bits()
+        })
     }
 }
 

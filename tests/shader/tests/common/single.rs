@@ -52,6 +52,21 @@ pub fn wave(seed: u64, exec: u64) -> Wave {
     wave
 }
 
+/// A wave with so many random VGPRS, all of whose lanes are there.
+pub fn random(vgprs: u16, seed: u64) -> Wave {
+    let mut wave = Wave::new(vgprs, 0, CODE);
+    let mut state = seed | 1;
+    for word in wave.vgprs_mut().iter_mut().flat_map(|row| &mut row.0) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        *word = (state >> 20) as u32;
+    }
+    wave.mode = 0xf0;
+    wave.set_exec(!0);
+    wave
+}
+
 /// Makes the wave execute an instruction.
 pub fn run(wave: &mut Wave, words: [u32; 2]) {
     run_with(wave, words, &mut [], &mut Lds::new(0));
