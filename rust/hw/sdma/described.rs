@@ -21,13 +21,6 @@ struct Touched {
 }
 
 impl Touched {
-    const fn new(start: u64, bytes: u64) -> Self {
-        Self {
-            start,
-            bytes: Some(bytes),
-        }
-    }
-
     /// Whether one of them is in the page at `page`.
     fn is_in(&self, page: u64) -> bool {
         let first = self.start - self.start % PAGE_SIZE;
@@ -56,7 +49,7 @@ impl DescribedPacket {
         let touched =
             |at: usize, bytes: Option<u64>| address(at).map(|start| Touched { start, bytes });
         let count = |at: usize| dword(at).map(|count| u64::from(BYTE_COUNT.get(count)) + 1);
-        let small = |at: usize, bytes: u64| address(at).map(|start| Touched::new(start, bytes));
+        let small = |at: usize, bytes: u64| touched(at, Some(bytes));
         let first = dword(0).unwrap_or(0);
         let (kind, reads, writes) = match (OP.get(first), SUB_OP.get(first)) {
             (op::NOP, _) => ("NOP", None, [None; 2]),

@@ -443,8 +443,7 @@ impl EngineSeats {
         let Some(entry) = self.queues.get(key) else {
             return SlotAction::Nothing;
         };
-        // As long as nobody is in the way a queue is in the slot of the doorbell's number, as with
-        // amdkfd, which knows no other.
+        // The slot with the doorbell's number comes first: amdkfd knows no other.
         let own = entry.rlc.own_doorbell();
         let own = own.filter(|slot| taken >> slot & 1 == 0);
         let Some(slot) = own.or_else(|| free_slot(self.slots, taken)) else {
