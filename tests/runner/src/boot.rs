@@ -121,7 +121,7 @@ fn tally_tests<'a>(
     report: &mut Report,
 ) -> (&'a [Step], bool) {
     let status = &ran.status;
-    for (n, Step { name, .. }) in steps.iter().enumerate() {
+    for (n, Step { name, skips, .. }) in steps.iter().enumerate() {
         if !status.began(name) {
             return (&steps[..n], false);
         }
@@ -144,7 +144,10 @@ fn tally_tests<'a>(
             Some(End::Exit(code, seconds)) => {
                 let output = ran.outputs.iter().find(|(of, _)| of == name);
                 let output = output.map_or("", |(_, text)| text.as_str());
-                let verdict = judge(output, code, status.ended(name).as_deref());
+                let mut verdict = judge(output, code, status.ended(name).as_deref());
+                if let Some(skips) = skips {
+                    verdict.compare_skips(output, skips);
+                }
                 tally_output(report, &label, &verdict, output, seconds, OUTPUT_LINES);
                 if !verdict.why.is_empty() {
                     report.lines("    log | ", tail(log_of(&ran.console, name), LOG_LINES));
@@ -352,6 +355,7 @@ mod tests {
             params: "-".into(),
             silence: 300,
             command: "true".into(),
+            skips: None,
         };
         names.iter().map(step).collect()
     }

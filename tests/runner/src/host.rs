@@ -79,7 +79,7 @@ fn tally_cargo(report: &mut Report, status: i32, output: &str, seconds: u64) {
     report.tally("host/cargo", counts, seconds, &why);
 }
 
-/// The sum of cargo's own tallies.
+/// The sum of cargo's own tallies. What they call ignored are measurements, which are no tests.
 fn cargo_counts(output: &str) -> Counts {
     let mut counts = Counts::default();
     for line in output
@@ -88,9 +88,9 @@ fn cargo_counts(output: &str) -> Counts {
     {
         let mut words = line.split([' ', ';']).filter(|word| !word.is_empty());
         let numbers = words.by_ref().filter_map(|word| word.parse().ok());
-        let numbers: Vec<u64> = numbers.take(3).collect();
-        if let [passed, failed, ignored] = numbers[..] {
-            counts += Counts::new(passed, failed, ignored);
+        let numbers: Vec<u64> = numbers.take(2).collect();
+        if let [passed, failed] = numbers[..] {
+            counts += Counts::new(passed, failed, 0);
         }
     }
     counts
@@ -119,7 +119,7 @@ test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; 
 
     #[test]
     fn all_crates_count() {
-        assert_eq!(Counts::new(4, 1, 1), cargo_counts(OUTPUT));
+        assert_eq!(Counts::new(4, 1, 0), cargo_counts(OUTPUT));
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod report;
 mod schedule;
 mod selection;
 mod size;
+mod skip;
 mod status;
 mod sysroot;
 mod tally;

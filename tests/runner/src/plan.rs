@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::kernel::Set;
 use crate::machine::{Driver, Machine};
+use crate::skip::Skips;
 
 /// Where the plan is, below the checkout.
 pub const FILE: &str = "tests/guest/plan.toml";
@@ -19,6 +20,7 @@ pub const FILE: &str = "tests/guest/plan.toml";
 pub struct Plan {
     pub boots: Vec<Boot>,
     pub allowed: Vec<Allowed>,
+    pub skips: Skips,
 }
 
 /// A guest of its own.
@@ -136,15 +138,17 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or [`Plan::parse`] refuses it.
+    /// A file cannot be read, or [`Plan::parse`] or [`Skips::parse`] refuses it.
     pub fn read(top: &Path, kernels: &[&str]) -> Result<Self> {
         let path = top.join(FILE);
         let text = std::fs::read_to_string(&path)
             .with_context(|| format!("cannot read {}", path.display()))?;
-        Self::parse(&text, kernels).with_context(|| format!("{FILE} is wrong"))
+        let mut plan = Self::parse(&text, kernels).with_context(|| format!("{FILE} is wrong"))?;
+        plan.skips = Skips::read(top, &plan.boots)?;
+        Ok(plan)
     }
 
-    /// The plan that a text is.
+    /// The plan that a text is, without skips.
     ///
     /// # Errors
     ///
@@ -188,7 +192,11 @@ impl Plan {
                 }
             }
         }
-        Ok(Self { boots, allowed })
+        Ok(Self {
+            boots,
+            allowed,
+            skips: Skips::default(),
+        })
     }
 }
 

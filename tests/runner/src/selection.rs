@@ -8,6 +8,7 @@ use anyhow::{bail, Result};
 use crate::kernel::Target;
 use crate::machine::Machine;
 use crate::plan::{Boot, Plan, Test, FILE};
+use crate::skip::Cases;
 
 /// The contents of a run: boots with at least one test, and the tests that the kernel does not get.
 #[derive(Debug, Default)]
@@ -40,10 +41,12 @@ pub struct Step {
     /// Seconds without output after which it is ended.
     pub silence: u64,
     pub command: String,
+    /// The cases that it skips on this kernel, if that is known.
+    pub skips: Option<Cases>,
 }
 
 impl Step {
-    fn new(test: &Test, target: &Target) -> Self {
+    fn new(test: &Test, target: &Target, skips: Option<Cases>) -> Self {
         // Without output for so long a command hangs, however busy the host is.
         let (silence, environment) = if target.is_debug() {
             (900, "export RKFD_QUICK=1 RKFD_TIMEOUT=300; ")
@@ -55,6 +58,7 @@ impl Step {
             params: test.params.clone(),
             silence: silence.max(test.silence),
             command: format!("{environment}{}", test.run),
+            skips,
         }
     }
 
@@ -65,6 +69,7 @@ impl Step {
             params,
             silence,
             command,
+            ..
         } = self;
         format!("{name}\t{params}\t{silence}\t{command}\n")
     }
@@ -101,7 +106,10 @@ impl Selection {
                         test: test.name.clone(),
                         why: why.clone(),
                     }),
-                    None => tests.push(Step::new(test, target)),
+                    None => {
+                        let skips = plan.skips.of(&boot.name, &test.name, target);
+                        tests.push(Step::new(test, target, skips));
+                    }
                 }
             }
             if !tests.is_empty() {

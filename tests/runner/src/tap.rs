@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The results of a test program, which prints TAP.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::skip::Cases;
 use crate::tally::Counts;
 
 /// Exit status of a program that skips itself, by the convention of kselftest.
@@ -16,6 +18,9 @@ static PLAN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^1\.\.([0-9]+)").un
 static RESULT: LazyLock<Regex> = LazyLock::new(|| Regex::new("^(not )?ok [0-9]+").unwrap());
 static SKIPPED: LazyLock<Regex> = LazyLock::new(|| Regex::new("# *SKIP").unwrap());
 static TODO: LazyLock<Regex> = LazyLock::new(|| Regex::new("# *(TODO|SKIP)").unwrap());
+static CASE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new("^(?:not )?ok [0-9]+ *(?:- +)?(.*?) *# *(?:TODO|SKIP) *(.*)$").unwrap()
+});
 
 /// The verdict on one test program.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,6 +35,33 @@ impl Verdict {
         self.counts.failed += count;
         self.why.push(why);
     }
+
+    /// Compares the cases that the program skipped with those that were expected. Each one that is
+    /// too many, or skipped for another reason, is a failure. So is each that was not skipped,
+    /// unless the program failed.
+    pub fn compare_skips(&mut self, output: &str, expected: &Cases) {
+        let had_failed = self.counts.failed > 0;
+        let skipped: BTreeMap<&str, &str> = output.lines().filter_map(skipped_case).collect();
+        for (case, why) in &skipped {
+            if expected.get(*case).map(String::as_str) != Some(why) {
+                self.fail(1, format!("no skip is expected of {case}: {why}"));
+            }
+        }
+        if had_failed {
+            return;
+        }
+        for (case, why) in expected {
+            if !skipped.contains_key(case.as_str()) {
+                self.fail(1, format!("{case} is expected to be skipped: {why}"));
+            }
+        }
+    }
+}
+
+/// The case that a line reports as skipped, and why.
+fn skipped_case(line: &str) -> Option<(&str, &str)> {
+    let found = CASE.captures(line.trim_end())?;
+    Some((found.get(1)?.as_str(), found.get(2)?.as_str()))
 }
 
 /// Judges the output of a program by its exit status and, if the guest ended it, the reason.
@@ -204,5 +236,39 @@ mod tests {
         let verdict = judge("1..3\nok 1 a\nnot ok 2 b\n", KILLED, Some(why));
         assert_eq!((1, 2), (verdict.counts.passed, verdict.counts.failed));
         assert_eq!(vec!["not ok 2 b", why], verdict.why);
+    }
+
+    /// What is wrong with the skips of an output, of which `a` is expected.
+    fn skips(output: &str, status: i32) -> Vec<String> {
+        let expected = Cases::from([("a".into(), "no swap".into())]);
+        let mut verdict = judge(output, status, None);
+        let failed = verdict.counts.failed;
+        verdict.compare_skips(output, &expected);
+        let more = verdict.counts.failed - failed;
+        verdict.why.split_off(verdict.why.len() - more as usize)
+    }
+
+    #[test]
+    fn expected_skips_are_none_too_many_and_none_too_few() {
+        assert!(skips("1..2\r\nok 1 a # SKIP no swap\r\nok 2 b\r\n", 0).is_empty());
+        assert!(skips("1..2\nok 1 - a # SKIP no swap\nok 2 - b\n", 0).is_empty());
+        assert_eq!(
+            ["a is expected to be skipped: no swap"],
+            *skips("1..1\nok 1 a\n", 0)
+        );
+        assert_eq!(
+            ["no skip is expected of b c: old"],
+            *skips(
+                "1..3\nok 1 a # SKIP no swap\nok 2 b c # SKIP old\nok 3 d\n",
+                0
+            )
+        );
+        // For another reason than the one that is known.
+        assert_eq!(
+            ["no skip is expected of a: no GPU"],
+            *skips("1..2\nok 1 a # SKIP no GPU\nok 2 b\n", 0)
+        );
+        // A program that fails may not have come to it.
+        assert!(skips("1..2\nok 1 b\n", 139).is_empty());
     }
 }

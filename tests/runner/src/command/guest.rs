@@ -53,6 +53,7 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
         params: setting("PARAMS").unwrap_or_else(|| "-".into()),
         silence,
         command: among_clients(&command.replace('\n', " "), suites.first().copied()),
+        skips: None,
     };
     let notes = Notes::stderr();
     let setup = Setup {
