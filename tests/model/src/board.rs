@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::fate::Spec;
 use crate::function::Function;
+use crate::hive::Hive;
 use crate::psp::faults::{number, Faults};
 use crate::psp::image::Signatures;
 use crate::psp::start::Start;
@@ -37,6 +38,10 @@ pub struct Board {
     pub bar0: u64,
     /// MC address of VRAM's first byte, in [`UNIT`]s.
     pub fb_base: u32,
+    /// Its place in a hive.
+    pub hive: Hive,
+    /// The number of the die in its package.
+    pub die: u32,
     /// The PCI function.
     pub function: Function,
     /// Contents of the flash chip; blank behind its end.

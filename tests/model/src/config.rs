@@ -46,7 +46,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// MI210 (1002:740f, revision 2) with `bar0` bytes (a power of two) behind BAR0.
+    /// MI210 (1002:740f, revision 2) or another device, with `bar0` bytes (a power of two) behind BAR0.
     pub fn new(bar0: u64, function: Function) -> Config {
         let mut config = Config {
             bytes: Box::new([0; SIZE]),
@@ -55,7 +55,7 @@ impl Config {
             function,
         };
         config.put16(0x00, 0x1002, 0);
-        config.put16(0x02, 0x740f, 0);
+        config.put16(0x02, function.device, 0);
         // Memory space, bus master, interrupt disable.
         let io = if function.io { COMMAND_IO } else { 0 };
         config.put16(COMMAND, 0, 0x0406 | io);

@@ -13,6 +13,7 @@ use crate::error::ModelError;
 use crate::fate::{mix, Fate, Site};
 use crate::function::Function;
 use crate::grbm::Grbm;
+use crate::hive::Hive;
 use crate::hub::{Flush, Hub, HubId};
 use crate::ih::Ih;
 use crate::memory::Bus;
@@ -123,6 +124,9 @@ pub struct Gpu {
     pub fate: Fate,
     pub(crate) rom: Rom,
     fb_base: u32,
+    /// Its place in a hive.
+    pub hive: Hive,
+    die: u32,
     gfxhub: Hub,
     mmhub: Hub,
     fail_copy: AtomicBool,
@@ -150,6 +154,8 @@ impl Gpu {
             function: board.function,
             timing: board.timing,
             fb_base: board.fb_base,
+            hive: board.hive,
+            die: board.die,
             write_combined: board.write_combined,
             serial: board.serial,
             regs: Store::new(),
@@ -394,7 +400,8 @@ impl Gpu {
         regs.zero();
         let vram = self.bus.vram_size();
         let fb_base = self.fb_base;
-        let fb_top = fb_base + ((vram / UNIT).max(1) - 1) as u32;
+        let fb_top = fb_base + ((self.hive.size(vram) / UNIT).max(1) - 1) as u32;
+        let [place, segment] = self.hive.registers();
         for (reg, value) in [
             (nbio::RCC_CONFIG_MEMSIZE, (vram >> 20) as u32),
             (
@@ -405,6 +412,12 @@ impl Gpu {
             (mmhub::MC_VM_FB_LOCATION_BASE, fb_base),
             (gc::MC_VM_FB_LOCATION_TOP, fb_top),
             (mmhub::MC_VM_FB_LOCATION_TOP, fb_top),
+            (gc::MC_VM_XGMI_LFB_CNTL, place),
+            (gc::MC_VM_XGMI_LFB_SIZE, segment),
+            (
+                smuio::SMUIO_MCM_CONFIG,
+                smuio::smuio_mcm_config::DIE_ID.of(self.die),
+            ),
             // AGP is off: its bottom above its top.
             (gc::MC_VM_AGP_BOT, 0xff_ffff),
             (mmhub::MC_VM_AGP_BOT, 0xff_ffff),

@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use crate::error::{ModelError, Result};
 use crate::fate::{Class, Site};
 use crate::gpu::Gpu;
+use crate::hive::Hive;
 use crate::memory::{Access, Own, Phys, Space as Memory, View};
 use crate::regs::gc::{
     self, mc_vm_mx_l1_tlb_cntl as l1_tlb_cntl, vm_context0_cntl as context_cntl,
@@ -113,6 +114,17 @@ pub struct Run {
     pub len: u64,
     /// Its location.
     pub target: Target,
+}
+
+impl Run {
+    /// The same, with an offset in the GPU's own VRAM in place of a physical address.
+    fn owned(self, hive: &Hive) -> Result<Run> {
+        let target = match self.target {
+            Target::Memory(phys) => Target::Memory(hive.own(phys)?),
+            other => other,
+        };
+        Ok(Run { target, ..self })
+    }
 }
 
 /// See [`Run`].
@@ -235,7 +247,7 @@ impl Hub {
     ) -> Result<Run> {
         if vmid == 0 {
             if let Some(run) = self.aperture(&gpu.regs, va, len) {
-                return Ok(run);
+                return run.owned(&gpu.hive);
             }
         }
         let mut spaces = self.spaces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -378,10 +390,20 @@ impl Hub {
         };
         let early = || gpu.fate.chance(Site::HdpLine, self.key(vmid), 4);
         context
-            .walk(va, space, |phys| view.load_entry(phys, early()))
+            .walk(va, space, |phys| {
+                view.load_entry(gpu.hive.own(phys)?, early())
+            })
             .map_err(|error| match error {
                 WalkError::Nonsense(reason) => nonsense(reason),
                 WalkError::Read(error) => nonsense(format!("page table entry: {error}")),
+            })
+            .and_then(|outcome| match outcome {
+                Outcome::Leaf(leaf) => {
+                    let own = gpu.hive.own(leaf.base);
+                    let base = own.map_err(|error| nonsense(format!("leaf: {error}")))?;
+                    Ok(Outcome::Leaf(Leaf { base, ..leaf }))
+                }
+                other => Ok(other),
             })
     }
 

@@ -101,6 +101,7 @@ pub mod function;
 pub mod gpu;
 pub mod grbm;
 pub mod hdp;
+pub mod hive;
 pub mod hub;
 pub mod ih;
 pub mod indirect;

@@ -14,7 +14,7 @@ use rkfd_model::{control, server};
 
 const USAGE: &str = "\
 rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--fb-base UNITS] \
-[--pci PART ...] [--timing card|card=FACTOR] [--summary FILE] \
+[--hive NODE/NODES[:MIB]] [--device ID] [--die NUMBER] [--pci PART ...] [--timing card|card=FACTOR] [--summary FILE] \
 [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--write-combined] \
 [--switch FOLDER] [--serial NUMBER] [--hostile SEED[,CLASS...]] [--freedoms FILE]
 
@@ -24,6 +24,9 @@ MI210's); --bar0 the size
 of BAR0, a power of two (default: the smallest in which VRAM fits). --fb-base: where VRAM begins \
 among the addresses of the
 GPU, in units of 16 MiB (default 0x20000).
+--hive: XGMI joins it to others, which are not there: its number, how many they are, and the size
+of a segment (default: 64 GiB). --device: PCI device id, hexadecimal (default: 740f, an MI210); \
+--die: its number in the package.
 --pci: a part that the PCI function has beside those of the default, or lacks with no- before its \
 name: {PARTS}.
 --rom is what the board's flash chip holds (default: blank).
@@ -110,6 +113,9 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("vram") => board.vram = size(&parser.value()?.string()?)?,
             Long("bar0") => bar0 = Some(bar_size(&parser.value()?.string()?)?),
             Long("fb-base") => board.fb_base = hexadecimal(&parser.value()?.string()?)?,
+            Long("hive") => board.hive = parser.value()?.string()?.parse()?,
+            Long("die") => board.die = hexadecimal(&parser.value()?.string()?)?,
+            Long("device") => board.function.device = hexadecimal(&parser.value()?.string()?)?,
             Long("pci") => board.function.change(&parser.value()?.string()?)?,
             Long("rom") => {
                 let path = PathBuf::from(parser.value()?);

@@ -97,6 +97,7 @@ fn machine(files: &[String]) -> Result<Machine> {
     }
     machine.append = setting("APPEND").unwrap_or_default();
     machine.timing = setting("TIMING");
+    machine.hive = setting("HIVE");
     let parts = setting("PCI").unwrap_or_default();
     machine.pci = parts.split_whitespace().map(String::from).collect();
     machine.suites.extend(setting("SUITE"));

@@ -26,6 +26,12 @@ pub struct Machine {
     pub bar0: Option<Size>,
     /// MC address of VRAM's first byte, in units of 16 MiB; without it that of a card.
     pub fb_base: Option<u32>,
+    /// The GPU's place in a hive of which it is the only one that is there: `NODE/NODES[:MIB]`.
+    pub hive: Option<String>,
+    /// The PCI device id, hexadecimal; without it an MI210's.
+    pub device: Option<String>,
+    /// The number of the die in its package.
+    pub die: u32,
     /// Parts that the PCI function has, or with `no-` in front lacks, unlike the model's default:
     /// `rkfd-model --help`.
     pub pci: Vec<String>,
@@ -86,6 +92,9 @@ impl Default for Machine {
             vram: Size::gib(4),
             bar0: None,
             fb_base: None,
+            hive: None,
+            device: None,
+            die: 0,
             pci: Vec::new(),
             timing: None,
             swap: None,
@@ -257,6 +266,12 @@ impl Machine {
         if let Some(units) = self.fb_base {
             value(true, "fb-base", &format!("{units:#x}"));
         }
+        for (name, text) in [("hive", &self.hive), ("device", &self.device)] {
+            if let Some(text) = text {
+                value(true, name, text);
+            }
+        }
+        value(self.die != usual.die, "die", &self.die.to_string());
         for part in &self.pci {
             value(true, "pci", part);
         }

@@ -98,6 +98,15 @@ fn function(machine: &Machine) -> Vec<String> {
     if let Some(units) = machine.fb_base {
         option("--fb-base", format!("{units:#x}"));
     }
+    if let Some(place) = &machine.hive {
+        option("--hive", place.clone());
+    }
+    if let Some(id) = &machine.device {
+        option("--device", id.clone());
+    }
+    if machine.die != 0 {
+        option("--die", machine.die.to_string());
+    }
     for part in &machine.pci {
         option("--pci", part.clone());
     }
@@ -136,11 +145,15 @@ mod tests {
         let machine = Machine {
             bar0: Some("256M".parse().unwrap()),
             fb_base: Some(0x8000),
+            hive: Some("1/2".into()),
+            device: Some("740c".into()),
+            die: 1,
             pci: vec!["flr".into(), "no-msix".into()],
             timing: Some("card=16".into()),
             ..Machine::default()
         };
-        let expected = "--bar0 256M --fb-base 0x8000 --pci flr --pci no-msix --timing card=16";
+        let expected = "--bar0 256M --fb-base 0x8000 --hive 1/2 --device 740c --die 1 \
+                        --pci flr --pci no-msix --timing card=16";
         assert_eq!(expected, function(&machine).join(" "));
     }
 

@@ -255,7 +255,8 @@ impl Psp {
         if number == REGISTER_LIST && std::mem::replace(&mut state.register_list, true) {
             return Ok(Answer::refused(CANCEL));
         }
-        let start = u64::from(gpu.regs.get(gc::MC_VM_FB_LOCATION_BASE)) << 24;
+        let base = u64::from(gpu.regs.get(gc::MC_VM_FB_LOCATION_BASE)) << 24;
+        let start = base + gpu.hive.start();
         let place = tmr.place(image.len());
         self.load_engine(gpu, state, firmware)?;
         Ok(Answer {

@@ -70,19 +70,26 @@ pub fn run(gpu: &Gpu) -> Result<()> {
 
 fn gart(gpu: &Gpu) -> Result<()> {
     for number in 0..COUNT {
-        let entry = (PAGES + (number << PAGE_SHIFT)) | ENTRY;
+        let entry = (gpu.hive.start() + PAGES + (number << PAGE_SHIFT)) | ENTRY;
         put(
             gpu,
             TABLE + number * 8,
             &[entry as u32, (entry >> 32) as u32],
         )?;
     }
-    let vram = gpu.regs.get(mmhub::MC_VM_FB_LOCATION_BASE);
-    gpu.regs.set(hdp::HDP_NONSURFACE_BASE, vram << 16);
-    gpu.regs.set(hdp::HDP_NONSURFACE_BASE_HI, vram >> 16);
+    let base = u64::from(gpu.regs.get(mmhub::MC_VM_FB_LOCATION_BASE)) << 24;
+    let vram = base + gpu.hive.start();
+    gpu.regs.set(hdp::HDP_NONSURFACE_BASE, (vram >> 8) as u32);
+    gpu.regs
+        .set(hdp::HDP_NONSURFACE_BASE_HI, (vram >> 40) as u32);
+    let table = gpu.hive.start() + TABLE;
     for hub in HubId::ALL {
         for (reg, value) in [
-            (gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, TABLE as u32 | 1),
+            (gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, table as u32 | 1),
+            (
+                gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_HI32,
+                (table >> 32) as u32,
+            ),
             (gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32, COUNT as u32 - 1),
             (gc::VM_CONTEXT0_CNTL, context::ENABLE_CONTEXT.of(1)),
         ] {

@@ -48,7 +48,7 @@ impl Tmr {
     /// are not valid.
     pub fn set_up(gpu: &Gpu, address: u64, size: u64, physical: u64) -> Result<Option<Tmr>> {
         let field = |reg| u64::from(gpu.regs.get(reg)) << 24;
-        let start = field(mmhub::MC_VM_FB_LOCATION_BASE);
+        let start = field(mmhub::MC_VM_FB_LOCATION_BASE) + gpu.hive.start();
         let Some(offset) = address.checked_sub(start) else {
             return Ok(None);
         };
@@ -56,7 +56,7 @@ impl Tmr {
             .checked_add(size)
             .is_some_and(|end| end <= gpu.bus.vram_size());
         let fits = inside && size >= LEAST && address % PAGE == 0 && size % PAGE == 0;
-        if !fits || physical != offset + field(mmhub::MC_VM_FB_OFFSET) {
+        if !fits || physical != offset + gpu.hive.start() {
             return Ok(None);
         }
         let tmr = Tmr {
