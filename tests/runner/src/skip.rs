@@ -8,7 +8,7 @@ use anyhow::{bail, Context, Result};
 use serde::Deserialize;
 
 use crate::kernel::Target;
-use crate::plan::{Boot, OnlyKernel};
+use crate::plan::Boot;
 
 /// Where the list is, below the checkout.
 const FILE: &str = "tests/guest/skips.toml";
@@ -26,8 +26,6 @@ pub struct Skips(Vec<Skip>);
 struct Skip {
     boots: Vec<String>,
     test: String,
-    /// The only kernel on which it skips them.
-    kernel: Option<OnlyKernel>,
     cases: Cases,
 }
 
@@ -86,12 +84,10 @@ impl Skips {
         if !target.has_known_skips() {
             return None;
         }
-        let of_it = self.0.iter().filter(|skip| {
-            let kernel = skip.kernel.map(OnlyKernel::name);
-            skip.test == test
-                && skip.boots.iter().any(|name| name == boot)
-                && kernel.is_none_or(|kernel| kernel == target.kernel)
-        });
+        let of_it = self
+            .0
+            .iter()
+            .filter(|skip| skip.test == test && skip.boots.iter().any(|name| name == boot));
         Some(of_it.flat_map(|skip| skip.cases.clone()).collect())
     }
 }
@@ -115,7 +111,6 @@ mod tests {
         [[skip]]
         boots = ["two"]
         test = "a"
-        kernel = "debug"
         cases = { "a.y" = "slow" }
     "#;
 
@@ -126,15 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_of_a_boot_and_a_kernel() {
-        assert_eq!(vec!["a.x"], cases("one", "debug").unwrap());
-        assert_eq!(vec!["a.x"], cases("two", "stock").unwrap());
-        assert_eq!(vec!["a.x"], cases("two", "long").unwrap());
-        assert_eq!(vec!["a.x", "a.y"], cases("two", "debug").unwrap());
+    fn cases_are_of_a_boot() {
+        assert_eq!(vec!["a.x"], cases("one", "stock").unwrap());
+        assert_eq!(vec!["a.x", "a.y"], cases("two", "long").unwrap());
     }
 
     #[test]
-    fn kernels_of_other_suites_have_no_list() {
+    fn other_kernels_have_no_list() {
+        assert!(cases("one", "debug").is_none());
         assert!(cases("one", "forky").is_none());
         assert!(cases("one", "trixie-backports").is_none());
     }
