@@ -9,7 +9,7 @@ pub(crate) mod reset;
 mod sleep;
 mod watchdog;
 
-use hw::asic::KNOWN_DEVICES;
+use hw::asic::KNOWN_ASICS;
 use kernel::device::Core;
 use kernel::pci;
 use kernel::prelude::*;
@@ -45,11 +45,11 @@ pci_table!(
     (),
     [(known(0), ()), (known(1), ()), (known(2), ())]
 );
-const _: () = assert!(KNOWN_DEVICES.len() == 3);
+const _: () = assert!(KNOWN_ASICS.len() == 3);
 
 /// The id of known device `index`.
 const fn known(index: usize) -> pci::DeviceId {
-    pci::DeviceId::from_id(pci::Vendor::ATI, KNOWN_DEVICES[index].device as u32)
+    pci::DeviceId::from_id(pci::Vendor::ATI, KNOWN_ASICS[index].ids.device as u32)
 }
 
 /// Handles the GPU's interrupts.

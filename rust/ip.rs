@@ -33,6 +33,7 @@ use hw::firmware::state::{BootState, RunningEngines};
 use hw::ip::{IpBlock, IpInstance, IpTable};
 use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::{GpuId, PciIdentity};
+use hw::xgmi::XgmiPlace;
 use kernel::device::{self, Bound, Core};
 use kernel::pci;
 use kernel::prelude::*;
@@ -111,6 +112,8 @@ pub(crate) struct Hardware {
     pub(crate) ledger: Arc<Ledger>,
     /// The state in which it was found.
     pub(crate) state: BootState,
+    /// Its place in its hive.
+    pub(crate) place: XgmiPlace,
     /// Its chip.
     pub(crate) asic: &'static Asic,
     /// Its blocks.
@@ -152,7 +155,7 @@ fn check_instances(dev: &device::Device, asic: &Asic, ips: IpTable<'_>) -> Resul
     Ok(())
 }
 
-/// The state of the GPU, and the engines that run. Context: may sleep.
+/// The state of the GPU, the engines that run, and its place in its hive. Context: may sleep.
 ///
 /// # Errors
 ///
@@ -161,7 +164,7 @@ fn probe_state(
     dev: &device::Device,
     mmio: &Arc<Mmio>,
     ips: IpTable<'_>,
-) -> Result<(BootState, RunningEngines)> {
+) -> Result<(BootState, RunningEngines, XgmiPlace)> {
     let seen = BootObserver::new(dev, mmio, ips)?.wait();
     let state = seen.state().map_err(|refusal| {
         dev_err!(
@@ -177,7 +180,7 @@ fn probe_state(
             "the firmware of the flash chip does not say that it has run (C2PMSG_33)\n"
         );
     }
-    Ok((state, seen.running))
+    Ok((state, seen.running, seen.xgmi))
 }
 
 impl Hardware {
@@ -204,7 +207,7 @@ impl Hardware {
         let ips = IpTable::new(&instances);
         check_instances(bound, asic, ips)?;
         version::check_known(bound, ips)?;
-        let (state, running) = probe_state(bound, &mmio, ips)?;
+        let (state, running, place) = probe_state(bound, &mmio, ips)?;
         let engines = asic.sdma.engines();
         let mut sdma = KVec::with_capacity(engines.into(), GFP_KERNEL)?;
         for engine in 0..engines {
@@ -224,7 +227,15 @@ impl Hardware {
         nbio.bring_up(&rest, doorbells.start());
         let revision = nbio.revision();
         let hdp = Arc::new(Hdp::new(bound, &mmio, ips, asic.hdp_page)?, GFP_KERNEL)?;
-        let gmc = Gmc::new(bound, &rest, &hdp, &health, &vram_map, size, &asic.vmids)?;
+        let gmc = Gmc::new(
+            bound,
+            &rest,
+            &hdp,
+            &health,
+            &vram_map,
+            (size, place),
+            &asic.vmids,
+        )?;
         nbio.setup_interrupts(gmc.dummy_page());
         let vmids = VmidPool::new(&ledger, &asic.vmids, SchedulerMode::get())?;
         let [devfn, bus] = pdev.dev_id().to_le_bytes();
@@ -269,6 +280,7 @@ impl Hardware {
                 health,
                 ledger,
                 state,
+                place,
                 asic,
                 ips: instances,
                 cus,
@@ -305,10 +317,10 @@ impl Hardware {
     /// # Errors
     ///
     /// `ENODEV` and `EIO` as for [`Hardware::new`]; `EIO` also for a GPU whose VRAM has another
-    /// size.
+    /// size, or another place in its hive.
     pub(crate) fn resume(&self) -> Result<BootState> {
-        let (state, running) = probe_state(&self.dev, &self.mmio, self.ips())?;
-        if self.nbio.vram_size()? != self.vram_size {
+        let (state, running, place) = probe_state(&self.dev, &self.mmio, self.ips())?;
+        if self.nbio.vram_size()? != self.vram_size || place != self.place {
             return Err(EIO);
         }
         let engines = EngineSet {

@@ -85,11 +85,11 @@ fn registers(dev: &Device, seen: &ObservedState) {
     }
     dev_info!(
         dev,
-        "probe_only: {} MiB of VRAM, die {}, {}posted, XGMI to {} GPUs\n",
+        "probe_only: {} MiB of VRAM, die {}, {}posted, XGMI: {}\n",
         seen.memory,
         seen.die,
         if seen.is_posted { "" } else { "not " },
-        seen.neighbours
+        format_args!("{}", seen.xgmi)
     );
     dev_info!(
         dev,

@@ -30,9 +30,11 @@ pub(crate) struct FirmwareReset {
     pdev: ARef<pci::Device>,
 }
 
-/// Whether `hw` is wedged and may be reset.
+/// Whether `hw` is wedged and may be reset. A GPU of a hive may not: its links are negotiated with
+/// those of the others, which all have to be reset within a second (amdgpu:
+/// amdgpu_device_xgmi_reset_func).
 pub(super) fn is_due(hw: &Hardware) -> bool {
-    hw.health.cause().is_some() && params::resets() > 0
+    hw.health.cause().is_some() && params::resets() > 0 && !hw.place.is_in_hive()
 }
 
 impl FirmwareReset {

@@ -188,7 +188,10 @@ impl SmuSensors {
                 return *metrics;
             }
         }
-        let metrics = self.tables.measure(&mut state.smu);
+        let mut metrics = self.tables.measure(&mut state.smu);
+        if !self.has_board() {
+            metrics = metrics.map(SmuMetrics::without_board);
+        }
         state.last = Some((metrics, Instant::now()));
         metrics
     }

@@ -316,10 +316,9 @@ impl Asic {
     /// The chip of a PCI device id, if the driver drives it.
     #[inline]
     pub fn find(device_id: u16) -> Option<&'static Self> {
-        KNOWN_DEVICES
-            .iter()
-            .find(|known| known.device == device_id)?
-            .asic
+        KNOWN_ASICS
+            .into_iter()
+            .find(|asic| asic.ids.device == device_id)
     }
 
     /// Its blocks, if the chip has no discovery table in memory.
@@ -377,17 +376,9 @@ impl Asic {
     }
 }
 
-/// A device that the driver binds to, or would bind to if it knew the chip.
-#[derive(Clone, Copy, Debug)]
-pub struct KnownDevice {
-    /// PCI device id, of vendor [`VENDOR_AMD`].
-    pub device: u16,
-    /// The chip, if the driver drives the device. The others are refused with `ENODEV`.
-    pub asic: Option<&'static Asic>,
-}
-
-/// The devices of the driver's PCI table: the only list of them.
-pub const KNOWN_DEVICES: [KnownDevice; 3] = gfx90a::DEVICES;
+/// The chips of the driver's PCI table, each with a device id of vendor [`VENDOR_AMD`]: the only
+/// list of them.
+pub const KNOWN_ASICS: [&Asic; 3] = gfx90a::ASICS;
 
 /// Bytes of a page of host memory, by which save areas are rounded.
 const PAGE: u32 = 4096;

@@ -44,4 +44,5 @@ pub mod vbios;
 pub mod vram_backing;
 pub mod vram_fairness;
 pub mod wait_line;
+pub mod xgmi;
 pub mod xnack_mix;

@@ -21,6 +21,7 @@ use hw::ip::IpBlock;
 use hw::no_retry::{self, NoRetryTables};
 use hw::pte::ContextBase;
 use hw::va::{PAGE_SIZE, TABLE_ENTRIES};
+use hw::xgmi::XgmiPlace;
 
 use super::athub::Athub;
 use super::halted::HaltedGpu;
@@ -53,6 +54,8 @@ pub(crate) struct Gmc {
     hdp: Arc<Hdp>,
     health: Arc<GpuHealth>,
     dev: ARef<Device>,
+    /// Its place in its hive, and that of its VRAM.
+    place: XgmiPlace,
     fb: FbLocation,
     dummy: DmaWords,
     vmids: &'static VmidSplit,
@@ -132,8 +135,8 @@ fn set_up(
 }
 
 impl Gmc {
-    /// Brings both hubs up, for `vram` bytes of VRAM, while they are not in use. A hub that does
-    /// not answer a flush later is reported to `health`.
+    /// Brings both hubs up, for `vram` bytes of VRAM of a GPU at `place` in its hive, while they
+    /// are not in use. A hub that does not answer a flush later is reported to `health`.
     ///
     /// # Errors
     ///
@@ -144,21 +147,21 @@ impl Gmc {
         hdp: &Arc<Hdp>,
         health: &Arc<GpuHealth>,
         vram_map: &VramMap,
-        vram: u64,
+        (vram, place): (u64, XgmiPlace),
         vmids: &'static VmidSplit,
     ) -> Result<Arc<Self>> {
         let (mmio, ips) = rest.registers();
         let gfx = Hub::new(dev, mmio, ips, HubKind::Gfx)?;
         let mm = Hub::new(dev, mmio, ips, HubKind::Mm)?;
         let athub = Athub::new(mmio, ips)?;
-        let fb = mm.fb_location();
+        let fb = mm.fb_location(place);
         let end = fb.base.checked_add(vram).ok_or(EIO)?;
         if end - 1 > fb.last {
             dev_err!(
                 dev,
                 "VRAM of {} MiB does not fit its aperture {:#x}-{:#x}\n",
                 vram >> 20,
-                fb.base,
+                fb.first,
                 fb.last
             );
             return Err(EIO);
@@ -172,6 +175,7 @@ impl Gmc {
                 hdp,
                 health: health.clone(),
                 dev: dev.into(),
+                place,
                 fb,
                 dummy,
                 vmids,
@@ -194,7 +198,7 @@ impl Gmc {
     ///
     /// `EIO` if VRAM has another address than before.
     pub(super) fn bring_up(&self, _: &HaltedGpu<'_>, vram_map: &VramMap) -> Result {
-        if self.mm.fb_location() != self.fb {
+        if self.mm.fb_location(self.place) != self.fb {
             dev_err!(
                 self.dev,
                 "VRAM is not at the address that it had before the sleep\n"
@@ -228,12 +232,12 @@ impl Gmc {
         self.fb
     }
 
-    /// MC address of VRAM's first byte.
+    /// MC address of the first byte of the GPU's own VRAM.
     pub(crate) fn fb_base(&self) -> u64 {
         self.fb.base
     }
 
-    /// The offset that page-table entries add to a VRAM offset; 0 without XGMI.
+    /// The value that page-table entries add to an offset in the GPU's own VRAM; 0 without XGMI.
     pub(crate) fn fb_offset(&self) -> u64 {
         self.fb.offset
     }
@@ -251,7 +255,7 @@ impl Gmc {
     /// `EINVAL` if the range is empty or overlaps VRAM; `ETIMEDOUT` if a hub does not answer.
     pub(crate) fn enable_gart(&self, table: u64, start: u64, size: u64) -> Result {
         let end = start.checked_add(size).ok_or(EINVAL)?;
-        if size == 0 || (start <= self.fb.last && end > self.fb.base) {
+        if size == 0 || (start <= self.fb.last && end > self.fb.first) {
             return Err(EINVAL);
         }
         let gart = GartAperture { table, start, size };

@@ -7,19 +7,20 @@ use kernel::device::Device;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use hw::bits::{hi, lo};
+use hw::bits::{hi, lo, Field};
 use hw::ih::FaultStatus;
 use hw::ip::{IpBlock, IpTable};
 use hw::pte::{ContextBase, CONTEXT_BLOCK_SIZE, CONTEXT_DEPTH};
 use hw::va::{LAST_PFN, PAGE_SHIFT};
+use hw::xgmi::XgmiPlace;
 
 use super::vmid::Vmid;
 use crate::kern::mmio::Mmio;
 use crate::regs::hub::{
     self as regs, mc_vm_fb_location_base, mc_vm_fb_location_top, mc_vm_mx_l1_tlb_cntl as l1,
-    vm_context0_cntl as context, vm_invalidate_eng0_req as request, vm_l2_cntl, vm_l2_cntl2,
-    vm_l2_cntl3, vm_l2_cntl4, vm_l2_protection_fault_cntl as fault_cntl,
-    vm_l2_protection_fault_cntl2 as fault_cntl2,
+    mc_vm_xgmi_lfb_cntl, mc_vm_xgmi_lfb_size, vm_context0_cntl as context,
+    vm_invalidate_eng0_req as request, vm_l2_cntl, vm_l2_cntl2, vm_l2_cntl3, vm_l2_cntl4,
+    vm_l2_protection_fault_cntl as fault_cntl, vm_l2_protection_fault_cntl2 as fault_cntl2,
 };
 use crate::regs::{bit, Register, RegisterWindow};
 use hal::HubHal;
@@ -45,6 +46,8 @@ const BANK_SELECT: u32 = 12;
 const ALL_DEFAULTS: u32 = u32::MAX;
 /// The invalidation range that is all of the address space.
 const WHOLE_RANGE: u64 = 0x1f_ffff_ffff;
+/// Log2 of the bytes in which registers give VRAM's place.
+const FB_UNIT_SHIFT: u32 = 24;
 /// An aperture register of 24 bits that is above every address.
 const AGP_OFF: u32 = 0xff_ffff;
 
@@ -60,14 +63,17 @@ pub(crate) enum TlbFlush {
     Heavyweight = 2,
 }
 
-/// Where VRAM is in the GPU's physical (MC) address space.
+/// Where VRAM is in the GPU's MC address space. In a hive the aperture has the VRAM of all of its
+/// GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FbLocation {
-    /// MC address of the first byte.
-    pub(crate) base: u64,
-    /// MC address of the last byte.
+    /// MC address of the aperture's first byte.
+    pub(crate) first: u64,
+    /// MC address of the aperture's last byte.
     pub(crate) last: u64,
-    /// The value that page-table entries add to a VRAM offset.
+    /// MC address of the first byte of the GPU's own VRAM.
+    pub(crate) base: u64,
+    /// The value that page-table entries add to an offset in the GPU's own VRAM.
     pub(crate) offset: u64,
 }
 
@@ -91,13 +97,33 @@ pub(crate) struct ScratchPages {
     pub(crate) vram: u64,
 }
 
-/// MC_VM_XGMI_LFB_CNTL of the GPU whose blocks are `ips`, a register of GC.
-///
-/// # Errors
-///
-/// `ENODEV` if the hubs are of a version that the driver does not know.
-pub(super) fn xgmi_register(dev: &Device, ips: IpTable<'_>) -> Result<Register> {
-    Ok(hal::choose(dev, ips)?.xgmi())
+/// Registers of GC that tell a GPU's place in its hive.
+pub(super) struct XgmiRegisters {
+    control: Register,
+    size: Register,
+}
+
+impl XgmiRegisters {
+    /// Those of the GPU whose blocks are `ips`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the hubs are of a version that the driver does not know.
+    pub(super) fn new(dev: &Device, ips: IpTable<'_>) -> Result<Self> {
+        let [control, size] = hal::choose(dev, ips)?.xgmi();
+        Ok(Self { control, size })
+    }
+
+    /// The place that they tell.
+    pub(super) fn read(&self, gc: &RegisterWindow) -> XgmiPlace {
+        let control = gc.read(self.control);
+        let size = mc_vm_xgmi_lfb_size::PF_LFB_SIZE.get(gc.read(self.size));
+        XgmiPlace {
+            node: mc_vm_xgmi_lfb_cntl::PF_LFB_REGION.get(control),
+            others: mc_vm_xgmi_lfb_cntl::PF_MAX_REGION.get(control),
+            segment: u64::from(size) << FB_UNIT_SHIFT,
+        }
+    }
 }
 
 /// A hub. Its caller serialises changes and invalidations.
@@ -158,16 +184,23 @@ impl Hub {
         self.write(regs::high_of(low), hi(value));
     }
 
-    /// The place of VRAM, as firmware has set it.
-    pub(crate) fn fb_location(&self) -> FbLocation {
-        let base = self.read_aperture(regs::MC_VM_FB_LOCATION_BASE);
-        let top = self.read_aperture(regs::MC_VM_FB_LOCATION_TOP);
+    /// The place of VRAM, as firmware has set it, of a GPU at this place in its hive (amdgpu:
+    /// gmc_v9_0_vram_gtt_location).
+    pub(crate) fn fb_location(&self, place: XgmiPlace) -> FbLocation {
+        let address = |register, field: Field| {
+            u64::from(field.get(self.read_aperture(register))) << FB_UNIT_SHIFT
+        };
+        let first = address(
+            regs::MC_VM_FB_LOCATION_BASE,
+            mc_vm_fb_location_base::FB_BASE,
+        );
+        let top = address(regs::MC_VM_FB_LOCATION_TOP, mc_vm_fb_location_top::FB_TOP);
+        let offset = address(regs::MC_VM_FB_OFFSET, mc_vm_fb_location_base::FB_BASE);
         FbLocation {
-            base: u64::from(mc_vm_fb_location_base::FB_BASE.get(base)) << 24,
-            last: u64::from(mc_vm_fb_location_top::FB_TOP.get(top)) << 24 | 0xff_ffff,
-            offset: u64::from(
-                mc_vm_fb_location_base::FB_BASE.get(self.read_aperture(regs::MC_VM_FB_OFFSET)),
-            ) << 24,
+            first,
+            last: top | ((1 << FB_UNIT_SHIFT) - 1),
+            base: first + place.vram_start(),
+            offset: offset + place.vram_start(),
         }
     }
 
@@ -198,7 +231,7 @@ impl Hub {
         self.write_aperture(regs::MC_VM_AGP_BASE, 0);
         self.write_aperture(regs::MC_VM_AGP_BOT, AGP_OFF);
         self.write_aperture(regs::MC_VM_AGP_TOP, 0);
-        self.write_aperture(regs::MC_VM_SYSTEM_APERTURE_LOW_ADDR, lo(fb.base >> 18));
+        self.write_aperture(regs::MC_VM_SYSTEM_APERTURE_LOW_ADDR, lo(fb.first >> 18));
         self.write_aperture(regs::MC_VM_SYSTEM_APERTURE_HIGH_ADDR, lo(fb.last >> 18));
         let page = (scratch.vram + fb.offset) >> PAGE_SHIFT;
         self.write_aperture(regs::MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB, lo(page));

@@ -10,16 +10,15 @@ use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 use hw::firmware::state::{ObservedState, RunningEngines};
 use hw::ip::{IpBlock, IpTable};
 
-use super::hub;
+use super::hub::XgmiRegisters;
 use crate::kern::mmio::Mmio;
 use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
-use crate::regs::hub::mc_vm_xgmi_lfb_cntl;
 use crate::regs::mp::{self, mp0_c2pmsg_33};
 use crate::regs::nbio::{self, bios_scratch_7, rcc_iov_func_identifier};
 use crate::regs::osssys::{ih_rb_cntl, IH_RB_CNTL, IH_RB_CNTL_RING1, IH_RB_CNTL_RING2};
 use crate::regs::sdma::{f32_cntl, F32_CNTL};
 use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
-use crate::regs::{Register, RegisterWindow};
+use crate::regs::RegisterWindow;
 
 /// How long a GPU may take to answer after a reset.
 const PRESENT: Delta = Delta::from_millis(100);
@@ -37,8 +36,8 @@ pub(crate) struct BootObserver {
     mp: RegisterWindow,
     smuio: RegisterWindow,
     gc: RegisterWindow,
-    /// How many GPUs XGMI joins to this one: a register of `gc`.
-    xgmi: Register,
+    /// Registers of `gc`.
+    xgmi: XgmiRegisters,
     osssys: RegisterWindow,
     sdma: KVec<RegisterWindow>,
 }
@@ -62,7 +61,7 @@ impl BootObserver {
             mp: window(IpBlock::Mp)?,
             smuio: window(IpBlock::Smuio)?,
             gc: window(IpBlock::Gc)?,
-            xgmi: hub::xgmi_register(dev, ips)?,
+            xgmi: XgmiRegisters::new(dev, ips)?,
             osssys: window(IpBlock::Osssys)?,
             sdma,
         })
@@ -71,7 +70,6 @@ impl BootObserver {
     /// The state that registers show now.
     pub(crate) fn read(&self) -> ObservedState {
         let mcm = self.smuio.read(SMUIO_MCM_CONFIG);
-        let xgmi = self.gc.read(self.xgmi);
         ObservedState {
             is_virtual: rcc_iov_func_identifier::FUNC_IDENTIFIER
                 .is_set(self.nbio.read(nbio::RCC_IOV_FUNC_IDENTIFIER)),
@@ -83,7 +81,7 @@ impl BootObserver {
             secure_os_version: self.mp.read(mp::MP0_C2PMSG_58),
             is_on_cpu_link: smuio_mcm_config::TOPOLOGY_CPU.is_set(mcm),
             die: smuio_mcm_config::DIE_ID.get(mcm),
-            neighbours: mc_vm_xgmi_lfb_cntl::PF_MAX_REGION.get(xgmi),
+            xgmi: self.xgmi.read(&self.gc),
             running: self.running(),
             // Last: if the GPU vanishes meanwhile, the values read before are not taken for its
             // state.

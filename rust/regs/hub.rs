@@ -154,10 +154,17 @@ registers! {
     MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_LSB @ 0, 0x12c;
     /// The same, high part.
     MC_VM_SYSTEM_APERTURE_DEFAULT_ADDR_MSB @ 0, 0x12d;
-    /// The number of this GPU among those that XGMI joins. In the hub of graphics only.
+    /// The place of this GPU among those that XGMI joins. In the hub of graphics only.
     MC_VM_XGMI_LFB_CNTL @ 0, 0x138 as mc_vm_xgmi_lfb_cntl {
+        /// Its number.
+        PF_LFB_REGION[3:0]
         /// Their number minus one.
         PF_MAX_REGION[7:4]
+    };
+    /// The distance of two such GPUs' VRAM. In the hub of graphics only.
+    MC_VM_XGMI_LFB_SIZE @ 0, 0x139 as mc_vm_xgmi_lfb_size {
+        /// The distance, in units of 16 MiB.
+        PF_LFB_SIZE[16:0]
     };
     /// MC address of VRAM's first byte, in units of 16 MiB.
     MC_VM_FB_LOCATION_BASE @ 0, 0x140 as mc_vm_fb_location_base {

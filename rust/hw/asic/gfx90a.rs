@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-//! gfx90a (Aldebaran): MI210, one die on PCI Express. It has no discovery table in memory, so its
-//! blocks are listed here.
+//! gfx90a (Aldebaran): MI210, and each die of MI250 and MI250X, on PCI Express. It has no discovery
+//! table in memory, so its blocks are listed here.
 
 use super::{
-    Asic, AsicIds, CacheKind, GfxGolden, GfxInfo, GoldenRegister, GoldenSetting, KnownDevice,
-    SdmaGolden, SdmaInfo, VmidSplit, VramInfo, WaveSaveInfo, DRM_FAMILY_AI, DRM_VRAM_HBM,
+    Asic, AsicIds, CacheKind, GfxGolden, GfxInfo, GoldenRegister, GoldenSetting, SdmaGolden,
+    SdmaInfo, VmidSplit, VramInfo, WaveSaveInfo, DRM_FAMILY_AI, DRM_VRAM_HBM,
 };
 use crate::cleaner::{self, Cleaner};
 use crate::doorbell::DoorbellLayout;
@@ -18,21 +18,9 @@ use crate::queue::{HqdLocation, MecInfo};
 use crate::topology::record::cache_type;
 use crate::trap::gfx9_4_2;
 
-/// Its devices. MI250 and MI250X (two dies with XGMI between them) are bound and then refused.
-pub const DEVICES: [KnownDevice; 3] = [
-    KnownDevice {
-        device: 0x7408,
-        asic: None,
-    },
-    KnownDevice {
-        device: 0x740c,
-        asic: None,
-    },
-    KnownDevice {
-        device: 0x740f,
-        asic: Some(&MI210),
-    },
-];
+/// Its devices. A card of MI250 or MI250X has two dies with XGMI between them, and each is a device
+/// with memory of its own.
+pub const ASICS: [&Asic; 3] = [&MI250X, &MI250, &MI210];
 
 /// MI210.
 pub const MI210: Asic = Asic {
@@ -169,6 +157,22 @@ pub const MI210: Asic = Asic {
     firmware: &FIRMWARE,
     ips: &IPS,
 };
+
+/// A die of MI250X.
+const MI250X: Asic = die(0x7408, "AMD Instinct MI250X");
+
+/// A die of MI250, and of MI250X by its revision.
+const MI250: Asic = die(0x740c, "AMD Instinct MI250X / MI250");
+
+/// A die that differs from MI210 in its names and in what fuses tell.
+const fn die(device: u16, name: &'static str) -> Asic {
+    let ids = AsicIds {
+        device,
+        name,
+        ..MI210.ids
+    };
+    Asic { ids, ..MI210 }
+}
 
 const _: () = assert!(MI210.is_consistent());
 

@@ -4,6 +4,7 @@
 use core::fmt;
 
 use crate::sdma::engines::SdmaMask;
+use crate::xgmi::XgmiPlace;
 
 /// The value that every register of a device reads as when the device does not answer.
 const GONE: u32 = u32::MAX;
@@ -31,8 +32,8 @@ pub struct ObservedState {
     pub is_on_cpu_link: bool,
     /// SMUIO_MCM_CONFIG: number of the die in its package.
     pub die: u32,
-    /// MC_VM_XGMI_LFB_CNTL: number of GPUs that XGMI connects to it.
-    pub neighbours: u32,
+    /// Its place among the GPUs that XGMI connects to it.
+    pub xgmi: XgmiPlace,
     /// Engines that a previous driver has left running.
     pub running: RunningEngines,
 }
@@ -120,8 +121,8 @@ pub enum BootRefusal {
     Unposted,
     /// XGMI connects it to the CPU.
     OnCpuLink,
-    /// XGMI connects it to this many other GPUs.
-    Hive(u32),
+    /// Its place in a hive contradicts itself or the size of VRAM.
+    ImpossibleHive(XgmiPlace),
     /// The PSP's bootloader does not wait for commands; this is its answer.
     StuckBootloader(u32),
 }
@@ -141,12 +142,11 @@ impl fmt::Display for BootRefusal {
             Self::OnCpuLink => {
                 f.write_str("it is joined to the CPU by XGMI, which this driver does not know")
             }
-            Self::Hive(others) => {
-                write!(
-                    f,
-                    "it is joined to {others} others by XGMI: this driver cannot use a hive"
-                )
-            }
+            Self::ImpossibleHive(place) => write!(
+                f,
+                "its registers contradict each other ({place}): \
+                 the XGMI bridge is not whole, or is in the wrong slots"
+            ),
             Self::StuckBootloader(answer) => write!(
                 f,
                 "the PSP's bootloader does not wait for commands (C2PMSG_35 = {answer:#010x}): \
@@ -186,8 +186,8 @@ impl ObservedState {
         if self.is_on_cpu_link {
             return Err(BootRefusal::OnCpuLink);
         }
-        if self.neighbours != 0 {
-            return Err(BootRefusal::Hive(self.neighbours));
+        if !self.xgmi.is_possible(u64::from(self.memory) << 20) {
+            return Err(BootRefusal::ImpossibleHive(self.xgmi));
         }
         match self.secure_os {
             0 if self.is_bootloader_ready() => Ok(BootState::Cold),

@@ -146,6 +146,16 @@ impl SmuMetrics {
         })
     }
 
+    /// The measurements of a die that is not the first of its package: what it tells about the
+    /// board's power and energy means nothing (amdgpu: aldebaran_is_primary).
+    pub const fn without_board(self) -> Self {
+        Self {
+            power: 0,
+            energy: 0,
+            ..self
+        }
+    }
+
     /// Energy used so far, uJ.
     pub fn microjoules(&self) -> u64 {
         let (thousands, rest) = (self.energy / 1000, self.energy % 1000);

@@ -8,7 +8,7 @@ use hw::ih::HubKind;
 use hw::ip::{IpBlock, IpTable};
 
 use super::super::version;
-use crate::regs::hub::MC_VM_XGMI_LFB_CNTL;
+use crate::regs::hub::{MC_VM_XGMI_LFB_CNTL, MC_VM_XGMI_LFB_SIZE};
 use crate::regs::{gc, mmhub, Register, RegisterWindow};
 
 /// A version of the hubs.
@@ -19,8 +19,9 @@ pub(super) trait HubHal: Send + Sync {
     /// The register of hub `which` from which the offsets of apertures count (MC_VM_*).
     fn apertures(&self, which: HubKind) -> Register;
 
-    /// MC_VM_XGMI_LFB_CNTL of the hub of graphics: how many GPUs XGMI joins to this one.
-    fn xgmi(&self) -> Register;
+    /// MC_VM_XGMI_LFB_CNTL and MC_VM_XGMI_LFB_SIZE of the hub of graphics: the place among the GPUs
+    /// that XGMI joins.
+    fn xgmi(&self) -> [Register; 2];
 
     /// Whether user contexts have RETRY_PERMISSION_OR_INVALID_PAGE_FAULT set, whether or not the
     /// process retries (XNACK).
@@ -45,8 +46,9 @@ impl HubHal for HubV9_4_2 {
         self.first(which)
     }
 
-    fn xgmi(&self) -> Register {
-        MC_VM_XGMI_LFB_CNTL.within(self.apertures(HubKind::Gfx))
+    fn xgmi(&self) -> [Register; 2] {
+        let base = self.apertures(HubKind::Gfx);
+        [MC_VM_XGMI_LFB_CNTL, MC_VM_XGMI_LFB_SIZE].map(|register| register.within(base))
     }
 
     fn retries_always(&self) -> bool {

@@ -4,7 +4,7 @@
 //! headers is made up.
 
 use hw::asic::gfx90a::MI210;
-use hw::asic::KNOWN_DEVICES;
+use hw::asic::KNOWN_ASICS;
 use hw::firmware::file::{FirmwareFile, FirmwareFileError};
 use hw::firmware::image::{FirmwareImage, MOST_BYTES};
 use hw::firmware::part::{FirmwarePart, FirmwareSource};
@@ -13,6 +13,7 @@ use hw::psp::{frame, place, PspCommand};
 use hw::smu::{
     megahertz, SmuAnswer, SmuClock, SmuFeatures, SmuMessage, SmuTable, SmuVersion, HIGHEST_LEVEL,
 };
+use hw::xgmi::XgmiPlace;
 use proptest::prelude::*;
 
 const SOURCES: [FirmwareSource; 5] = [
@@ -169,13 +170,15 @@ fn the_module_names_the_files_of_every_plan() {
     let list = main.split_once("firmware: [").unwrap().1;
     let list = list.split_once(']').unwrap().0;
     let named: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
-    let mut planned = Vec::new();
-    for asic in KNOWN_DEVICES.iter().filter_map(|known| known.asic) {
+    let mut planned: Vec<&str> = Vec::new();
+    for asic in KNOWN_ASICS {
         for (_, name) in asic.firmware.files {
-            planned.push(name.to_str().unwrap());
+            let name = name.to_str().unwrap();
+            if !planned.contains(&name) {
+                planned.push(name);
+            }
         }
     }
-    planned.dedup();
     assert_eq!(named, planned);
 }
 
@@ -308,16 +311,21 @@ proptest! {
     fn the_first_reason_counts(
         memory: u32,
         bits: [bool; 4],
-        neighbours in 0u32..16,
+        place in (0u32..16, 0u32..16, 0u64..1 << 17),
         bootloader: u32,
         secure_os: u32,
     ) {
+        let (node, others, segment) = place;
+        let xgmi = XgmiPlace { node, others, segment: segment << 24 };
+        // Node 16 of 2, or 64 GiB of VRAM where there is a segment of 32.
+        let is_impossible =
+            others != 0 && (node > others || u64::from(memory) << 20 > segment << 24);
         let seen = ObservedState {
             memory,
             is_virtual: bits[0],
             is_posted: bits[1],
             is_on_cpu_link: bits[2],
-            neighbours,
+            xgmi,
             bootloader,
             secure_os,
             running: RunningEngines { ih: bits[3], ..RunningEngines::default() },
@@ -328,7 +336,7 @@ proptest! {
             _ if bits[0] => Err(BootRefusal::VirtualFunction),
             _ if memory == 0 || !bits[1] => Err(BootRefusal::Unposted),
             _ if bits[2] => Err(BootRefusal::OnCpuLink),
-            _ if neighbours != 0 => Err(BootRefusal::Hive(neighbours)),
+            _ if is_impossible => Err(BootRefusal::ImpossibleHive(xgmi)),
             _ if secure_os != 0 => Ok(if bits[3] { BootState::Dirty } else { BootState::Warm }),
             _ if bootloader == 0x8000_0000 => Ok(BootState::Cold),
             _ => Err(BootRefusal::StuckBootloader(bootloader)),
