@@ -210,6 +210,12 @@ impl Kfd {
         self.nodes.lock().len()
     }
 
+    /// Whether `process`, the caller's, may use any GPU.
+    fn has_granted(&self, process: &Process) -> bool {
+        let nodes = self.nodes.lock();
+        nodes.iter().any(|node| node.is_granted_to(process))
+    }
+
     /// The facts of the GPUs that `process`, the caller's, may use, in the order of their nodes.
     ///
     /// # Errors

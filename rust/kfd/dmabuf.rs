@@ -15,9 +15,12 @@ use crate::mem::bo::{Bo, BoHandle};
 ///
 /// # Errors
 ///
-/// `EINVAL` for another exporter's dma-buf. If there is too little room for the metadata, `EINVAL`
-/// with the size that it takes.
-pub(super) fn get_info(_caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> Result {
+/// `EINVAL` for another exporter's dma-buf, and without a GPU that the process may use. If there is
+/// too little room for the metadata, `EINVAL` with the size that it takes.
+pub(super) fn get_info(caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> Result {
+    if !caller.kfd.has_granted(caller.process) {
+        return Err(EINVAL);
+    }
     let buf = DmaBuf::from_fd(args.dmabuf_fd)?;
     let bo = Bo::of_dma_buf(&buf).ok_or(EINVAL)?;
     let vram = bo.is_shared_vram()?;

@@ -3,6 +3,7 @@
  * A process that may open /dev/kfd, but not the render node of a GPU, neither uses that GPU nor
  * takes anything from its users. The device cgroup denies the node: a BPF program of cgroup v2.
  */
+#include <drm/amdgpu_drm.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -220,6 +221,23 @@ TEST_F(denied, calls)
 		close(buf);
 		close(memfd);
 	}
+}
+
+/*
+ * The render file that was opened before goes on making buffers. What they are, KFD tells those who
+ * have a GPU.
+ */
+TEST_F(denied, dmabuf_info)
+{
+	struct kfd_ioctl_get_dmabuf_info_args info = { 0 };
+	uint32_t handle;
+	int buf;
+
+	ASSERT_EQ(0, drm_gem_create(self->dev.drm_fd, KFD_PAGE, AMDGPU_GEM_DOMAIN_GTT, 0, &handle));
+	ASSERT_EQ(0, drm_handle_to_fd(self->dev.drm_fd, handle, &buf));
+	EXPECT_EQ(self->gpus > 1 ? 0 : EINVAL, kfd_dmabuf_info(&self->dev, buf, &info));
+	close(buf);
+	EXPECT_EQ(0, drm_gem_close(self->dev.drm_fd, handle));
 }
 
 /* Clocks are the host's alone. */
