@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Firmware files of this generation. Headers, parts and sizes are those of the vendor's own; the
+//! Firmware files of both chips. Headers, parts and sizes are those of the vendor's own; the
 //! parts consist of counted dwords. The signatures are ones that the model accepts.
 
 use rkfd_model::psp::image::{self, Kind};
@@ -18,6 +18,10 @@ const SMU: u32 = 0x0044_4000;
 const SDMA: u32 = 8;
 const MEC: u32 = 101;
 const RLC: u32 = 0x11;
+/// Those of gfx942.
+const SDMA_4_4_2: u32 = 24;
+const MEC_9_4_3: u32 = 180;
+const RLC_9_4_3: u32 = 0x41;
 
 /// A part: its offset in the file, and the image.
 struct Part {
@@ -95,40 +99,55 @@ fn smu() -> Vec<u8> {
     file((2, 1), SMU, &[0, 0, 0], 0x3_b300, &[image])
 }
 
-fn sdma() -> Vec<u8> {
-    const TOTAL: usize = 0x8500;
-    let image = part(FIRST, Kind::SDMA, SDMA, TOTAL);
-    // Feature and change version; the jump table is the end of the code.
-    let jump_table = TOTAL as u32 / 4 - 0x40;
-    file((1, 0), SDMA, &[1, 0, jump_table, 0x40], TOTAL, &[image])
+/// Of a version, `total` bytes, of which the jump table is the last `jumps` dwords.
+fn sdma(version: u32, total: usize, jumps: u32) -> Vec<u8> {
+    let image = part(FIRST, Kind::SDMA, version, total);
+    // Feature and change version; the jump table.
+    let more = [1, 0, total as u32 / 4 - jumps, jumps];
+    file((1, 0), version, &more, total, &[image])
 }
 
-fn mec() -> Vec<u8> {
+fn mec(version: u32) -> Vec<u8> {
     const CODE: usize = 0x4_1440;
     const JUMP_TABLE: usize = 0x480;
     let parts = [
-        part(FIRST, Kind::MEC, MEC, CODE),
-        part(FIRST + CODE, Kind::MEC_JUMP_TABLE, MEC, JUMP_TABLE),
+        part(FIRST, Kind::MEC, version, CODE),
+        part(FIRST + CODE, Kind::MEC_JUMP_TABLE, version, JUMP_TABLE),
     ];
     // Feature version; offset and length of the jump table, dwords.
     let more = [1, CODE as u32 / 4, JUMP_TABLE as u32 / 4];
-    file((1, 0), MEC, &more, CODE + JUMP_TABLE, &parts)
+    file((1, 0), version, &more, CODE + JUMP_TABLE, &parts)
 }
 
 fn rlc() -> Vec<u8> {
-    const CODE: usize = 0x4300;
     let parts = [
-        part(FIRST, Kind::RLC, RLC, CODE),
+        part(FIRST, Kind::RLC, RLC, 0x4300),
         part(0x72ac, Kind::RLC_LIST_CNTL, RLC, 0x360),
         part(0x760c, Kind::RLC_LIST_GPM, RLC, 0x700),
         part(0x7d0c, Kind::RLC_LIST_SRM, RLC, 0x36e0),
     ];
+    rlc_file(RLC, 0x4300, &parts)
+}
+
+fn rlc_9_4_3() -> Vec<u8> {
+    let version = RLC_9_4_3;
+    let parts = [
+        part(FIRST, Kind::RLC, version, 0x6300),
+        part(0x7774, Kind::RLC_LIST_CNTL, version, 0x340),
+        part(0x7ab4, Kind::RLC_LIST_GPM, version, 0x700),
+        part(0x81b4, Kind::RLC_LIST_SRM, version, 0x1580),
+    ];
+    rlc_file(version, 0x6300, &parts)
+}
+
+/// The code, of so many bytes, and three lists of registers.
+fn rlc_file(version: u32, code: usize, parts: &[Part; 4]) -> Vec<u8> {
     // No lists of registers for the driver itself. Then those for the RLC.
     let mut more = vec![0; 19];
     for list in &parts[1..] {
-        more.extend([RLC, 1, list.image.len() as u32, list.at as u32]);
+        more.extend([version, 1, list.image.len() as u32, list.at as u32]);
     }
-    file((2, 1), RLC, &more, CODE, &parts)
+    file((2, 1), version, &more, code, parts)
 }
 
 /// Trusted applications: none.
@@ -142,9 +161,12 @@ pub fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("amdgpu/aldebaran_sos.bin", sos()),
         ("amdgpu/aldebaran_ta.bin", ta()),
         ("amdgpu/aldebaran_smc.bin", smu()),
-        ("amdgpu/aldebaran_sdma.bin", sdma()),
-        ("amdgpu/aldebaran_mec.bin", mec()),
+        ("amdgpu/aldebaran_sdma.bin", sdma(SDMA, 0x8500, 0x40)),
+        ("amdgpu/aldebaran_mec.bin", mec(MEC)),
         ("amdgpu/aldebaran_rlc.bin", rlc()),
+        ("amdgpu/gc_9_4_3_mec.bin", mec(MEC_9_4_3)),
+        ("amdgpu/gc_9_4_3_rlc.bin", rlc_9_4_3()),
+        ("amdgpu/sdma_4_4_2.bin", sdma(SDMA_4_4_2, 0x8500, 0x80)),
     ]
 }
 
@@ -171,7 +193,7 @@ mod tests {
             assert!(code + len <= file.len(), "{name}");
         }
         assert_eq!(dword(&contents("sos"), 4), 116);
-        assert_eq!(dword(&contents("rlc"), 4), 0x9c);
+        assert_eq!(dword(&contents("aldebaran_rlc"), 4), 0x9c);
     }
 
     #[test]
@@ -194,20 +216,28 @@ mod tests {
         // Of the pair for the processor's fabric the first part is the data before the second.
         check(&sos, 0x100, dword(&sos, 0x24), Kind::SYS_DRIVER);
         assert_eq!(sos.len(), 0x6_cee0);
-        let mec = contents("mec");
-        let (at, len) = (4 * dword(&mec, 0x24), 4 * dword(&mec, 0x28));
-        check(&mec, 0x100, dword(&mec, 20) - len, Kind::MEC);
-        check(&mec, 0x100 + at, len, Kind::MEC_JUMP_TABLE);
-        let rlc = contents("rlc");
-        check(&rlc, 0x100, dword(&rlc, 20), Kind::RLC);
-        for (entry, kind) in [
-            (0x6c, Kind::RLC_LIST_CNTL),
-            (0x7c, Kind::RLC_LIST_GPM),
-            (0x8c, Kind::RLC_LIST_SRM),
-        ] {
-            check(&rlc, dword(&rlc, entry + 12), dword(&rlc, entry + 8), kind);
+        for name in ["aldebaran_mec", "gc_9_4_3_mec"] {
+            let mec = contents(name);
+            let (at, len) = (4 * dword(&mec, 0x24), 4 * dword(&mec, 0x28));
+            check(&mec, 0x100, dword(&mec, 20) - len, Kind::MEC);
+            check(&mec, 0x100 + at, len, Kind::MEC_JUMP_TABLE);
         }
-        for (name, kind) in [("sdma", Kind::SDMA), ("smc", Kind::SMU)] {
+        for name in ["aldebaran_rlc", "gc_9_4_3_rlc"] {
+            let rlc = contents(name);
+            check(&rlc, 0x100, dword(&rlc, 20), Kind::RLC);
+            for (entry, kind) in [
+                (0x6c, Kind::RLC_LIST_CNTL),
+                (0x7c, Kind::RLC_LIST_GPM),
+                (0x8c, Kind::RLC_LIST_SRM),
+            ] {
+                check(&rlc, dword(&rlc, entry + 12), dword(&rlc, entry + 8), kind);
+            }
+        }
+        for (name, kind) in [
+            ("aldebaran_sdma", Kind::SDMA),
+            ("sdma_4_4_2", Kind::SDMA),
+            ("smc", Kind::SMU),
+        ] {
             let file = contents(name);
             check(&file, 0x100, dword(&file, 20), kind);
         }

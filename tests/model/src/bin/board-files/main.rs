@@ -14,7 +14,8 @@ mod vbios;
 const USAGE: &str = "\
 board-files DIR
 
-Writes DIR/vbios.rom and DIR/amdgpu/aldebaran_{sos,ta,smc,sdma,mec,rlc}.bin.";
+Writes DIR/vbios.rom, DIR/amdgpu/aldebaran_{sos,ta,smc,sdma,mec,rlc}.bin,
+DIR/amdgpu/gc_9_4_3_{mec,rlc}.bin and DIR/amdgpu/sdma_4_4_2.bin.";
 
 /// Name and contents of each file.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
