@@ -83,6 +83,7 @@ fn machine(files: &[String]) -> Result<Machine> {
         Some(text) => Some(parsed("FIRMWARE", word(&text))?),
         None => None,
     };
+    machine.asic = setting("ASIC");
     machine.files = choice("FILES", machine.files)?;
     machine.chipset = choice("MACHINE", machine.chipset)?;
     let size = |name: &str| -> Result<Option<Size>> {

@@ -16,6 +16,8 @@ use crate::size::Size;
 pub struct Machine {
     /// The driver that the guest loads.
     pub driver: Driver,
+    /// The chip of each device: `rkfd-model --help`; without it the model's default.
+    pub asic: Option<String>,
     /// How far the board's firmware has come. With it the guest has firmware files.
     pub firmware: Option<Firmware>,
     /// The maker of these firmware files.
@@ -86,6 +88,7 @@ impl Default for Machine {
     fn default() -> Self {
         Self {
             driver: Driver::Rkfd,
+            asic: None,
             firmware: None,
             files: Files::Ours,
             memory: Size::gib(3),
@@ -252,6 +255,9 @@ impl Machine {
         if let Some(firmware) = self.firmware {
             value(true, "firmware", &firmware.name());
         }
+        if let Some(asic) = &self.asic {
+            value(true, "asic", asic);
+        }
         value(self.files != usual.files, "files", &self.files.name());
         value(self.memory != usual.memory, "memory", &self.memory);
         value(self.vram != usual.vram, "vram", &self.vram);
@@ -318,6 +324,8 @@ mod tests {
         assert_eq!(["--memory 4G", "--iommu"], *machine.differences());
         let machine: Machine = toml::from_str("fb-base = 0x8000\npci = [\"flr\"]").unwrap();
         assert_eq!(["--fb-base 0x8000", "--pci flr"], *machine.differences());
+        let machine: Machine = toml::from_str("asic = \"gfx942\"").unwrap();
+        assert_eq!(["--asic gfx942"], *machine.differences());
         let machine: Machine = toml::from_str("hostile = \"58,ih\"").unwrap();
         assert_eq!(["--hostile 58,ih"], *machine.differences());
     }

@@ -88,10 +88,13 @@ impl Board {
     }
 }
 
-/// The options of the PCI function, and the times of the engines.
+/// The options of the chip, of the PCI function, and the times of the engines.
 fn function(machine: &Machine) -> Vec<String> {
     let mut options = Vec::new();
     let mut option = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    if let Some(asic) = &machine.asic {
+        option("--asic", asic.clone());
+    }
     if let Some(size) = &machine.bar0 {
         option("--bar0", size.to_string());
     }
@@ -143,6 +146,7 @@ mod tests {
     fn the_function_is_the_models_own_by_default() {
         assert!(function(&Machine::default()).is_empty());
         let machine = Machine {
+            asic: Some("gfx942".into()),
             bar0: Some("256M".parse().unwrap()),
             fb_base: Some(0x8000),
             hive: Some("1/2".into()),
@@ -152,8 +156,8 @@ mod tests {
             timing: Some("card=16".into()),
             ..Machine::default()
         };
-        let expected = "--bar0 256M --fb-base 0x8000 --hive 1/2 --device 740c --die 1 \
-                        --pci flr --pci no-msix --timing card=16";
+        let expected = "--asic gfx942 --bar0 256M --fb-base 0x8000 --hive 1/2 --device 740c \
+                        --die 1 --pci flr --pci no-msix --timing card=16";
         assert_eq!(expected, function(&machine).join(" "));
     }
 
