@@ -22,6 +22,9 @@ const READ_ONLY: &[Reg] = &[
     nbio::RCC_CONFIG_MEMSIZE,
     nbio::RCC_DEV0_EPF0_STRAP0,
     nbio::GPU_HDP_FLUSH_DONE,
+    nbio::PARTITION_MEM_CAP,
+    nbio::PARTITION_MEM_STATUS,
+    nbio::PARTITION_COMPUTE_STATUS,
     gc::GRBM_STATUS,
     gc::GRBM_STATUS2,
     gc::CP_STAT,
@@ -42,20 +45,27 @@ const READ_ONLY: &[Reg] = &[
     mp0::MP0_SMN_C2PMSG_58,
     mp0::MP0_SMN_C2PMSG_68,
     mp0::MP0_SMN_C2PMSG_81,
+    mp0::MP0_SMN_C2PMSG_92,
 ];
 
 impl Gpu {
-    /// A 32-bit read of BAR5.
+    /// A 32-bit read of BAR5, at register `reg`.
     pub fn read(&self, reg: Reg) -> Result<u32> {
+        self.read_at(self.regs.dword(reg))
+    }
+
+    /// A 32-bit read of BAR5, at a dword.
+    pub fn read_at(&self, dword: u32) -> Result<u32> {
         if self.is_gone() || self.smu.is_away(self) {
             return Ok(!0);
         }
-        if bif::flush(&self.regs, reg) != bif::Flush::Neither {
+        if bif::flush(&self.regs, dword) != bif::Flush::Neither {
             return Ok(0);
         }
+        let reg = self.regs.at(dword);
         self.regs.check("read", reg)?;
         match bif::window(&self.regs, reg)? {
-            Some(Window::Register(target)) => return self.read(target),
+            Some(Window::Register(target)) => return self.read_at(target),
             Some(Window::Fabric(address)) => return smn::read(self, address),
             Some(Window::Memory(phys)) => {
                 let mut data = [0; 4];
@@ -93,12 +103,17 @@ impl Gpu {
         Ok(self.regs.get(reg))
     }
 
-    /// A 32-bit write of BAR5.
+    /// A 32-bit write of BAR5, at register `reg`.
     pub fn write(&self, reg: Reg, value: u32) -> Result<()> {
+        self.write_at(self.regs.dword(reg), value)
+    }
+
+    /// A 32-bit write of BAR5, at a dword.
+    pub fn write_at(&self, dword: u32, value: u32) -> Result<()> {
         if self.is_gone() || self.smu.is_away(self) {
             return Ok(());
         }
-        match bif::flush(&self.regs, reg) {
+        match bif::flush(&self.regs, dword) {
             bif::Flush::Register => {
                 self.bus.flush_hdp();
                 return Ok(());
@@ -106,10 +121,11 @@ impl Gpu {
             bif::Flush::Hole => return Ok(()),
             bif::Flush::Neither => {}
         }
+        let reg = self.regs.at(dword);
         self.regs.check("write", reg)?;
         match bif::window(&self.regs, reg)? {
-            Some(Window::Register(target)) => return self.write(target, value),
-            Some(Window::Fabric(address)) => return Err(smn::unknown("write", address)),
+            Some(Window::Register(target)) => return self.write_at(target, value),
+            Some(Window::Fabric(address)) => return smn::write(self, address, value),
             Some(Window::Memory(phys)) => {
                 return self.bus.view().write(phys, &value.to_le_bytes());
             }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::asic::Asic;
 use crate::fate::Spec;
 use crate::function::Function;
 use crate::hive::Hive;
@@ -16,8 +17,6 @@ use crate::timing::Timing;
 
 /// The unit of VRAM's place and size in the hubs' registers.
 pub const UNIT: u64 = 16 << 20;
-/// VRAM of an MI210: its firmware keeps the last 16 MiB of 64 GiB.
-pub const VRAM: u64 = 65_520 << 20;
 /// The place of VRAM in the logs of such cards.
 const FB_BASE: u32 = 0x2_0000;
 /// ROM_INDEX: byte offset in the flash chip.
@@ -30,6 +29,8 @@ const BLANK: u8 = 0xff;
 /// A board.
 #[derive(Debug, Clone, Default)]
 pub struct Board {
+    /// The chip.
+    pub asic: &'static Asic,
     /// The number from its maker.
     pub serial: u64,
     /// Bytes of VRAM, a multiple of [`UNIT`].
@@ -63,7 +64,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// Creates a board with `vram` bytes of VRAM, a blank flash chip, the default number, and its
+    /// Creates a board of an MI210 with `vram` bytes of VRAM, a blank flash chip, the default number, and its
     /// firmware up.
     pub fn new(vram: u64) -> Board {
         Board {

@@ -3,6 +3,7 @@
 
 mod capabilities;
 
+use crate::asic::Asic;
 use crate::function::Function;
 pub use capabilities::{is_msix, MSIX_VECTORS};
 
@@ -41,26 +42,28 @@ const POWER_STATE: u8 = 0x03;
 pub struct Config {
     bytes: Box<[u8; SIZE]>,
     writeable: Box<[u8; SIZE]>,
+    asic: &'static Asic,
     bar0: u64,
     function: Function,
 }
 
 impl Config {
-    /// MI210 (1002:740f, revision 2) or another device, with `bar0` bytes (a power of two) behind BAR0.
-    pub fn new(bar0: u64, function: Function) -> Config {
+    /// A chip's function with `bar0` bytes (a power of two) behind BAR0.
+    pub fn new(asic: &'static Asic, bar0: u64, function: Function) -> Config {
         let mut config = Config {
+            asic,
             bytes: Box::new([0; SIZE]),
             writeable: Box::new([0; SIZE]),
             bar0,
             function,
         };
         config.put16(0x00, 0x1002, 0);
-        config.put16(0x02, function.device, 0);
+        config.put16(0x02, function.device.unwrap_or(asic.device), 0);
         // Memory space, bus master, interrupt disable.
         let io = if function.io { COMMAND_IO } else { 0 };
         config.put16(COMMAND, 0, 0x0406 | io);
         config.put16(0x06, 0x0010, 0);
-        config.put32(0x08, 0x0380_0002, 0);
+        config.put32(0x08, asic.class, 0);
         config.put32(0x0c, 0, 0x0000_00ff);
         for (index, size) in [(0, bar0), (2, DOORBELL_SIZE), (5, REGISTER_SIZE)] {
             config.bar(BAR0 + 4 * index, size, BAR_KINDS[index]);
@@ -69,7 +72,7 @@ impl Config {
             config.bar(BAR0 + 4 * 4, IO_SIZE, IO);
         }
         config.put16(0x2c, 0x1002, 0);
-        config.put16(0x2e, 0x0c34, 0);
+        config.put16(0x2e, asic.subsystem, 0);
         if function.rom {
             // An address above the size, and the enable bit.
             config.put32(ROM, 0, !(ROM_SIZE as u32 - 1) | 1);
@@ -83,7 +86,7 @@ impl Config {
     /// As [`Config::new`], except the BARs: their client (QEMU) shows the guest its own values, so
     /// the guest would not notice that they have to be written.
     pub fn cleared(&self) -> Config {
-        let mut config = Config::new(self.bar0, self.function);
+        let mut config = Config::new(self.asic, self.bar0, self.function);
         config.bytes[BAR0..BAR_END].copy_from_slice(&self.bytes[BAR0..BAR_END]);
         config
     }
@@ -169,6 +172,7 @@ impl Config {
 mod tests {
     use super::capabilities::{PCIE, POWER};
     use super::*;
+    use crate::asic::{GFX90A, GFX942};
 
     fn read32(config: &Config, at: usize) -> u32 {
         let mut data = [0; 4];
@@ -177,7 +181,7 @@ mod tests {
     }
 
     fn card() -> Config {
-        Config::new(4 << 30, Function::default())
+        Config::new(&GFX90A, 4 << 30, Function::default())
     }
 
     /// The function without anything that it may lack, with a function level reset.
@@ -188,7 +192,7 @@ mod tests {
         }
         function.change("msi").unwrap();
         function.change("flr").unwrap();
-        Config::new(4 << 30, function)
+        Config::new(&GFX90A, 4 << 30, function)
     }
 
     #[test]
@@ -226,6 +230,15 @@ mod tests {
         assert!(!config.is_master());
         assert!(!config.write(4, &[0xff; 2]));
         assert!(config.is_master());
+    }
+
+    #[test]
+    fn each_chip_has_its_ids() {
+        let config = Config::new(&GFX942, 4 << 30, Function::default());
+        assert_eq!(read32(&config, 0), 0x74a1_1002);
+        assert_eq!(read32(&config, 0x08), 0x1200_0000);
+        assert_eq!(read32(&config, 0x2c), 0x74a1_1002);
+        assert_eq!(read32(&config, 0x348) >> 16, 0x74b5);
     }
 
     #[test]
@@ -296,7 +309,7 @@ mod tests {
         for part in ["no-vendor", "no-rebar", "no-sriov", "no-msi"] {
             function.change(part).unwrap();
         }
-        let config = Config::new(4 << 30, function);
+        let config = Config::new(&GFX90A, 4 << 30, function);
         assert_eq!(extended(&config), [(0x0f, 0x2b0)]);
         assert_eq!(capabilities(&config)[2..], [(0x11, 0xc0)]);
     }
@@ -326,7 +339,7 @@ mod tests {
 
     #[test]
     fn one_virtual_function() {
-        let mut config = Config::new(64 << 30, Function::default());
+        let mut config = Config::new(&GFX90A, 64 << 30, Function::default());
         assert_eq!(read32(&config, 0x33c), 1 << 16 | 1);
         assert_eq!(read32(&config, 0x348) >> 16, 0x7410);
         assert!(!config.write(0x338, &[0xff; 4]));
@@ -341,7 +354,7 @@ mod tests {
 
     #[test]
     fn the_resizable_bar_has_the_size_of_bar0() {
-        let config = Config::new(64 << 30, Function::default());
+        let config = Config::new(&GFX90A, 64 << 30, Function::default());
         // 256 MiB to 64 GiB, and it has 64 GiB.
         assert_eq!(read32(&config, 0x204), 0x1f_f000);
         assert_eq!(read32(&config, 0x208), 16 << 8 | 1 << 5);

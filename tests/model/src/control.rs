@@ -43,7 +43,6 @@ use crate::cp::Hang;
 use crate::gpu::Gpu;
 use crate::hub::HubId;
 use crate::psp::engines as psp;
-use crate::regs::SDMA_ENGINES;
 use crate::state;
 
 /// Listens at `path`; every client gets a thread.
@@ -86,8 +85,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
     let engine = |word: &str| {
         word.parse()
             .ok()
-            .filter(|&n: &usize| n < SDMA_ENGINES)
-            .map(|n| &gpu.sdma[n])
+            .and_then(|n: usize| gpu.sdma.get(n))
             .ok_or_else(|| format!("no SDMA engine {word}"))
     };
     match words[..] {

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The parts of the PCI function that a board may have or lack.
 
-/// Device id of MI210.
-const MI210: u16 = 0x740f;
-
 /// What the function has. The default is a card as it comes, as far as that is known: no public
 /// listing of an MI210 shows whether it has a function level reset (cards of the Vega generation
 /// have none).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Function {
-    /// Device id.
-    pub device: u16,
+    /// Device id, if it is not the chip's usual one.
+    pub device: Option<u16>,
     /// BAR4, 256 bytes of I/O space.
     pub io: bool,
     /// The expansion ROM.
@@ -36,7 +33,7 @@ pub struct Function {
 impl Default for Function {
     fn default() -> Function {
         Function {
-            device: MI210,
+            device: None,
             io: true,
             rom: true,
             pme: true,

@@ -9,6 +9,7 @@ use crate::board::{Board, Rom, UNIT};
 use crate::clock::{Clock, HZ};
 use crate::config::Config;
 use crate::cp::Cp;
+use crate::discovery;
 use crate::error::ModelError;
 use crate::fate::{mix, Fate, Site};
 use crate::function::Function;
@@ -16,12 +17,13 @@ use crate::grbm::Grbm;
 use crate::hive::Hive;
 use crate::hub::{Flush, Hub, HubId};
 use crate::ih::Ih;
-use crate::memory::Bus;
+use crate::memory::{Bus, Phys, Space};
 use crate::msi::Msi;
 use crate::nbio::Nbio;
 use crate::psp::start::Start;
 use crate::psp::{self, Psp};
 use crate::regs::gc::{self, cp_mec_cntl};
+use crate::regs::nbio::{partition_mem_cap as mem_cap, partition_mem_status as mem_status};
 use crate::regs::{mmhub, nbio, sdma, smuio, Reg, Store, SDMA_ENGINES};
 use crate::removal::Removal;
 use crate::sdma::Engine;
@@ -107,7 +109,7 @@ pub struct Gpu {
     /// Power.
     pub smu: Smu,
     /// SDMA engines.
-    pub sdma: [Engine; SDMA_ENGINES],
+    pub sdma: Vec<Engine>,
     /// Compute queues.
     pub cp: Cp,
     /// Load of the engines.
@@ -158,15 +160,15 @@ impl Gpu {
             die: board.die,
             write_combined: board.write_combined,
             serial: board.serial,
-            regs: Store::new(),
-            config: Mutex::new(Config::new(bar0, board.function)),
+            regs: Store::new(board.asic),
+            config: Mutex::new(Config::new(board.asic, bar0, board.function)),
             msi: Msi::default(),
             nbio: Nbio::default(),
             grbm: Grbm::default(),
             ih: Ih::default(),
             psp: Psp::new(board.start, board.signatures, board.faults),
             smu: Smu::default(),
-            sdma: std::array::from_fn(Engine::new),
+            sdma: (0..board.asic.sdma.len()).map(Engine::new).collect(),
             cp: Cp::new(),
             sq: Pool::new(),
             activity: Activity::default(),
@@ -187,7 +189,7 @@ impl Gpu {
 
     /// Starts the threads of the engines, the workers and the command processor.
     pub fn start(self: &Arc<Self>) {
-        for engine in 0..SDMA_ENGINES {
+        for engine in 0..self.sdma.len() {
             let gpu = self.clone();
             std::thread::spawn(move || {
                 if let Err(error) = gpu.sdma[engine].run(&gpu) {
@@ -241,8 +243,22 @@ impl Gpu {
         let is_filled = self.bus.is_filled();
         let seed = is_filled.then(|| self.fate.value(Site::StartVram, 0, 1));
         self.bus.fill(seed.flatten());
+        self.describe();
         if let Some(seed) = self.fate.value(Site::WavePower, 0, 1) {
             self.sq.scramble(seed);
+        }
+    }
+
+    /// The board's firmware leaves the chip's IP discovery table in VRAM.
+    fn describe(&self) {
+        let Some(table) = self.regs.asic.discovery else {
+            return;
+        };
+        let addr = self.bus.vram_size() - discovery::FROM_END;
+        let space = Space::Vram;
+        let written = self.bus.view().write(Phys { space, addr }, &table.binary());
+        if let Err(error) = written {
+            self.fail(&error);
         }
     }
 
@@ -307,7 +323,7 @@ impl Gpu {
         }
         self.reset_blocks();
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        *config = Config::new(self.bar0, self.function);
+        *config = Config::new(self.regs.asic, self.bar0, self.function);
         self.bus.set_master(false);
     }
 
@@ -364,8 +380,8 @@ impl Gpu {
         }
         if self.removal.happens() {
             // Its work ends, and all is as after power-up when it comes back.
-            self.reset_blocks();
             self.bus.scramble();
+            self.reset_blocks();
         }
         self.removal.is_gone()
     }
@@ -386,6 +402,7 @@ impl Gpu {
         }
         self.silence_hubs(&[]);
         self.reset_registers();
+        self.describe();
     }
 
     /// Makes these hubs acknowledge no invalidations, and others all, until the GPU is reset.
@@ -418,6 +435,9 @@ impl Gpu {
                 smuio::SMUIO_MCM_CONFIG,
                 smuio::smuio_mcm_config::DIE_ID.of(self.die),
             ),
+            // NPS1, and no other mode.
+            (nbio::PARTITION_MEM_CAP, mem_cap::NPS1_SUPPORT.of(1)),
+            (nbio::PARTITION_MEM_STATUS, mem_status::NPS_MODE.of(1)),
             // AGP is off: its bottom above its top.
             (gc::MC_VM_AGP_BOT, 0xff_ffff),
             (mmhub::MC_VM_AGP_BOT, 0xff_ffff),

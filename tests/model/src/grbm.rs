@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Registers that exist once for each VMID, pipe or shader array. GRBM_GFX_CNTL and GRBM_GFX_INDEX
-//! select the one that an access hits, GC_CAC_IND_INDEX that behind GC_CAC_IND_DATA. Those of
-//! queues are the command processor's.
+//! select the one that an access hits, GC_CAC_IND_INDEX that behind GC_CAC_IND_DATA,
+//! IH_VMID_LUT_INDEX the node whose table of PASIDs it is. Those of queues are the command
+//! processor's.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +11,7 @@ use crate::error::Result;
 use crate::regs::gc::{
     self, cc_gc_shader_array_config as array, grbm_gfx_cntl as select, grbm_gfx_index as index,
 };
-use crate::regs::{Reg, Store};
-use crate::sq::{fused_off, ENGINES};
+use crate::regs::{osssys, Reg, Store};
 
 const MEC_PIPES: u32 = 4;
 /// GDS_VMID0_BASE, GDS_VMID0_SIZE, GDS_GWS_VMID0, GDS_OA_VMID0.
@@ -34,6 +34,10 @@ fn bank(regs: &Store, reg: Reg) -> Option<u32> {
         {
             Some(select::VMID.get(control))
         }
+        n if (osssys::IH_VMID_0_LUT.0..=osssys::IH_VMID_15_LUT_MM.0).contains(&n) => {
+            let has_nodes = regs.asic.has_nodes;
+            has_nodes.then(|| regs.get(osssys::IH_VMID_LUT_INDEX))
+        }
         n if n == gc::GC_CAC_IND_DATA.0 => Some(regs.get(gc::GC_CAC_IND_INDEX)),
         n if n == gc::GC_USER_SHADER_ARRAY_CONFIG.0 || n == gc::SQ_TIMEOUT_CONFIG.0 => {
             Some(engine(regs))
@@ -44,7 +48,7 @@ fn bank(regs: &Store, reg: Reg) -> Option<u32> {
 
 /// The shader engine that is selected; each has one array.
 fn engine(regs: &Store) -> u32 {
-    index::SE_INDEX.get(regs.get(gc::GRBM_GFX_INDEX)) % ENGINES
+    index::SE_INDEX.get(regs.get(gc::GRBM_GFX_INDEX)) % regs.asic.shape.engines
 }
 
 /// The bank of a pipe.
@@ -77,22 +81,22 @@ impl Grbm {
             .clear();
     }
 
-    /// A VMID's bank of a register that has one for each.
-    pub fn of_vmid(&self, reg: Reg, vmid: u32) -> u32 {
+    /// A bank of a register: of a VMID or a node.
+    pub fn of_bank(&self, reg: Reg, bank: u32) -> u32 {
         let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        banks.get(&(reg, vmid)).copied().unwrap_or(0)
+        banks.get(&(reg, bank)).copied().unwrap_or(0)
     }
 
-    /// Writes a VMID's bank of a register that has one for each.
-    pub fn set_of_vmid(&self, reg: Reg, vmid: u32, value: u32) {
+    /// Writes a bank of a register: of a VMID or a node.
+    pub fn set_of_bank(&self, reg: Reg, bank: u32, value: u32) {
         let mut banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        banks.insert((reg, vmid), value);
+        banks.insert((reg, bank), value);
     }
 
     /// The value in the selected bank, if `reg` is banked.
     pub fn read(&self, regs: &Store, reg: Reg) -> Option<u32> {
         if reg == gc::CC_GC_SHADER_ARRAY_CONFIG {
-            return Some(array::INACTIVE_CUS.of(fused_off(engine(regs))));
+            return Some(array::INACTIVE_CUS.of(regs.asic.shape.fused_off(engine(regs))));
         }
         let bank = bank(regs, reg)?;
         let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,10 +125,11 @@ impl Grbm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::asic::GFX90A;
 
     #[test]
     fn banks_by_vmid_and_pipe() {
-        let regs = Store::new();
+        let regs = Store::new(&GFX90A);
         let grbm = Grbm::default();
         let value = |vmid| {
             regs.set(gc::GRBM_GFX_CNTL, select::VMID.of(vmid));
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn vmid_0_keeps_the_global_data_share() {
-        let (regs, grbm) = (Store::new(), Grbm::default());
+        let (regs, grbm) = (Store::new(&GFX90A), Grbm::default());
         for first in OF_VMID_0 {
             let error = grbm.write(&regs, Reg(first), 0).unwrap_err();
             assert!(error.to_string().contains("VMID 0"), "{error}");

@@ -387,6 +387,7 @@ impl Hub {
                 wide(gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32),
             ),
             write_combined: vmid == 0 && gpu.write_combined,
+            vram_snoops: regs.asic.vram_snoops,
         };
         let early = || gpu.fate.chance(Site::HdpLine, self.key(vmid), 4);
         context

@@ -36,6 +36,8 @@ pub const SDMA_CLIENT: [u8; 5] = [8, 9, 1, 4, 5];
 /// word 2.
 const FAULT_PAGE_HI: Field = Field::new(3, 0);
 const CAM_PLACE: Field = Field::new(9, 0);
+/// In dword 3 of an entry: the node that it comes from.
+const NODE: Field = Field::new(23, 16);
 
 /// An interrupt vector, without the fields that the IH adds (timestamp, PASID).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -322,6 +324,11 @@ fn send(gpu: &Gpu, state: &mut State) -> Result<()> {
     Ok(())
 }
 
+/// The node that an entry comes from: the AID, or its first XCC.
+fn node(iv: &Iv) -> u32 {
+    u32::from(!iv.mmhub)
+}
+
 /// The PASID of an entry, according to the tables.
 fn pasid(gpu: &Gpu, iv: &Iv) -> u32 {
     let lut = if iv.mmhub {
@@ -329,13 +336,20 @@ fn pasid(gpu: &Gpu, iv: &Iv) -> u32 {
     } else {
         osssys::IH_VMID_0_LUT
     };
-    gpu.regs.get(lut.nth(u32::from(iv.vmid), 1))
+    let reg = lut.nth(u32::from(iv.vmid), 1);
+    if gpu.regs.asic.has_nodes {
+        gpu.grbm.of_bank(reg, node(iv))
+    } else {
+        gpu.regs.get(reg)
+    }
 }
 
 /// The eight dwords of an entry.
 fn encode(gpu: &Gpu, iv: Iv, pasid: u32) -> [u32; 8] {
     use osssys::{ih_cookie_0 as d0, ih_cookie_2 as d2, ih_cookie_3 as d3};
     let time = gpu.clock.now();
+    let has_nodes = gpu.regs.asic.has_nodes;
+    let node = if has_nodes { node(&iv) } else { 0 };
     let [c0, c1, c2, c3] = iv.data;
     [
         d0::CLIENT_ID.of(iv.client.into())
@@ -345,7 +359,7 @@ fn encode(gpu: &Gpu, iv: Iv, pasid: u32) -> [u32; 8] {
             | d0::VMID_TYPE.of(iv.mmhub.into()),
         time as u32,
         d2::TIMESTAMP_47_32.of((time >> 32) as u32),
-        d3::PAS_ID.of(pasid),
+        d3::PAS_ID.of(pasid) | NODE.of(node),
         c0,
         c1,
         c2,

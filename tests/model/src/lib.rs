@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Register-level model of a gfx90a GPU (MI210, 1002:740f), served over vfio-user.
+//! Register-level model of a GPU, gfx90a (MI210, 1002:740f) or gfx942 (MI300X, 1002:74a1; see
+//! [`asic`]), served over vfio-user.
 //!
 //! It behaves like the hardware, as far as the specification says, and shares no code with the
 //! driver. An error of the *driver* (an unknown register, a packet that the engine refuses in VMID
@@ -85,6 +86,7 @@
 
 pub mod access;
 pub mod activity;
+pub mod asic;
 pub mod bar0;
 mod bell;
 pub mod board;
@@ -94,6 +96,7 @@ pub mod condition;
 pub mod config;
 pub mod control;
 pub mod cp;
+pub mod discovery;
 pub mod dma;
 pub mod error;
 pub mod fate;

@@ -6,21 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock, Weak};
 
-use rkfd_model::board::{Board, UNIT, VRAM};
+use rkfd_model::asic::Asic;
+use rkfd_model::board::{Board, UNIT};
 use rkfd_model::function::Function;
 use rkfd_model::gpu::Gpu;
 use rkfd_model::psp::image::Signatures;
 use rkfd_model::{control, server};
 
 const USAGE: &str = "\
-rkfd-model --socket PATH --control PATH [--vram SIZE] [--bar0 SIZE] [--fb-base UNITS] \
-[--hive NODE/NODES[:MIB]] [--device ID] [--die NUMBER] [--pci PART ...] [--timing card|card=FACTOR] [--summary FILE] \
+rkfd-model --socket PATH --control PATH [--asic CHIP] [--vram SIZE] [--bar0 SIZE] \
+[--fb-base UNITS] [--hive NODE/NODES[:MIB]] [--device ID] [--die NUMBER] [--pci PART ...] \
+[--timing card|card=FACTOR] [--summary FILE] \
 [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--write-combined] \
 [--switch FOLDER] [--serial NUMBER] [--hostile SEED[,CLASS...]] [--freedoms FILE]
 
-Serves a gfx90a GPU over vfio-user at --socket until the client goes away, then prints a summary.
---vram takes bytes, a multiple of 16M, with an optional suffix K, M or G (default: 65520M, an \
-MI210's); --bar0 the size
+Serves a GPU over vfio-user at --socket until the client goes away, then prints a summary.
+--asic: its chip, one of {CHIPS} (default: the first).
+--vram takes bytes, a multiple of 16M, with an optional suffix K, M or G (default: that of such a
+board, 65520M for an MI210); --bar0 the size
 of BAR0, a power of two (default: the smallest in which VRAM fits). --fb-base: where VRAM begins \
 among the addresses of the
 GPU, in units of 16 MiB (default 0x20000).
@@ -96,26 +99,31 @@ fn hexadecimal<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 }
 
 fn usage() -> String {
-    USAGE.replace("{PARTS}", Function::NAMES)
+    USAGE
+        .replace("{PARTS}", Function::NAMES)
+        .replace("{CHIPS}", Asic::NAMES)
 }
 
 fn parse() -> Result<Command, lexopt::Error> {
     use lexopt::prelude::*;
     let (mut socket, mut control, mut summary) = (None, None, None);
-    let mut board = Board::new(VRAM);
-    let (mut bar0, mut freedoms) = (None, None);
+    let mut board = Board::new(0);
+    let (mut vram, mut bar0, mut freedoms) = (None, None, None);
     let mut parser = lexopt::Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
             Long("socket") => socket = Some(PathBuf::from(parser.value()?)),
             Long("control") => control = Some(PathBuf::from(parser.value()?)),
             Long("summary") => summary = Some(PathBuf::from(parser.value()?)),
-            Long("vram") => board.vram = size(&parser.value()?.string()?)?,
+            Long("asic") => board.asic = Asic::named(&parser.value()?.string()?)?,
+            Long("vram") => vram = Some(size(&parser.value()?.string()?)?),
             Long("bar0") => bar0 = Some(bar_size(&parser.value()?.string()?)?),
             Long("fb-base") => board.fb_base = hexadecimal(&parser.value()?.string()?)?,
             Long("hive") => board.hive = parser.value()?.string()?.parse()?,
             Long("die") => board.die = hexadecimal(&parser.value()?.string()?)?,
-            Long("device") => board.function.device = hexadecimal(&parser.value()?.string()?)?,
+            Long("device") => {
+                board.function.device = Some(hexadecimal(&parser.value()?.string()?)?)
+            }
             Long("pci") => board.function.change(&parser.value()?.string()?)?,
             Long("rom") => {
                 let path = PathBuf::from(parser.value()?);
@@ -135,6 +143,7 @@ fn parse() -> Result<Command, lexopt::Error> {
             _ => return Err(arg.unexpected()),
         }
     }
+    board.vram = vram.unwrap_or(board.asic.vram << 20);
     board.bar0 = bar0.unwrap_or_else(|| board.vram.next_power_of_two());
     Ok(Command::Serve(Box::new(Options {
         socket: socket.ok_or("--socket is missing")?,

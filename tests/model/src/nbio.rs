@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! NBIO: doorbell routing, the windows on registers, the fabric and VRAM, HDP flushes.
 
+pub mod fabric;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use crate::asic::Ranges;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::memory::{Phys, Space};
@@ -41,11 +44,12 @@ pub enum Route {
 pub struct Nbio {
     /// Low halves of 64-bit doorbells that came alone, by byte offset.
     halves: Mutex<HashMap<u64, u32>>,
+    /// Registers that are only in the fabric.
+    pub fabric: fabric::Registers,
 }
 
-/// Routes the doorbell at `byte` of BAR2.
-pub fn route(regs: &Store, byte: u64) -> Route {
-    let dword = ((byte & ROUTED_BITS) / 4) as u32;
+/// Routes the doorbell at dword `dword` of a page by the ranges of BIF.
+fn by_bif(regs: &Store, dword: u32) -> Route {
     let inside = |reg: Reg| {
         let value = regs.get(reg);
         let first = range::OFFSET.get(value);
@@ -61,8 +65,18 @@ pub fn route(regs: &Store, byte: u64) -> Route {
 }
 
 impl Nbio {
+    /// Routes the doorbell at `byte` of BAR2.
+    pub fn route(&self, regs: &Store, byte: u64) -> Route {
+        let dword = ((byte & ROUTED_BITS) / 4) as u32;
+        match regs.asic.ranges {
+            Ranges::Bif => by_bif(regs, dword),
+            Ranges::Fabric => self.fabric.route(dword),
+        }
+    }
+
     /// Forgets half doorbells.
     pub fn reset(&self) {
+        self.fabric.reset();
         self.halves
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -77,7 +91,7 @@ impl Nbio {
                 "doorbell at {byte:#x} while RCC_DOORBELL_APER_EN is off"
             )));
         }
-        if let Route::Sdma(engine) = route(&gpu.regs, byte) {
+        if let Route::Sdma(engine) = self.route(&gpu.regs, byte) {
             if byte % 8 != 0 || data.len() != 8 {
                 gpu.sdma[engine].partial_doorbell(gpu)?;
             }
@@ -93,7 +107,7 @@ impl Nbio {
         let whole = match *data {
             [a, b, c, d] => {
                 let half = u32::from_le_bytes([a, b, c, d]);
-                match route(&gpu.regs, byte) {
+                match self.route(&gpu.regs, byte) {
                     Route::Ih => return self.ih(gpu, byte, half),
                     _ => self.join(byte, half),
                 }
@@ -106,7 +120,7 @@ impl Nbio {
         let Some((byte, value)) = whole else {
             return Ok(());
         };
-        match route(&gpu.regs, byte) {
+        match self.route(&gpu.regs, byte) {
             Route::Ih => self.ih(gpu, byte, value as u32),
             Route::Sdma(engine) => {
                 let index = (byte / 4) as u32;
@@ -203,9 +217,9 @@ pub enum Flush {
     Neither,
 }
 
-/// The role of `reg`; see [`Flush`].
-pub fn flush(regs: &Store, reg: Reg) -> Flush {
-    let byte = u64::from(reg.0) * 4;
+/// The role of a dword; see [`Flush`].
+pub fn flush(regs: &Store, dword: u32) -> Flush {
+    let byte = u64::from(dword) * 4;
     let mut found = Flush::Neither;
     for remapped in [
         nbio::REMAP_HDP_MEM_FLUSH_CNTL,
@@ -224,12 +238,12 @@ pub fn flush(regs: &Store, reg: Reg) -> Flush {
 
 /// The target of an indirect data register.
 pub enum Window {
-    /// A register in BAR5.
-    Register(Reg),
+    /// A dword of BAR5.
+    Register(u32),
     /// A dword of memory.
     Memory(Phys),
     /// An address of the fabric that has no place in BAR5.
-    Fabric(u32),
+    Fabric(u64),
 }
 
 /// The target of MM_DATA, PCIE_DATA and PCIE_DATA2; None if `reg` is none of them.
@@ -249,16 +263,26 @@ pub fn window(regs: &Store, reg: Reg) -> Result<Option<Window>> {
         nbio::PCIE_DATA2 => regs.get(nbio::PCIE_INDEX2),
         _ => return Ok(None),
     };
-    let target = Reg(index / 4);
-    if smn::exists(index) {
-        return Ok(Some(Window::Fabric(index)));
+    // Chips whose fabric is wider have the rest of the address in a register of its own.
+    let high = match reg {
+        nbio::PCIE_DATA => regs.get(nbio::PCIE_INDEX_HI),
+        nbio::PCIE_DATA2 => regs.get(nbio::PCIE_INDEX2_HI),
+        _ => 0,
+    };
+    let address = u64::from(index) | u64::from(high) << 32;
+    if smn::exists(regs.asic, address) {
+        return Ok(Some(Window::Fabric(address)));
     }
-    let looped = matches!(target, nbio::MM_DATA | nbio::PCIE_DATA | nbio::PCIE_DATA2);
-    if index % 4 != 0 || target.0 >= DWORDS || looped {
+    let target = index / 4;
+    let looped = matches!(
+        regs.at(target),
+        nbio::MM_DATA | nbio::PCIE_DATA | nbio::PCIE_DATA2
+    );
+    if high != 0 || index % 4 != 0 || target >= DWORDS || looped {
         return Err(ModelError::UnknownRegister {
             access: "indirect access",
-            byte: index.into(),
-            dword: target.0,
+            byte: address,
+            dword: target,
         });
     }
     Ok(Some(Window::Register(target)))

@@ -13,7 +13,6 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::memory::{Access, Own};
 use crate::nbio::{self, Flush};
-use crate::regs::Reg;
 
 const PAGE: u64 = 4096;
 
@@ -40,7 +39,7 @@ impl Gpu {
     /// Checks that these bytes of BAR5 are in the page of flush registers.
     fn check_flush(&self, byte: u64, len: usize, access: Access) -> Result<()> {
         let inside = byte % PAGE + len as u64 <= PAGE;
-        if inside && nbio::flush(&self.regs, Reg((byte / 4) as u32)) != Flush::Neither {
+        if inside && nbio::flush(&self.regs, (byte / 4) as u32) != Flush::Neither {
             return Ok(());
         }
         Err(ModelError::Other(format!(

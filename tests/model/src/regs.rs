@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Registers by name, from data/gfx90a-regs.csv, and the plain storage behind BAR5.
+//! Registers by name, from data/CHIP-regs.csv, and the plain storage behind BAR5.
+//!
+//! A register has the same number on each chip, wherever it lies in BAR5: its dword index on the
+//! first chip that has it. All of the model knows registers by these numbers; only accesses come
+//! with dwords of BAR5, and [`Store::at`] says which register that is.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::asic::{self, Asic};
 use crate::error::{ModelError, Result};
 
-/// A register: its dword index in BAR5.
+/// A register: its number, which gfx90a has as dword index in BAR5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reg(pub u32);
 
@@ -58,18 +63,21 @@ impl Field {
     }
 }
 
+/// A register of a chip: its dword index there, its number, its block and name.
+pub type Row = (u32, u32, &'static str, &'static str);
+
 #[allow(dead_code, unused_imports, missing_docs)]
 mod generated {
-    use super::{Field, Reg};
+    use super::{Field, Reg, Row};
     include!(concat!(env!("OUT_DIR"), "/registers.rs"));
 }
 pub use generated::*;
 
 /// Dwords in BAR5 (512 KiB).
 pub const DWORDS: u32 = 0x2_0000;
-/// SDMA engines.
+/// SDMA engines of the chip that has most.
 pub const SDMA_ENGINES: usize = 5;
-/// First dword of each SDMA engine's registers.
+/// The number of each SDMA engine's first register.
 pub const SDMA_BASE: [u32; SDMA_ENGINES] = [0x1260, 0x1860, 0x1_e000, 0x1_e400, 0x1_e800];
 /// Dwords from an engine's base to its GFX ring's registers.
 pub const SDMA_GFX: u32 = 0x80;
@@ -92,41 +100,74 @@ const FAMILIES: &[(u32, u32, &str)] = &[
     (0x3330, 0x10, "GDS_OA_VMID"),
 ];
 
-/// BAR5's plain storage: a value for each dword, and which dwords exist.
+/// Added to the dword of an access that is no register's: no register has such a number.
+const NOTHING: u32 = 1 << 20;
+
+/// BAR5's plain storage: a value for each register, and which of them the chip has.
 pub struct Store {
+    /// The chip.
+    pub asic: &'static Asic,
     values: Vec<AtomicU32>,
     names: Vec<Option<Box<str>>>,
+    /// The number of the register at each dword, and the dword of each register.
+    numbers: Vec<u32>,
+    dwords: Vec<u32>,
 }
 
 impl Store {
-    /// All registers of the table, zero.
-    pub fn new() -> Store {
-        let mut names: Vec<Option<Box<str>>> = vec![None; DWORDS as usize];
+    /// All registers of a chip, zero.
+    pub fn new(asic: &'static Asic) -> Store {
+        let mut store = Store {
+            asic,
+            values: (0..DWORDS).map(|_| AtomicU32::new(0)).collect(),
+            names: vec![None; DWORDS as usize],
+            numbers: (0..DWORDS).collect(),
+            dwords: (0..DWORDS).collect(),
+        };
+        // Registers of other chips that this one has elsewhere or not at all.
+        for places in [asic::GFX90A.places(), asic.places()] {
+            for (_, number, _) in places {
+                store.numbers[number as usize] = number + NOTHING;
+                store.dwords[number as usize] = NOTHING;
+            }
+        }
         for &(first, count, name) in FAMILIES {
             for n in 0..count {
-                names[(first + n) as usize] = Some(format!("{name}[{n}]").into());
+                store.add(first + n, first + n, format!("{name}[{n}]"));
             }
         }
-        for &(dword, ip, name) in TABLE {
-            if ip == "SDMA0" {
-                for (base, offset, name) in sdma_instances(dword, name) {
-                    names[(base + offset) as usize] = Some(name.into());
-                }
-            } else {
-                names[dword as usize].get_or_insert_with(|| format!("{ip} {name}").into());
-            }
+        for (dword, number, name) in asic.places() {
+            store.add(dword, number, name);
         }
-        Store {
-            values: (0..DWORDS).map(|_| AtomicU32::new(0)).collect(),
-            names,
-        }
+        store
+    }
+
+    fn add(&mut self, dword: u32, number: u32, name: String) {
+        self.numbers[dword as usize] = number;
+        self.dwords[number as usize] = dword;
+        self.names[number as usize].get_or_insert(name.into());
+    }
+
+    /// The register at a dword of BAR5. It may be one that does not exist, see [`Store::check`].
+    pub fn at(&self, dword: u32) -> Reg {
+        Reg(self
+            .numbers
+            .get(dword as usize)
+            .map_or(dword | NOTHING, |&number| number))
+    }
+
+    /// The dword of BAR5 at which the chip has a register.
+    pub fn dword(&self, reg: Reg) -> u32 {
+        self.dwords
+            .get(reg.0 as usize)
+            .map_or(reg.0, |&dword| dword)
     }
 
     /// The register's name, for messages.
     pub fn name(&self, reg: Reg) -> String {
         match self.names.get(reg.0 as usize) {
             Some(Some(name)) => name.to_string(),
-            _ => format!("dword {:#07x}", reg.0),
+            _ => format!("dword {:#07x}", reg.0 & !NOTHING),
         }
     }
 
@@ -139,11 +180,14 @@ impl Store {
     pub fn check(&self, access: &'static str, reg: Reg) -> Result<()> {
         match self.names.get(reg.0 as usize) {
             Some(Some(_)) => Ok(()),
-            _ => Err(ModelError::UnknownRegister {
-                access,
-                byte: u64::from(reg.0) * 4,
-                dword: reg.0,
-            }),
+            _ => {
+                let dword = reg.0 & !NOTHING;
+                Err(ModelError::UnknownRegister {
+                    access,
+                    byte: u64::from(dword) * 4,
+                    dword,
+                })
+            }
         }
     }
 
@@ -189,28 +233,41 @@ impl Store {
     }
 }
 
-impl Default for Store {
-    fn default() -> Self {
-        Store::new()
+impl Asic {
+    /// Dword, number and name of each of its registers, with all copies that the table has once.
+    fn places(&self) -> Vec<(u32, u32, String)> {
+        let mut places = Vec::new();
+        for &(dword, number, ip, name) in self.registers {
+            if ip == "SDMA0" {
+                let engines = self.sdma.iter().zip(SDMA_BASE).enumerate();
+                for (engine, (&base, first)) in engines {
+                    for (offset, plain) in sdma_queues(number - SDMA_BASE[0], name) {
+                        // Registers of queues are at the same distances on all chips.
+                        let own = offset + dword - number + SDMA_BASE[0] - self.sdma[0];
+                        places.push((base + own, first + offset, format!("SDMA{engine}_{plain}")));
+                    }
+                }
+            } else {
+                places.push((dword, number, format!("{ip} {name}")));
+            }
+        }
+        places
     }
 }
 
-/// The places at which SDMA0's register `dword` repeats: the other engines, and for GFX and RLC0
-/// the other queues.
-fn sdma_instances(dword: u32, name: &str) -> Vec<(u32, u32, String)> {
-    let offset = dword - SDMA_BASE[0];
-    let mut found = Vec::new();
-    for (engine, base) in SDMA_BASE.into_iter().enumerate() {
-        if (SDMA_GFX..SDMA_GFX + SDMA_QUEUE_STRIDE).contains(&offset) {
-            found.push((base, offset, format!("SDMA{engine}_{name}")));
-            let plain = name.trim_start_matches("GFX_");
-            for queue in 0..SDMA_RLC_QUEUES {
-                let offset = offset - SDMA_GFX + SDMA_RLC0 + queue * SDMA_QUEUE_STRIDE;
-                found.push((base, offset, format!("SDMA{engine}_RLC{queue}_{plain}")));
-            }
-        } else if offset < SDMA_GFX {
-            found.push((base, offset, format!("SDMA{engine}_{name}")));
-        }
+/// The places, in dwords from an engine's first, at which SDMA0's register at `offset` repeats: for
+/// GFX and RLC0 the other queues.
+fn sdma_queues(offset: u32, name: &str) -> Vec<(u32, String)> {
+    if offset >= SDMA_GFX + SDMA_QUEUE_STRIDE {
+        return Vec::new();
+    }
+    let mut found = vec![(offset, name.to_owned())];
+    if offset >= SDMA_GFX {
+        let plain = name.trim_start_matches("GFX_");
+        found.extend((0..SDMA_RLC_QUEUES).map(|queue| {
+            let offset = offset - SDMA_GFX + SDMA_RLC0 + queue * SDMA_QUEUE_STRIDE;
+            (offset, format!("RLC{queue}_{plain}"))
+        }));
     }
     found
 }
@@ -229,7 +286,7 @@ mod tests {
 
     #[test]
     fn sdma_registers_repeat() {
-        let store = Store::new();
+        let store = Store::new(&asic::GFX90A);
         assert_eq!(
             store.name(Reg(0x1_e800 + 0x130 + 7 * 0x58)),
             "SDMA4_RLC7_RB_CNTL"
@@ -246,12 +303,37 @@ mod tests {
 
     #[test]
     fn the_hubs_are_the_same_distance_apart() {
-        for &(dword, ip, name) in TABLE {
+        for &(_, number, ip, name) in GFX90A {
             if ip != "GC" || !(name.starts_with("VM_") || name.starts_with("MC_VM_FB")) {
                 continue;
             }
-            let twin = TABLE.iter().find(|row| row.1 == "MMHUB" && row.2 == name);
-            assert_eq!(twin.map(|row| row.0), Some(dword + MMHUB_DELTA), "{name}");
+            let twin = GFX90A.iter().find(|row| row.2 == "MMHUB" && row.3 == name);
+            assert_eq!(twin.map(|row| row.1), Some(number + MMHUB_DELTA), "{name}");
         }
+    }
+
+    #[test]
+    fn each_chip_has_registers_in_places_of_its_own() {
+        let (old, new) = (Store::new(&asic::GFX90A), Store::new(&asic::GFX942));
+        for (store, dword) in [(&old, gc::VM_L2_CNTL.0), (&new, 0x2820)] {
+            assert_eq!(store.at(dword), gc::VM_L2_CNTL);
+            assert_eq!(store.dword(gc::VM_L2_CNTL), dword);
+            assert!(store.exists(gc::VM_L2_CNTL));
+        }
+        // Behind a part of the hub that is shorter, and in an engine's registers that moved.
+        assert_eq!(new.at(0x2820 + 0x127), gc::MC_VM_FB_OFFSET);
+        assert_eq!(new.name(new.at(0x1_9802)), "SDMA3_F32_CNTL");
+        assert_eq!(
+            new.name(new.at(0x1_9400 + 0x130 + 0x58)),
+            "SDMA2_RLC1_RB_CNTL"
+        );
+        // What it has no more, where another chip has a register, and what it has alone.
+        for dword in [nbio::BIF_SDMA0_DOORBELL_RANGE.0, 0x1_e800 + 0x80] {
+            let error = new.check("read", new.at(dword)).unwrap_err().to_string();
+            assert!(error.contains(&format!("(dword {dword:#07x})")), "{error}");
+        }
+        assert!(new.exists(new.at(0xe84)) && !old.exists(old.at(0xe84)));
+        // Beyond BAR5 there is nothing.
+        assert!(new.check("read", new.at(DWORDS)).is_err());
     }
 }

@@ -26,7 +26,6 @@ use crate::gpu::Gpu;
 use crate::memory::Access;
 use crate::msi::Kind;
 use crate::nbio as bif;
-use crate::regs::Reg;
 
 /// Serves one client at `path` until it goes away.
 pub fn serve(gpu: &Arc<Gpu>, path: &Path) -> std::result::Result<(), Error> {
@@ -117,7 +116,7 @@ impl Backend {
                 check_registers(region, Access::Read, offset, data.len())?;
                 for (n, bytes) in data.chunks_exact_mut(4).enumerate() {
                     gpu.summary.register_reads.bump();
-                    let value = gpu.read(Reg((offset / 4) as u32 + n as u32))?;
+                    let value = gpu.read_at((offset / 4) as u32 + n as u32)?;
                     bytes.copy_from_slice(&value.to_le_bytes());
                 }
             }
@@ -139,7 +138,7 @@ impl Backend {
                 for (n, bytes) in data.chunks_exact(4).enumerate() {
                     gpu.summary.register_writes.bump();
                     let value = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-                    gpu.write(Reg((offset / 4) as u32 + n as u32), value)?;
+                    gpu.write_at((offset / 4) as u32 + n as u32, value)?;
                 }
             }
             _ => {}
@@ -170,7 +169,7 @@ impl Backend {
             return true;
         }
         let whole = offset % 4 == 0 && matches!(size, 4 | 8);
-        !whole && bif::flush(&self.gpu.regs, Reg((offset / 4) as u32)) != bif::Flush::Neither
+        !whole && bif::flush(&self.gpu.regs, (offset / 4) as u32) != bif::Flush::Neither
     }
 
     /// A model error ends the process in [`Gpu::fail`]; the client only gets it if that does not.

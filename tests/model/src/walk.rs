@@ -73,15 +73,17 @@ impl Entry {
     /// The reason why a leaf with these attributes makes caches incoherent. Nothing else in the
     /// model depends on them, as it has no caches. Source: amdgpu, gmc_v9_0_get_coherence_flags,
     /// for a GPU without an XGMI link to the CPU.
-    fn incoherence(self, write_combined: bool) -> Option<&'static str> {
+    fn incoherence(self, context: &Context) -> Option<&'static str> {
         match (self.space(), self.has(SNOOPED), self.mtype()) {
-            (Space::System, false, _) if !write_combined => {
+            (Space::System, false, _) if !context.write_combined => {
                 Some("host memory, and does not snoop the CPU's caches")
             }
             (Space::System, _, Mtype::Rw | Mtype::Cc) => {
                 Some("host memory of type RW or CC, which is for the GPU's own VRAM")
             }
-            (Space::Vram, true, _) => Some("VRAM, and snoops the CPU's caches"),
+            (Space::Vram, true, _) if !context.vram_snoops => {
+                Some("VRAM, and snoops the CPU's caches")
+            }
             _ => None,
         }
     }
@@ -114,6 +116,8 @@ pub struct Context {
     /// Leaves of host memory need not snoop, as the driver maps such memory write-combined: the
     /// CPU's caches have nothing of it.
     pub write_combined: bool,
+    /// Leaves in VRAM may snoop the CPU's caches: it says nothing about the GPU's own.
+    pub vram_snoops: bool,
 }
 
 /// A translation: `1 << log2` bytes from `base`, naturally aligned in the address space.
@@ -230,7 +234,7 @@ impl Context {
                 || entry.has(PDE_IS_PTE)
                 || further && level == 1 && !entry.has(TRANSLATE_FURTHER);
             if leaf {
-                return leaf_of(entry, level, va, self.write_combined).map_err(WalkError::Nonsense);
+                return leaf_of(self, entry, level, va).map_err(WalkError::Nonsense);
             }
             if !entry.has(VALID) {
                 return Ok(Outcome::Miss(Miss::Directory(level - 1)));
@@ -253,7 +257,7 @@ fn prefix(page: u64, level: u8) -> u64 {
     page >> (LEVEL_SHIFT * u32::from(level))
 }
 
-fn leaf_of(entry: Entry, level: u8, va: u64, write_combined: bool) -> Result<Outcome, String> {
+fn leaf_of(context: &Context, entry: Entry, level: u8, va: u64) -> Result<Outcome, String> {
     if !entry.has(VALID) {
         return Ok(if entry.has(PRT) {
             Outcome::Prt
@@ -271,7 +275,7 @@ fn leaf_of(entry: Entry, level: u8, va: u64, write_combined: bool) -> Result<Out
             entry.0
         ));
     }
-    if let Some(reason) = entry.incoherence(write_combined) {
+    if let Some(reason) = entry.incoherence(context) {
         return Err(format!("leaf {:#018x} is of {reason}", entry.0));
     }
     let span = PAGE_SHIFT + LEVEL_SHIFT * u32::from(level);
@@ -350,6 +354,7 @@ mod tests {
             root: Entry(0x10_0000 | VALID),
             pages: (0, (1 << 36) - 1),
             write_combined: false,
+            vram_snoops: false,
         }
     }
 
@@ -450,6 +455,7 @@ mod tests {
             root: Entry(0x10_0000 | VALID),
             pages: (0x100, 0x1ff),
             write_combined: false,
+            vram_snoops: false,
         };
         let tables = Tables::from([(0x10_0018, 0x5000 | RW | SYSTEM | SNOOPED)]);
         assert_eq!(
@@ -492,6 +498,17 @@ mod tests {
                 let is_known =
                     is_known || flags == SYSTEM && matches!(mtype, Mtype::Nc | Mtype::Uc);
                 assert_eq!(walk(&combined, &tables, VA).is_ok(), is_known);
+                // Or the GPU's own do not care.
+                let snooping = Context {
+                    vram_snoops: true,
+                    ..context(3, 0)
+                };
+                let is_known = if flags == SNOOPED {
+                    true
+                } else {
+                    walk(&context(3, 0), &tables, VA).is_ok()
+                };
+                assert_eq!(walk(&snooping, &tables, VA).is_ok(), is_known);
                 // What is not valid may say what it likes.
                 tables.insert(0x40_0020, entry & !VALID);
                 let missing = Outcome::Miss(Miss::Invalid);

@@ -38,8 +38,6 @@ const DEVCAP_RESET: u32 = 1 << 28;
 
 /// The smallest BAR0 that can be asked for, as a power of two.
 const REBAR_LEAST: u32 = 28;
-/// Device id of the virtual function.
-const VF_DEVICE: u32 = 0x7410;
 
 /// Returns whether byte `offset` of BAR5 belongs to the table of MSI-X or its pending bits.
 pub fn is_msix(offset: u64) -> bool {
@@ -179,7 +177,7 @@ impl Config {
         self.put16(at + 0x0e, 1, 0);
         self.put16(at + 0x14, 1, 0);
         self.put16(at + 0x16, 1, 0);
-        self.put32(at + 0x18, VF_DEVICE << 16, 0);
+        self.put32(at + 0x18, u32::from(self.asic.virtual_function) << 16, 0);
         // Page sizes: 4 KiB, and others that can be chosen.
         self.put32(at + 0x1c, 0x0000_0553, 0);
         self.put32(at + 0x20, 0x0000_0001, 0x0000_0553);

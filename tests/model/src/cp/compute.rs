@@ -13,7 +13,7 @@ use crate::hub::HubId;
 use crate::regs::gc::{self, spi_gdbg_per_vmid_cntl as debug};
 use crate::regs::{Field, Reg};
 use crate::sq::grid::{Limits, Scratch};
-use crate::sq::{by_mask_bit, CUS, ENGINES, ISA};
+use crate::sq::{Shape, ENGINES};
 use crate::vm::Vm;
 
 /// Result of a check of user data.
@@ -30,6 +30,8 @@ mod at {
     pub const START: usize = 0x04;
     pub const NUM_THREAD: usize = 0x07;
     pub const PGM: usize = 0x0c;
+    /// DISPATCH_SCRATCH_BASE, which gfx942 has.
+    pub const SCRATCH: usize = 0x10;
     pub const RSRC1: usize = 0x12;
     pub const RSRC2: usize = 0x13;
     pub const VMID: usize = 0x14;
@@ -125,6 +127,8 @@ pub struct Kernel {
     pub lds: u32,
     /// COMPUTE_TMPRING_SIZE.
     pub tmpring: u32,
+    /// Address of the scratch of the first slot, where it does not come in user SGPRs.
+    pub scratch: Option<u64>,
     /// User SGPRs.
     pub user: [u32; 16],
     /// Index of the packet in the ring.
@@ -225,6 +229,10 @@ impl ComputeRegisters {
         values[at::RSRC2] = LDS_SIZE.put(rsrc2, kernel.lds.div_ceil(LDS_UNIT))
             | TRAP_PRESENT.of(self.trap_present.into());
         values[at::RSRC3] = rsrc3;
+        if let Some(base) = kernel.scratch {
+            values[at::SCRATCH] = (base >> 8) as u32;
+            values[at::SCRATCH + 1] = (base >> 40) as u32 & 0xff;
+        }
         values[at::TMPRING_SIZE] = kernel.tmpring;
         values[at::USER_DATA..][..16].copy_from_slice(&kernel.user);
         values[at::DISPATCH_ID] = kernel.packet;
@@ -288,13 +296,14 @@ impl ComputeRegisters {
             _ => size[n],
         });
         let vmid = u32::from(vmid);
-        let bases = gpu.grbm.of_vmid(gc::SH_MEM_BASES, vmid);
-        let control = gpu.grbm.of_vmid(gc::SPI_GDBG_PER_VMID_CNTL, vmid);
+        let bases = gpu.grbm.of_bank(gc::SH_MEM_BASES, vmid);
+        let control = gpu.grbm.of_bank(gc::SPI_GDBG_PER_VMID_CNTL, vmid);
         let mut user = [0; 16];
         user.copy_from_slice(&self.values[at::USER_DATA..][..16]);
         let launch = Launch {
-            isa: ISA,
-            scratch: 0,
+            isa: gpu.regs.asic.isa,
+            scratch: u64::from(self.values[at::SCRATCH]) << 8
+                | u64::from(self.values[at::SCRATCH + 1] & 0xff) << 40,
             pc: u64::from(self.values[at::PGM]) << 8
                 | u64::from(self.values[at::PGM + 1] & 0xff) << 40,
             rsrc1: self.values[at::RSRC1],
@@ -327,15 +336,16 @@ impl ComputeRegisters {
     }
 
     /// TMPRING_SIZE.
-    pub fn scratch(&self) -> Scratch {
-        Scratch::of(self.values[at::TMPRING_SIZE])
+    pub fn scratch(&self, shape: &Shape) -> Scratch {
+        Scratch::of(self.values[at::TMPRING_SIZE], shape.engines)
     }
 
     /// The CUs that the masks leave: engine and number, engines first.
-    pub fn cus(&self) -> Vec<(u32, u32)> {
-        let all = (0..CUS).flat_map(|bit| (0..ENGINES).map(move |engine| (engine, bit)));
+    pub fn cus(&self, shape: &Shape) -> Vec<(u32, u32)> {
+        let engines = shape.engines;
+        let all = (0..shape.cus).flat_map(|bit| (0..engines).map(move |engine| (engine, bit)));
         all.filter(|&(engine, bit)| self.values[CU_MASKS[engine as usize]] >> bit & 1 == 1)
-            .filter_map(|(engine, bit)| Some((engine, by_mask_bit(engine, bit)?)))
+            .filter_map(|(engine, bit)| Some((engine, shape.by_mask_bit(engine, bit)?)))
             .collect()
     }
 

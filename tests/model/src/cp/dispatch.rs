@@ -264,6 +264,7 @@ impl Executor<'_> {
             _ => descriptor.rsrc2,
         };
         let at = self.job.rptr % self.job.size / super::hqd_registers::AQL_DWORDS;
+        let isa = self.gpu.regs.asic.isa;
         Ok(Kernel {
             pc,
             rsrc: [descriptor.rsrc1, rsrc2, descriptor.rsrc3],
@@ -271,6 +272,7 @@ impl Executor<'_> {
             grid: dispatch.grid,
             lds: dispatch.group,
             tmpring: 0,
+            scratch: isa.is_gfx942().then_some(data.flat_scratch),
             user,
             packet: at as u32,
         })

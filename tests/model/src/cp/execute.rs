@@ -308,13 +308,14 @@ impl<'a> Executor<'a> {
                 first, ref values, ..
             } => {
                 let privileged = self.privileged();
-                for (reg, &value) in (first..).map(Reg).zip(values) {
+                for (dword, &value) in (first..).zip(values) {
+                    let reg = self.gpu.regs.at(dword);
                     if ComputeRegisters::owns(reg) {
                         if let Err(refusal) = self.job.compute.write(reg, value, privileged) {
                             return Ok(Err(refusal));
                         }
                     } else if is_scratch(reg) || privileged {
-                        self.gpu.write(reg, value)?;
+                        self.gpu.write_at(dword, value)?;
                     } else {
                         let reason = "the register is not modelled";
                         return Ok(Err((Exception::Unsupported, reason)));
@@ -325,10 +326,10 @@ impl<'a> Executor<'a> {
         Ok(Ok(Work::Done))
     }
 
-    fn register(&self, dword: u32) -> std::result::Result<Reg, Refusal> {
-        let reg = Reg(dword);
-        if self.privileged() || is_scratch(reg) {
-            Ok(reg)
+    /// The dword of BAR5, if the queue may access it.
+    fn register(&self, dword: u32) -> std::result::Result<u32, Refusal> {
+        if self.privileged() || is_scratch(self.gpu.regs.at(dword)) {
+            Ok(dword)
         } else {
             Err((Exception::Unsupported, "registers are the kernel's"))
         }
@@ -340,7 +341,7 @@ impl<'a> Executor<'a> {
             Place::Register(first) => {
                 for (n, &value) in (0u32..).zip(data) {
                     match self.register(first + n * step) {
-                        Ok(reg) => self.gpu.write(reg, value)?,
+                        Ok(dword) => self.gpu.write_at(dword, value)?,
                         Err(refusal) => return Ok(Err(refusal)),
                     }
                 }
@@ -366,7 +367,7 @@ impl<'a> Executor<'a> {
     fn copy(&self, from: Place, to: Place, wide: bool) -> Outcome {
         let register = |dword: u32| -> Result<std::result::Result<u32, Refusal>> {
             match self.register(dword) {
-                Ok(reg) => self.gpu.read(reg).map(Ok),
+                Ok(dword) => self.gpu.read_at(dword).map(Ok),
                 Err(refusal) => Ok(Err(refusal)),
             }
         };
@@ -393,7 +394,7 @@ impl<'a> Executor<'a> {
     fn wait(&self, what: Place, until: Condition, request: Option<u32>) -> Outcome {
         if let (Some(dword), 0) = (request, self.job.tries) {
             match self.register(dword) {
-                Ok(reg) => self.gpu.write(reg, until.reference())?,
+                Ok(dword) => self.gpu.write_at(dword, until.reference())?,
                 Err(refusal) => return Ok(Err(refusal)),
             }
         }
@@ -401,7 +402,7 @@ impl<'a> Executor<'a> {
         let value = match what {
             _ if until.is_always() => 0,
             Place::Register(dword) => match self.register(dword) {
-                Ok(reg) => self.gpu.read(reg)?,
+                Ok(dword) => self.gpu.read_at(dword)?,
                 Err(refusal) => return Ok(Err(refusal)),
             },
             Place::Memory(addr) => self.vm.load32(addr)?,

@@ -13,7 +13,7 @@ use crate::gpu::Gpu;
 use crate::hub::{Flush, HubId};
 use crate::regs::athub::{self, atc_vmid0_pasid_mapping as mapping};
 use crate::regs::gc::{self, rlc_cp_schedulers as schedulers};
-use crate::regs::{Field, SDMA_ENGINES};
+use crate::regs::Field;
 use crate::tlb::Scope;
 
 const INVALIDATE_TLBS: u32 = 0x98;
@@ -63,8 +63,8 @@ fn wide(words: &[u32], at: usize) -> u64 {
     u64::from(words[at]) | u64::from(words[at + 1]) << 32
 }
 
-/// Decodes MAP_QUEUES.
-pub fn map_queue(words: &[u32]) -> std::result::Result<MapQueue, &'static str> {
+/// Decodes MAP_QUEUES for a chip with `engines` SDMA engines.
+pub fn map_queue(words: &[u32], engines: usize) -> std::result::Result<MapQueue, &'static str> {
     if words.len() != 7 {
         return Err("MAP_QUEUES has 7 dwords");
     }
@@ -80,7 +80,7 @@ pub fn map_queue(words: &[u32]) -> std::result::Result<MapQueue, &'static str> {
         (0, 0) => Engine::Compute,
         (0, 1) => Engine::Hiq,
         (0, n @ 2..=3) => Engine::Sdma(n - 2),
-        (1, n) if n < SDMA_ENGINES => Engine::Sdma(n),
+        (1, n) if n < engines => Engine::Sdma(n),
         _ => return Err("MAP_QUEUES: there is no such engine"),
     };
     let given = Field::new(5, 4).get(control) == 0;
@@ -154,7 +154,7 @@ impl Executor<'_> {
                 }
             }
             MAP_QUEUES => {
-                let map = match map_queue(words) {
+                let map = match map_queue(words, self.gpu.sdma.len()) {
                     Ok(map) => map,
                     Err(reason) => return wrong(reason),
                 };
@@ -239,7 +239,7 @@ impl Executor<'_> {
             .collect();
         let at_once = Field::new(27, 24).get(words[3]);
         let chains = self.gpu.cp.chains_xnack(self.gpu);
-        let parsed = Runlist::parse(&list, base, at_once)
+        let parsed = Runlist::parse(&list, base, at_once, self.gpu.sdma.len())
             .and_then(|list| list.check_mix(chains).map(|()| list));
         match parsed {
             Ok(list) => self

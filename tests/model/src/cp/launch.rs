@@ -50,7 +50,7 @@ impl Owner {
         if launch.count() == 0 {
             return Ok(Ok(None));
         }
-        let cus = registers.cus();
+        let cus = registers.cus(&gpu.regs.asic.shape);
         if cus.is_empty() {
             return Err(ModelError::Other(format!(
                 "{}: a dispatch, and the masks in the MQD leave no CU",
@@ -70,7 +70,9 @@ impl Owner {
         let room = Room {
             cus,
             limits: registers.limits(),
-            scratch: launch.has_scratch().then(|| registers.scratch()),
+            scratch: launch
+                .has_scratch()
+                .then(|| registers.scratch(&gpu.regs.asic.shape)),
             area: self.area,
         };
         let rest = rest(&launch);

@@ -85,7 +85,7 @@ impl Process {
             (gc::SPI_GDBG_PER_VMID_CNTL, self.debug),
         ];
         for (reg, value) in banked {
-            gpu.grbm.set_of_vmid(reg, n, value);
+            gpu.grbm.set_of_bank(reg, n, value);
         }
         let value = mapping::PASID.of(self.pasid.into()) | mapping::VALID.of(1);
         set_pasid(gpu, n, value, self.pasid.into());
@@ -105,7 +105,13 @@ fn set_pasid(gpu: &Gpu, vmid: u32, mapping: u32, pasid: u32) {
     ] {
         gpu.regs.set(first.nth(vmid, 1), mapping);
     }
-    for first in [osssys::IH_VMID_0_LUT, osssys::IH_VMID_0_LUT_MM] {
-        gpu.regs.set(first.nth(vmid, 1), pasid);
+    // Of the XCC's node, and of the AID's.
+    for (first, node) in [(osssys::IH_VMID_0_LUT, 1), (osssys::IH_VMID_0_LUT_MM, 0)] {
+        let reg = first.nth(vmid, 1);
+        if gpu.regs.asic.has_nodes {
+            gpu.grbm.set_of_bank(reg, node, pasid);
+        } else {
+            gpu.regs.set(reg, pasid);
+        }
     }
 }

@@ -140,11 +140,12 @@ pub struct Runlist {
 }
 
 impl Runlist {
-    /// Decodes the buffer at `base`.
+    /// Decodes the buffer at `base`, for a chip with `engines` SDMA engines.
     pub fn parse(
         words: &[u32],
         base: u64,
         at_once: u32,
+        engines: usize,
     ) -> std::result::Result<Runlist, &'static str> {
         let mut list = Runlist {
             processes: Vec::new(),
@@ -176,7 +177,7 @@ impl Runlist {
                     list.processes.push(process);
                 }
                 MAP_QUEUES => {
-                    let map = kiq::map_queue(packet)?;
+                    let map = kiq::map_queue(packet, engines)?;
                     if list.processes.is_empty() {
                         return Err("runlist: MAP_QUEUES before MAP_PROCESS");
                     }

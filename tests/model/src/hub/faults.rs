@@ -43,7 +43,7 @@ impl Hub {
         let context = gc::VM_CONTEXT0_CNTL.nth(u32::from(vmid), 1);
         let control = gpu.regs.get(self.id.reg(context));
         let disabled = || {
-            let config = gpu.grbm.of_vmid(gc::SH_MEM_CONFIG, vmid.into());
+            let config = gpu.grbm.of_bank(gc::SH_MEM_CONFIG, vmid.into());
             self.id == HubId::Gfx && sh_mem_config::RETRY_DISABLE.is_set(config)
         };
         vmid != 0

@@ -59,7 +59,7 @@ fn page(gpu: &Gpu, number: u64, words: &[u32]) -> Result<()> {
 pub fn run(gpu: &Gpu) -> Result<()> {
     gart(gpu)?;
     page(gpu, WORD, &[])?;
-    for engine in 0..SDMA_ENGINES {
+    for engine in 0..gpu.sdma.len() {
         sdma_ring(gpu, engine)?;
     }
     compute_queue(gpu)?;

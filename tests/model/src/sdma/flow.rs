@@ -6,7 +6,7 @@ use super::packet::{Polled, Refusal};
 use crate::condition::Condition;
 use crate::error::{ModelError, Result};
 use crate::indirect::Ib;
-use crate::regs::{nbio, Field, Reg, DWORDS};
+use crate::regs::{nbio, Field, DWORDS};
 
 /// The place in a group of eight dwords at which INDIRECT has to begin, so that it ends with the
 /// group.
@@ -21,7 +21,7 @@ impl Executor<'_> {
         retries: Option<u32>,
     ) -> Result<std::result::Result<Work, Refusal>> {
         let register = |byte: u64| match u32::try_from(byte / 4) {
-            Ok(dword) if dword < DWORDS && byte % 4 == 0 => Ok(Reg(dword)),
+            Ok(dword) if dword < DWORDS && byte % 4 == 0 => Ok(dword),
             _ => Err(ModelError::UnknownRegister {
                 access: "poll",
                 byte,
@@ -31,22 +31,23 @@ impl Executor<'_> {
         let value = match what {
             Polled::Nothing => return Ok(Ok(Work::Done)),
             Polled::Memory(addr) => self.vm.load32(addr)?,
-            Polled::Register(byte) if self.privileged() => self.gpu.read(register(byte)?)?,
+            Polled::Register(byte) if self.privileged() => self.gpu.read_at(register(byte)?)?,
             Polled::Register(_) => return Ok(Err("registers are the kernel's")),
             Polled::Hdp {
                 request,
                 done,
                 value,
             } => {
-                let flush = u64::from(nbio::GPU_HDP_FLUSH_REQ.0) * 4;
-                let flushed = u64::from(nbio::GPU_HDP_FLUSH_DONE.0) * 4;
+                let byte = |reg| u64::from(self.gpu.regs.dword(reg)) * 4;
+                let flush = byte(nbio::GPU_HDP_FLUSH_REQ);
+                let flushed = byte(nbio::GPU_HDP_FLUSH_DONE);
                 if (request, done) != (flush, flushed) {
                     return Ok(Err("not the HDP flush registers"));
                 }
                 if self.job.tries == 0 {
-                    self.gpu.write(register(request)?, value)?;
+                    self.gpu.write_at(register(request)?, value)?;
                 }
-                self.gpu.read(register(done)?)?
+                self.gpu.read_at(register(done)?)?
             }
         };
         Ok(Ok(if until.holds(value) {
@@ -105,13 +106,12 @@ impl Executor<'_> {
         for byte in (0..4).filter(|byte| bytes >> byte & 1 == 1) {
             mask = Field::new(byte * 8 + 7, byte * 8).put(mask, 0xff);
         }
-        let reg = Reg(dword);
         let merged = if mask == u32::MAX {
             value
         } else {
-            self.gpu.read(reg)? & !mask | value & mask
+            self.gpu.read_at(dword)? & !mask | value & mask
         };
-        self.gpu.write(reg, merged)?;
+        self.gpu.write_at(dword, merged)?;
         Ok(Ok(Work::Done))
     }
 }

@@ -13,13 +13,13 @@ use rkfd_shader::code::Code;
 use rkfd_shader::dispatch::{Launch, Seat};
 use rkfd_shader::group::Progress;
 use rkfd_shader::hwreg::status;
+use rkfd_shader::isa::Isa;
 use rkfd_shader::wave::Apertures;
 
 use super::contents::At;
 use super::cu::{Cus, LDS, SGPRS, SIMDS};
 use super::grid::{Grid, Limits, Origin, Rest, Room};
 use super::host::Device;
-use super::ISA;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 
@@ -59,12 +59,12 @@ const PARTS: [Part; 2] = [
 ];
 
 impl Part {
-    fn launch(&self, code: u64) -> Launch {
+    fn launch(&self, isa: Isa, code: u64) -> Launch {
         let size = [self.waves * WAVE, 1, 1];
         let mut user = [0; 16];
         user[0] = self.s0;
         Launch {
-            isa: ISA,
+            isa,
             scratch: 0,
             pc: code,
             rsrc1: self.vgprs as u32 / 8 - 1,
@@ -100,7 +100,7 @@ impl Part {
 
     fn run(&self, gpu: &Gpu, cus: &Cus, cu: (u32, u32), code: u64) -> Result<()> {
         let wrong = |what: String| ModelError::Other(format!("the cleaner shader: {what}"));
-        let launch = self.launch(code);
+        let launch = self.launch(gpu.regs.asic.isa, code);
         let origin = Origin {
             queue: "the cleaner shader".into(),
             vmid: 0,
@@ -130,7 +130,7 @@ impl Part {
                 wave.status |= status::PRIV;
             }
         }
-        let mut decoded = Code::new(ISA);
+        let mut decoded = Code::new(grid.launch.isa);
         loop {
             let progress = group.run(&mut decoded, &device, MOST);
             device.check()?;

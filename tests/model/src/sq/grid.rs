@@ -37,20 +37,23 @@ pub struct Scratch {
     pub waves: u32,
     /// Bytes of each.
     pub bytes: u32,
+    /// The shader engines among which they are shared out.
+    pub engines: u32,
 }
 
 impl Scratch {
     /// From the register: WAVES\[11:0\], WAVESIZE\[24:12\] in KiB.
-    pub fn of(tmpring: u32) -> Scratch {
+    pub fn of(tmpring: u32, engines: u32) -> Scratch {
         Scratch {
             waves: tmpring & 0xfff,
             bytes: (tmpring >> 12 & 0x1fff) * 1024,
+            engines,
         }
     }
 
     /// Slots of an engine.
     fn slots(self) -> u32 {
-        self.waves / ENGINES
+        self.waves / self.engines.max(1)
     }
 
     /// The offset of a slot.

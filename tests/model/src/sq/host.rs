@@ -202,7 +202,7 @@ impl Device<'_> {
     fn handler(&self, lo: Reg) -> u64 {
         let of_vmid = |reg| {
             let vmid = u32::from(self.grid.origin.vmid);
-            u64::from(self.gpu.grbm.of_vmid(reg, vmid))
+            u64::from(self.gpu.grbm.of_bank(reg, vmid))
         };
         trap::extend(of_vmid(lo) << 8 | (of_vmid(lo.nth(1, 1)) & 0xff) << 40)
     }

@@ -7,17 +7,17 @@
 //!   different queues take turns on each worker thread, and a group that began goes on to be
 //!   scheduled.
 //! - *Placement*: groups go round the CUs that the masks in the queue's MQD leave (dwords 23, 24,
-//!   26, 27, 39 to 42; 14 CUs of 8 engines, of which 8 are fused off; bit n of an engine's mask is
-//!   the nth that works, not CU n, and bits beyond those that work have no meaning) and
-//!   RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU, SIMD_DISABLE) allows, to the first with room: 4
-//!   SIMDs of 8 waves and 512 VGPRs, 64 KiB of LDS, 16 groups of more than one wave. HW_ID gives
-//!   the place of a wave. Scratch is at ((WAVES / 8) * engine + scoreboard) * WAVESIZE, and a group
-//!   has to fit into one engine's slots.
+//!   26, 27, 39 to 42; see [`Shape`]; bit n of an engine's mask is the nth that works, not CU n, and
+//!   bits beyond those that work have no meaning) and RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU,
+//!   SIMD_DISABLE) allows, to the first with room: 4 SIMDs of 8 waves and 512 VGPRs, 64 KiB of LDS,
+//!   16 groups of more than one wave. HW_ID gives the place of a wave. Scratch is at
+//!   ((WAVES / engines) * engine + scoreboard) * WAVESIZE, and a group has to fit into one engine's
+//!   slots.
 //! - *Memory faults* are the hub's, with CID 8 (vector and all atomics), 9 (instructions, which
 //!   need PTE.execute) or 10 (scalar data). After its first fault a dispatch launches no further
 //!   groups and is never completed: the queue halts with HQD_ERROR.TC_UTCL1_ERROR when the running
 //!   waves have ended, which with a trap handler they need not.
-//! - *An encoding that gfx90a does not have* is TRAPSTS.ILLEGAL_INST; where there is no trap
+//! - *An encoding that the chip's generation does not have* is TRAPSTS.ILLEGAL_INST; where there is no trap
 //!   handler (or in it) it is SQ's interrupt of an error, the group has ended, and the dispatch
 //!   counts as one with a fault.
 //! - *Other errors of a wave* (LDS beyond its group's, a register that is not allocated) end the
@@ -53,29 +53,55 @@ pub mod pool;
 pub use grid::Grid;
 pub use pool::Pool;
 
-use rkfd_shader::isa::Isa;
-
-/// The generation of the shader core.
-pub const ISA: Isa = Isa::Gfx90a;
-
-/// Shader engines of the device, and CUs of each, including those that are fused off.
+/// Shader engines of the chip that has most, and the most CUs that an engine has.
 pub const ENGINES: u32 = 8;
 /// See above.
 pub const CUS: u32 = 14;
 
-/// The CUs of an engine that are fused off, a bit each, as on a card: others in each engine, two in
-/// engine 2, and none in engine 6.
-pub const fn fused_off(engine: u32) -> u32 {
-    let one = 1 << (engine * 5 + 3) % CUS;
-    match engine {
-        2 => one | 1 << 6,
-        6 => 0,
-        _ => one,
-    }
+/// The shader engines of a chip, or of one of its XCCs. Each has one array.
+#[derive(Debug)]
+pub struct Shape {
+    /// Their number.
+    pub engines: u32,
+    /// CUs of an engine, including those that are fused off.
+    pub cus: u32,
+    /// The CUs of each engine that are fused off, a bit each.
+    pub off: &'static [u32],
 }
 
-/// The CU of an engine for a bit of its mask in an MQD: masks number the working ones, from 0 on.
-pub fn by_mask_bit(engine: u32, bit: u32) -> Option<u32> {
-    let mut working = (0..CUS).filter(|cu| fused_off(engine) >> cu & 1 == 0);
-    working.nth(bit as usize)
+/// As on a card: others are fused off in each engine, two in engine 2, and none in engine 6.
+pub const ALDEBARAN: Shape = Shape {
+    engines: 8,
+    cus: 14,
+    off: &[
+        1 << 3,
+        1 << 8,
+        1 << 13 | 1 << 6,
+        1 << 4,
+        1 << 9,
+        1 << 0,
+        0,
+        1 << 10,
+    ],
+};
+
+/// One of MI300X's, with 38 of 40 CUs.
+pub const XCC: Shape = Shape {
+    engines: 4,
+    cus: 10,
+    off: &[1 << 3, 0, 1 << 7, 0],
+};
+
+impl Shape {
+    /// The CUs of an engine that are fused off, a bit each.
+    pub fn fused_off(&self, engine: u32) -> u32 {
+        self.off[engine as usize]
+    }
+
+    /// The CU of an engine for a bit of its mask in an MQD: masks number the working ones, from 0
+    /// on.
+    pub fn by_mask_bit(&self, engine: u32, bit: u32) -> Option<u32> {
+        let mut working = (0..self.cus).filter(|cu| self.fused_off(engine) >> cu & 1 == 0);
+        working.nth(bit as usize)
+    }
 }

@@ -16,7 +16,6 @@ use super::cleaner;
 use super::cu::Cus;
 use super::grid::{Grid, Lease, Start};
 use super::host::Device;
-use super::ISA;
 use crate::bell::{Bell, LOOK};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -212,7 +211,8 @@ impl Worker {
             return Ok(Progress::Done);
         }
         let vmid = grid.origin.vmid;
-        let code = self.code.entry(vmid).or_insert_with(|| Code::new(ISA));
+        let isa = gpu.regs.asic.isa;
+        let code = self.code.entry(vmid).or_insert_with(|| Code::new(isa));
         if !self
             .seen
             .get(&vmid)

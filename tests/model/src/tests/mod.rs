@@ -9,6 +9,7 @@ mod compute;
 mod dispatches;
 mod faults;
 mod fuzz;
+mod gfx942;
 mod hostile;
 mod interrupts;
 mod left;

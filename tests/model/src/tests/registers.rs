@@ -5,7 +5,6 @@ use crate::board::Board;
 use crate::error::ModelError;
 use crate::psp::start::Start;
 use crate::regs::{athub, gc, hdp, mmhub, mp0, nbio, sdma, smuio, Reg};
-use crate::sq;
 
 #[test]
 fn reset_values() {
@@ -157,7 +156,7 @@ fn compute_units_of_a_shader_array() {
     assert_ne!(inactive[0], inactive[1]);
     // Engine 0 has CU 3 fused off, so that bit 3 of a mask is CU 4, and no CU has bit 13.
     assert_eq!(inactive[0], 1 << (16 + 3));
-    let by_bit = [2, 3, 12, 13].map(|bit| sq::by_mask_bit(0, bit));
+    let by_bit = [2, 3, 12, 13].map(|bit| rig.gpu.regs.asic.shape.by_mask_bit(0, bit));
     assert_eq!(by_bit, [Some(2), Some(4), Some(13), None]);
 }
 

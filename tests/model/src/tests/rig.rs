@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 
+use crate::asic::Ranges;
 use crate::board::Board;
 use crate::error::Result;
 use crate::gpu::Gpu;
@@ -20,9 +21,7 @@ use crate::regs::osssys::{self, ih_chicken, ih_doorbell_rptr, ih_rb_cntl};
 use crate::regs::sdma::{
     self, cntl, f32_cntl, gfx_doorbell, gfx_doorbell_offset, gfx_ib_cntl, gfx_rb_cntl,
 };
-use crate::regs::{
-    hdp, nbio, Reg, MMHUB_DELTA, SDMA_BASE, SDMA_ENGINES, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0,
-};
+use crate::regs::{hdp, nbio, Reg, MMHUB_DELTA, SDMA_BASE, SDMA_GFX, SDMA_QUEUE_STRIDE, SDMA_RLC0};
 
 pub const MIB: u64 = 1 << 20;
 /// Size of VRAM.
@@ -149,19 +148,10 @@ impl Rig {
 
     fn bring_up(&mut self) {
         self.set(nbio::RCC_DOORBELL_APER_EN, 1);
-        for (engine, reg) in [
-            nbio::BIF_SDMA0_DOORBELL_RANGE,
-            nbio::BIF_SDMA1_DOORBELL_RANGE,
-            nbio::BIF_SDMA2_DOORBELL_RANGE,
-            nbio::BIF_SDMA3_DOORBELL_RANGE,
-            nbio::BIF_SDMA4_DOORBELL_RANGE,
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            self.set(reg, (0x200 + 20 * engine as u32) << 2 | 20 << 16);
+        match self.gpu.regs.asic.ranges {
+            Ranges::Bif => self.bif_ranges(),
+            Ranges::Fabric => self.fabric_ranges(),
         }
-        self.set(nbio::BIF_IH_DOORBELL_RANGE, IH_DOORBELL << 2 | 8 << 16);
         self.set(gc::VM_INVALIDATE_ENG0_ADDR_RANGE_LO32, !0);
         for engine in 0..18 {
             self.hub_set64(
@@ -206,14 +196,56 @@ impl Rig {
                 self.set(Reg(gc::VM_CONTEXT0_CNTL.0 + vmid + delta), control);
             }
             self.set(osssys::IH_VMID_0_LUT_MM.nth(vmid, 1), 0x8000 + vmid);
+            if self.gpu.regs.asic.has_nodes {
+                self.set(osssys::IH_VMID_LUT_INDEX, 1);
+            }
             self.set(osssys::IH_VMID_0_LUT.nth(vmid, 1), 0x8000 + vmid);
+            if self.gpu.regs.asic.has_nodes {
+                self.set(osssys::IH_VMID_LUT_INDEX, 0);
+            }
         }
         self.bring_up_ih(true);
     }
 
+    fn bif_ranges(&self) {
+        for (engine, reg) in [
+            nbio::BIF_SDMA0_DOORBELL_RANGE,
+            nbio::BIF_SDMA1_DOORBELL_RANGE,
+            nbio::BIF_SDMA2_DOORBELL_RANGE,
+            nbio::BIF_SDMA3_DOORBELL_RANGE,
+            nbio::BIF_SDMA4_DOORBELL_RANGE,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            self.set(reg, (0x200 + 20 * engine as u32) << 2 | 20 << 16);
+        }
+        self.set(nbio::BIF_IH_DOORBELL_RANGE, IH_DOORBELL << 2 | 8 << 16);
+    }
+
+    /// Entry and port of each engine and of the IH, with what identifies them.
+    fn fabric_ranges(&self) {
+        for (entry, port, id, first, size) in [
+            (1, 1, 0xe, 0x200, 20),
+            (2, 2, 0x8, 0x214, 20),
+            (3, 5, 0x9, 0x228, 20),
+            (4, 6, 0xa, 0x23c, 20),
+            (0, 3, 0x0, IH_DOORBELL, 8),
+        ] {
+            self.fabric(0x1013_3400 + 4 * entry, size << 10 | first);
+            self.fabric(0x141_ea00 + 4 * port, size << 17 | id << 1 | 1);
+        }
+    }
+
+    /// Writes to the fabric by its window.
+    pub fn fabric(&self, address: u32, value: u32) {
+        self.set(nbio::PCIE_INDEX2, address);
+        self.set(nbio::PCIE_DATA2, value);
+    }
+
     /// Halts the engines that a previous driver may have left at work.
     pub fn halt_engines(&self) {
-        for n in 0..SDMA_ENGINES {
+        for n in 0..self.gpu.sdma.len() {
             let reg = sdma::F32_CNTL.of_sdma(n);
             self.set(reg, f32_cntl::RESET.of(1) | f32_cntl::HALT.of(1));
             self.set(reg, f32_cntl::HALT.of(1));
@@ -228,7 +260,7 @@ impl Rig {
     /// SDMA runs, and the RLC, without which the MEC may not.
     fn start_engines(&self) {
         self.set(gc::RLC_CNTL, gc::rlc_cntl::RLC_ENABLE_F32.of(1));
-        for n in 0..SDMA_ENGINES {
+        for n in 0..self.gpu.sdma.len() {
             let control =
                 cntl::TRAP_ENABLE.of(1) | cntl::UTC_L1_ENABLE.of(1) | cntl::AUTO_CTXSW_ENABLE.of(1);
             self.set(sdma::CNTL.of_sdma(n), control);

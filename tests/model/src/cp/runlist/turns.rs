@@ -167,7 +167,7 @@ impl State {
     fn room(&self, gpu: &Gpu) -> Room {
         Room {
             compute: self.free_slots().count(),
-            sdma: std::array::from_fn(|n| gpu.sdma[n].free_queues()),
+            sdma: std::array::from_fn(|n| gpu.sdma.get(n).map_or(0, |engine| engine.free_queues())),
         }
     }
 
