@@ -79,6 +79,12 @@ impl Skips {
         Ok(Self(file.skip))
     }
 
+    /// Whether nothing is expected to be skipped.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The cases that a test skips in a boot. `None` with a kernel for which there is no list.
     pub fn of(&self, boot: &str, test: &str, target: &Target) -> Option<Cases> {
         if !target.has_known_skips() {
@@ -146,14 +152,5 @@ mod tests {
             let error = format!("{:#}", Skips::parse(&text, &boots()).unwrap_err());
             assert!(error.contains(what), "{error}");
         }
-    }
-
-    #[test]
-    fn this_tree_has_a_sound_list() {
-        let plan = include_str!("../../guest/plan.toml");
-        let kernels = ["stock", "debug", "trixie-backports", "forky", "sid"];
-        let plan = Plan::parse(plan, &kernels).unwrap();
-        let text = include_str!("../../guest/skips.toml");
-        assert!(!Skips::parse(text, &plan.boots).unwrap().0.is_empty());
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The results of a test program, which prints TAP.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -28,6 +27,8 @@ pub struct Verdict {
     pub counts: Counts,
     /// The failures, a line each.
     pub why: Vec<String>,
+    /// The cases that were skipped, and why.
+    pub skipped: Cases,
 }
 
 impl Verdict {
@@ -39,11 +40,11 @@ impl Verdict {
     /// Compares the cases that the program skipped with those that were expected. Each one that is
     /// too many, or skipped for another reason, is a failure. So is each that was not skipped,
     /// unless the program failed.
-    pub fn compare_skips(&mut self, output: &str, expected: &Cases) {
+    pub fn compare_skips(&mut self, expected: &Cases) {
         let had_failed = self.counts.failed > 0;
-        let skipped: BTreeMap<&str, &str> = output.lines().filter_map(skipped_case).collect();
+        let skipped = std::mem::take(&mut self.skipped);
         for (case, why) in &skipped {
-            if expected.get(*case).map(String::as_str) != Some(why) {
+            if expected.get(case) != Some(why) {
                 self.fail(1, format!("no skip is expected of {case}: {why}"));
             }
         }
@@ -51,7 +52,7 @@ impl Verdict {
             return;
         }
         for (case, why) in expected {
-            if !skipped.contains_key(case.as_str()) {
+            if !skipped.contains_key(case) {
                 self.fail(1, format!("{case} is expected to be skipped: {why}"));
             }
         }
@@ -59,9 +60,9 @@ impl Verdict {
 }
 
 /// The case that a line reports as skipped, and why.
-fn skipped_case(line: &str) -> Option<(&str, &str)> {
-    let found = CASE.captures(line.trim_end())?;
-    Some((found.get(1)?.as_str(), found.get(2)?.as_str()))
+fn skipped_case(line: &str) -> Option<(String, String)> {
+    let found = CASE.captures(line)?;
+    Some((found[1].into(), found[2].into()))
 }
 
 /// Judges the output of a program by its exit status and, if the guest ended it, the reason.
@@ -82,6 +83,7 @@ pub fn judge(output: &str, status: i32, ended: Option<&str>) -> Verdict {
             bailed = true;
             verdict.why.push(line.into());
         } else if let Some(found) = RESULT.captures(line) {
+            verdict.skipped.extend(skipped_case(line));
             let counts = &mut verdict.counts;
             if found.get(1).is_none() {
                 if SKIPPED.is_match(line) {
@@ -243,7 +245,7 @@ mod tests {
         let expected = Cases::from([("a".into(), "no swap".into())]);
         let mut verdict = judge(output, status, None);
         let failed = verdict.counts.failed;
-        verdict.compare_skips(output, &expected);
+        verdict.compare_skips(&expected);
         let more = verdict.counts.failed - failed;
         verdict.why.split_off(verdict.why.len() - more as usize)
     }
