@@ -112,8 +112,6 @@ pub(crate) struct Hardware {
     pub(crate) ledger: Arc<Ledger>,
     /// The state in which it was found.
     pub(crate) state: BootState,
-    /// Its place in its hive.
-    pub(crate) place: XgmiPlace,
     /// Its chip.
     pub(crate) asic: &'static Asic,
     /// Its blocks.
@@ -280,7 +278,6 @@ impl Hardware {
                 health,
                 ledger,
                 state,
-                place,
                 asic,
                 ips: instances,
                 cus,
@@ -320,7 +317,7 @@ impl Hardware {
     /// size, or another place in its hive.
     pub(crate) fn resume(&self) -> Result<BootState> {
         let (state, running, place) = probe_state(&self.dev, &self.mmio, self.ips())?;
-        if self.nbio.vram_size()? != self.vram_size || place != self.place {
+        if self.nbio.vram_size()? != self.vram_size || place != self.gmc.place() {
             return Err(EIO);
         }
         let engines = EngineSet {

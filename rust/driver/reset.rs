@@ -230,7 +230,7 @@ impl ReplugWork {
         let dev = &*self.gpu.hw.dev;
         let why = if params::resets() == 0 {
             "the parameter reset is 0"
-        } else if self.gpu.hw.place.is_in_hive() {
+        } else if self.gpu.hw.gmc.place().is_in_hive() {
             "XGMI joins it to others, which would have to be reset with it"
         } else if !self.is_own {
             "another driver has loaded its firmware, which would be lost"

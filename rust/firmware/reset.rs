@@ -34,7 +34,7 @@ pub(crate) struct FirmwareReset {
 /// those of the others, which all have to be reset within a second (amdgpu:
 /// amdgpu_device_xgmi_reset_func).
 pub(super) fn is_due(hw: &Hardware) -> bool {
-    hw.health.cause().is_some() && params::resets() > 0 && !hw.place.is_in_hive()
+    hw.health.cause().is_some() && params::resets() > 0 && !hw.gmc.place().is_in_hive()
 }
 
 impl FirmwareReset {

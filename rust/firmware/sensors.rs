@@ -55,6 +55,8 @@ pub(crate) struct SmuSensors {
     tables: SmuTables,
     /// The limits for setting clocks; `None` if it does not set them.
     limits: Option<KBox<SmuLimits>>,
+    /// Whether this die measures the board's power.
+    has_board: bool,
     smuio: RegisterWindow,
     dev: ARef<Device>,
 }
@@ -89,6 +91,7 @@ impl SmuSensors {
                 serial: SetOnce::new(),
                 tables: SmuTables::new(memory)?,
                 limits,
+                has_board: smuio_mcm_config::DIE_ID.get(smuio.read(SMUIO_MCM_CONFIG)) == FIRST_DIE,
                 smuio,
                 dev: hw.dev.clone(),
             }),
@@ -122,7 +125,7 @@ impl SmuSensors {
             return Err(failure.error);
         }
         if let Some(limits) = &self.limits {
-            *clocks = clocks::start(smu, &self.tables, limits, self.has_board(), &self.dev);
+            *clocks = clocks::start(smu, &self.tables, limits, self.has_board, &self.dev);
         }
         Ok(())
     }
@@ -135,11 +138,6 @@ impl SmuSensors {
                 format_args!("{failure}")
             );
         }
-    }
-
-    /// Whether this die measures the board's power.
-    fn has_board(&self) -> bool {
-        smuio_mcm_config::DIE_ID.get(self.smuio.read(SMUIO_MCM_CONFIG)) == FIRST_DIE
     }
 
     /// Continues with `smu`, after its firmware was loaded again. May sleep.
@@ -189,7 +187,7 @@ impl SmuSensors {
             }
         }
         let mut metrics = self.tables.measure(&mut state.smu);
-        if !self.has_board() {
+        if !self.has_board {
             metrics = metrics.map(SmuMetrics::without_board);
         }
         state.last = Some((metrics, Instant::now()));

@@ -227,6 +227,11 @@ impl Gmc {
         &self.dev
     }
 
+    /// The GPU's place in its hive.
+    pub(crate) fn place(&self) -> XgmiPlace {
+        self.place
+    }
+
     /// Where VRAM is.
     pub(crate) fn fb(&self) -> FbLocation {
         self.fb
