@@ -27,7 +27,7 @@ fi
 begin
 mark
 load_rkfd probe_only=1
-dmesg | tail -n +$((lines + 1)) |
+since_mark |
 	grep -q 'MiB of VRAM, die 1, posted, XGMI: node 1 of a hive of 2, segments of 8192 MiB'
 result $? "probe_only tells its place"
 unload
@@ -57,7 +57,7 @@ tell hubs silent
 RKFD_TIMEOUT=10 /rkfd/clients/one_copy >/dev/null 2>&1 && bail "a copy arrives though no hub answers"
 tries=0
 why='the GPU is not reset, and stays as it is: .*: XGMI joins it to others'
-until dmesg | tail -n +$((lines + 1)) | grep -q "$why" || [ $tries = 120 ]; do
+until since_mark | grep -q "$why" || [ $tries = 120 ]; do
 	tries=$((tries + 1))
 	sleep 1
 done
@@ -67,7 +67,7 @@ tell hubs answer
 unload
 tell power warm
 load_rkfd
-! dmesg | tail -n +$((lines + 1)) | grep -q 'GPU reset begin'
+! since_mark | grep -q 'GPU reset begin'
 result $? "it was not reset"
 works
 result $? "after power was off it works"

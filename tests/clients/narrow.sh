@@ -10,7 +10,7 @@ device=$(basename "$(dirname "$(grep -l 0x740f /sys/bus/pci/devices/*/device)")"
 unmapped=$(mappings)
 mark
 load_rkfd
-! bound && dmesg | tail -n +$((lines + 1)) | grep -q 'the GPU cannot be used: ENOMEM$'
+! bound && since_mark | grep -q 'the GPU cannot be used: ENOMEM$'
 result $? "it is not used: ENOMEM"
 one 'BAR0 shows 16 of 512 MiB of VRAM, and the rest is not used: in the BIOS setup, enable Above 4G Decoding and Resizable BAR'
 result $? "one line"

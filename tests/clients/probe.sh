@@ -16,9 +16,14 @@ mark() {
 	lines=$(dmesg | wc -l)
 }
 
+# since_mark [OPTION]: the kernel's log since the mark
+since_mark() {
+	dmesg "$@" | tail -n +$((lines + 1))
+}
+
 # The driver's messages since the mark, from warnings up, except the one that probe has failed.
 said() {
-	dmesg -r | tail -n +$((lines + 1)) | grep '^<[1-4]>.* rkfd ' |
+	since_mark -r | grep '^<[1-4]>.* rkfd ' |
 		grep -v 'the GPU cannot be used: \|probe with driver rkfd failed with error'
 }
 

@@ -36,7 +36,7 @@ again() {
 # refused FAULT ERRNO LINE [power]
 refused() {
 	fault "$1" || return 0
-	! bound && dmesg | tail -n +$((lines + 1)) | grep -q "the GPU cannot be used: $2\$"
+	! bound && since_mark | grep -q "the GPU cannot be used: $2\$"
 	result $? "$1: $2"
 	one "$3"
 	result $? "$1: one line, $3"

@@ -36,11 +36,11 @@ until_holds() {
 
 # new PATTERN: true if the log has that since the mark
 new() {
-	dmesg | tail -n +$((lines + 1)) | grep -q "$1"
+	since_mark | grep -q "$1"
 }
 
 gone_is_told() {
-	dmesg | tail -n +$((lines + 1)) | grep 'rkfd .*the GPU cannot be used' >/tmp/gone
+	since_mark | grep 'rkfd .*the GPU cannot be used' >/tmp/gone
 	[ "$(wc -l </tmp/gone)" = 1 ] && grep -q 'the GPU cannot be used: ENODEV: it is gone from the bus$' /tmp/gone && return
 	sed 's/^/# /' /tmp/gone
 	return 1

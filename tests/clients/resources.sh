@@ -35,7 +35,7 @@ msi() {
 refused() {
 	mark
 	load_rkfd
-	! bound && dmesg | tail -n +$((lines + 1)) | grep -q "the GPU cannot be used: $1\$"
+	! bound && since_mark | grep -q "the GPU cannot be used: $1\$"
 	result $? "$2: $1"
 	one "$3"
 	result $? "$2: one line, $3"
@@ -48,8 +48,8 @@ refused() {
 fails() {
 	mark
 	load_amdgpu >/dev/null 2>&1
-	! bound amdgpu && dmesg | tail -n +$((lines + 1)) | grep -q "probe with driver amdgpu failed with error $1\$"
-	result $? "amdgpu, $2: $1" || dmesg | tail -n +$((lines + 1)) | grep amdgpu | tail -n 5 | sed 's/^/# /'
+	! bound amdgpu && since_mark | grep -q "probe with driver amdgpu failed with error $1\$"
+	result $? "amdgpu, $2: $1" || since_mark | grep amdgpu | tail -n 5 | sed 's/^/# /'
 	/rkfd/clients/unload.sh amdgpu || bail "amdgpu does not go"
 }
 

@@ -224,8 +224,8 @@ TEST_F(denied, calls)
 }
 
 /*
- * The render file that was opened before goes on making buffers. What they are, KFD tells those who
- * have a GPU.
+ * A render file that is open goes on making buffers. KFD describes them only to a process that has
+ * a GPU.
  */
 TEST_F(denied, dmabuf_info)
 {
