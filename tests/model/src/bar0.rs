@@ -15,7 +15,13 @@ impl Gpu {
     pub fn bar0_is_vram(&self) -> bool {
         let base = u64::from(self.regs.get(hdp::HDP_NONSURFACE_BASE)) << 8
             | u64::from(self.regs.get(hdp::HDP_NONSURFACE_BASE_HI)) << 40;
-        base == (u64::from(self.regs.get(mmhub::MC_VM_FB_LOCATION_BASE)) << 24) + self.hive.start()
+        base == self.vram_base()
+    }
+
+    /// MC address of the first byte of this GPU's own VRAM.
+    pub fn vram_base(&self) -> u64 {
+        let first = u64::from(self.regs.get(mmhub::MC_VM_FB_LOCATION_BASE)) << 24;
+        first + self.hive.start()
     }
 
     /// Checks BAR0 when the PSP gets an address: the driver has written the memory there, or the

@@ -64,8 +64,8 @@ pub struct Board {
 }
 
 impl Board {
-    /// Creates a board of an MI210 with `vram` bytes of VRAM, a blank flash chip, the default number, and its
-    /// firmware up.
+    /// Creates a board of an MI210 with `vram` bytes of VRAM, a blank flash chip, the default
+    /// number, and its firmware up.
     pub fn new(vram: u64) -> Board {
         Board {
             serial: SERIAL,

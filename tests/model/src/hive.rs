@@ -51,7 +51,7 @@ impl Hive {
         match phys.addr.checked_sub(self.start()) {
             Some(addr) if addr < self.segment => Ok(Phys { addr, ..phys }),
             _ => Err(ModelError::Other(format!(
-                "VRAM address {:#x} is of node {} of the hive, this is node {}, and no other is there",
+                "VRAM address {:#x} is of node {} of the hive: this is node {}, the only one there",
                 phys.addr,
                 phys.addr / self.segment,
                 self.node

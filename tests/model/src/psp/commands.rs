@@ -10,7 +10,6 @@ use super::{Psp, State};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
-use crate::regs::gc;
 use crate::vm::Vm;
 
 const PAGE: usize = 1024;
@@ -255,12 +254,10 @@ impl Psp {
         if number == REGISTER_LIST && std::mem::replace(&mut state.register_list, true) {
             return Ok(Answer::refused(CANCEL));
         }
-        let base = u64::from(gpu.regs.get(gc::MC_VM_FB_LOCATION_BASE)) << 24;
-        let start = base + gpu.hive.start();
         let place = tmr.place(image.len());
         self.load_engine(gpu, state, firmware)?;
         Ok(Answer {
-            address: start + place,
+            address: gpu.vram_base() + place,
             ..Answer::default()
         })
     }

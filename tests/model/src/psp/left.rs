@@ -14,7 +14,7 @@ use crate::regs::gc::{
     grbm_gfx_cntl as select, vm_context0_cntl as context,
 };
 use crate::regs::sdma::{self, gfx_rb_cntl as rb_cntl};
-use crate::regs::{hdp, mmhub, osssys, Reg, SDMA_BASE, SDMA_ENGINES};
+use crate::regs::{hdp, osssys, Reg, SDMA_BASE, SDMA_ENGINES};
 use crate::walk::PAGE_SHIFT;
 
 /// Its places in VRAM, behind the TMR: the GART's table, and the pages that it maps, from GPU
@@ -77,8 +77,7 @@ fn gart(gpu: &Gpu) -> Result<()> {
             &[entry as u32, (entry >> 32) as u32],
         )?;
     }
-    let base = u64::from(gpu.regs.get(mmhub::MC_VM_FB_LOCATION_BASE)) << 24;
-    let vram = base + gpu.hive.start();
+    let vram = gpu.vram_base();
     gpu.regs.set(hdp::HDP_NONSURFACE_BASE, (vram >> 8) as u32);
     gpu.regs
         .set(hdp::HDP_NONSURFACE_BASE_HI, (vram >> 40) as u32);

@@ -9,7 +9,6 @@
 
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
-use crate::regs::mmhub;
 
 /// The minimum size for this generation.
 pub const LEAST: u64 = 0x80_0000;
@@ -47,9 +46,7 @@ impl Tmr {
     /// Creates it from SETUP_TMR's arguments: GPU address, bytes, physical address; None if these
     /// are not valid.
     pub fn set_up(gpu: &Gpu, address: u64, size: u64, physical: u64) -> Result<Option<Tmr>> {
-        let field = |reg| u64::from(gpu.regs.get(reg)) << 24;
-        let start = field(mmhub::MC_VM_FB_LOCATION_BASE) + gpu.hive.start();
-        let Some(offset) = address.checked_sub(start) else {
+        let Some(offset) = address.checked_sub(gpu.vram_base()) else {
             return Ok(None);
         };
         let inside = offset

@@ -7,8 +7,8 @@
 //!   different queues take turns on each worker thread, and a group that began goes on to be
 //!   scheduled.
 //! - *Placement*: groups go round the CUs that the masks in the queue's MQD leave (dwords 23, 24,
-//!   26, 27, 39 to 42; see [`Shape`]; bit n of an engine's mask is the nth that works, not CU n, and
-//!   bits beyond those that work have no meaning) and RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU,
+//!   26, 27, 39 to 42; see [`Shape`]; bit n of an engine's mask is the nth that works, not CU n,
+//!   and bits beyond those that work have no meaning) and RESOURCE_LIMITS (WAVES_PER_SH, TG_PER_CU,
 //!   SIMD_DISABLE) allows, to the first with room: 4 SIMDs of 8 waves and 512 VGPRs, 64 KiB of LDS,
 //!   16 groups of more than one wave. HW_ID gives the place of a wave. Scratch is at
 //!   ((WAVES / engines) * engine + scoreboard) * WAVESIZE, and a group has to fit into one engine's
@@ -17,8 +17,8 @@
 //!   need PTE.execute) or 10 (scalar data). After its first fault a dispatch launches no further
 //!   groups and is never completed: the queue halts with HQD_ERROR.TC_UTCL1_ERROR when the running
 //!   waves have ended, which with a trap handler they need not.
-//! - *An encoding that the chip's generation does not have* is TRAPSTS.ILLEGAL_INST; where there is no trap
-//!   handler (or in it) it is SQ's interrupt of an error, the group has ended, and the dispatch
+//! - *An encoding that the chip's generation does not have* is TRAPSTS.ILLEGAL_INST; where there is
+//!   no trap handler (or in it) it is SQ's interrupt of an error, the group has ended, and the dispatch
 //!   counts as one with a fault.
 //! - *Other errors of a wave* (LDS beyond its group's, a register that is not allocated) end the
 //!   run with a message.

@@ -119,35 +119,21 @@ fn mec(version: u32) -> Vec<u8> {
     file((1, 0), version, &more, CODE + JUMP_TABLE, &parts)
 }
 
-fn rlc() -> Vec<u8> {
+/// Of a version, `code` bytes of code, and the offset and bytes of each of three lists of registers.
+fn rlc(version: u32, code: usize, [cntl, gpm, srm]: [(usize, usize); 3]) -> Vec<u8> {
+    let list = |(at, bytes), kind| part(at, kind, version, bytes);
     let parts = [
-        part(FIRST, Kind::RLC, RLC, 0x4300),
-        part(0x72ac, Kind::RLC_LIST_CNTL, RLC, 0x360),
-        part(0x760c, Kind::RLC_LIST_GPM, RLC, 0x700),
-        part(0x7d0c, Kind::RLC_LIST_SRM, RLC, 0x36e0),
+        part(FIRST, Kind::RLC, version, code),
+        list(cntl, Kind::RLC_LIST_CNTL),
+        list(gpm, Kind::RLC_LIST_GPM),
+        list(srm, Kind::RLC_LIST_SRM),
     ];
-    rlc_file(RLC, 0x4300, &parts)
-}
-
-fn rlc_9_4_3() -> Vec<u8> {
-    let version = RLC_9_4_3;
-    let parts = [
-        part(FIRST, Kind::RLC, version, 0x6300),
-        part(0x7774, Kind::RLC_LIST_CNTL, version, 0x340),
-        part(0x7ab4, Kind::RLC_LIST_GPM, version, 0x700),
-        part(0x81b4, Kind::RLC_LIST_SRM, version, 0x1580),
-    ];
-    rlc_file(version, 0x6300, &parts)
-}
-
-/// The code, of so many bytes, and three lists of registers.
-fn rlc_file(version: u32, code: usize, parts: &[Part; 4]) -> Vec<u8> {
     // No lists of registers for the driver itself. Then those for the RLC.
     let mut more = vec![0; 19];
     for list in &parts[1..] {
         more.extend([version, 1, list.image.len() as u32, list.at as u32]);
     }
-    file((2, 1), version, &more, code, parts)
+    file((2, 1), version, &more, code, &parts)
 }
 
 /// Trusted applications: none.
@@ -157,15 +143,20 @@ fn ta() -> Vec<u8> {
 
 /// Name and contents of each file.
 pub fn files() -> Vec<(&'static str, Vec<u8>)> {
+    let lists = [(0x72ac, 0x360), (0x760c, 0x700), (0x7d0c, 0x36e0)];
+    let lists_9_4_3 = [(0x7774, 0x340), (0x7ab4, 0x700), (0x81b4, 0x1580)];
     vec![
         ("amdgpu/aldebaran_sos.bin", sos()),
         ("amdgpu/aldebaran_ta.bin", ta()),
         ("amdgpu/aldebaran_smc.bin", smu()),
         ("amdgpu/aldebaran_sdma.bin", sdma(SDMA, 0x8500, 0x40)),
         ("amdgpu/aldebaran_mec.bin", mec(MEC)),
-        ("amdgpu/aldebaran_rlc.bin", rlc()),
+        ("amdgpu/aldebaran_rlc.bin", rlc(RLC, 0x4300, lists)),
         ("amdgpu/gc_9_4_3_mec.bin", mec(MEC_9_4_3)),
-        ("amdgpu/gc_9_4_3_rlc.bin", rlc_9_4_3()),
+        (
+            "amdgpu/gc_9_4_3_rlc.bin",
+            rlc(RLC_9_4_3, 0x6300, lists_9_4_3),
+        ),
         ("amdgpu/sdma_4_4_2.bin", sdma(SDMA_4_4_2, 0x8500, 0x80)),
     ]
 }
