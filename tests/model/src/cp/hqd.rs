@@ -149,7 +149,7 @@ impl Hqd {
     }
 
     /// Returns whether its waves execute.
-    fn runs_waves(&self) -> bool {
+    pub fn runs_waves(&self) -> bool {
         self.grid.as_ref().is_some_and(|grid| !grid.is_over())
     }
 

@@ -119,8 +119,8 @@ pub struct Entry {
     unwanted: bool,
     /// Its time slice is over since then; it leaves when its waves have ended.
     leaving: Option<Instant>,
-    /// Packets done in its time slices; at least the number of the least served queue when it came
-    /// to want one.
+    /// Packets done in its time slices. The number of the least served queue when it came to want
+    /// one, if that is more, and when it left in the middle of a kernel.
     served: u64,
 }
 

@@ -60,6 +60,11 @@ impl Place {
         matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].is_kept())
     }
 
+    /// Returns whether it has waves that execute.
+    pub(super) fn runs_waves(self, hqds: &[Hqd]) -> bool {
+        matches!(self, Place::Hqd(slot, _) if hqds[slot.index()].runs_waves())
+    }
+
     /// Packets done; for an SDMA queue they are not counted.
     pub(super) fn packets(self, hqds: &[Hqd]) -> u64 {
         match self {

@@ -61,18 +61,23 @@ impl State {
         for entry in list.entries.iter_mut().filter(|entry| !entry.turn) {
             if let (Some(place), None) = (entry.place, entry.leaving) {
                 let work = place.has_work(gpu, &self.hqds);
-                let done = place.packets(&self.hqds);
+                let served = match place.runs_waves(&self.hqds) {
+                    // Waves that go on are no packets: by these it would have the place behind
+                    // queues with fewer of them for as long as it and they run a kernel.
+                    true => list.floor,
+                    false => entry.served + place.packets(&self.hqds),
+                };
                 if !self.leave(gpu, place, &entry.map)? {
                     if place.is_kept(&self.hqds) {
                         entry.leaving = Some(now);
-                        entry.served += done;
+                        entry.served = served;
                     }
                     continue;
                 }
                 gpu.summary.cp_switches.bump();
                 entry.place = None;
                 entry.wants = work.then_some(now);
-                entry.served += done;
+                entry.served = served;
             }
         }
         let wanting = list.entries.iter().filter(|entry| entry.wants.is_some());

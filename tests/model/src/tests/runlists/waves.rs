@@ -23,6 +23,12 @@ beat:
 
 /// Queues of process `number`, each with an endless dispatch.
 fn beating<const N: usize>(it: &mut Schedulers, number: u8) -> [Compute; N] {
+    pages(it, number);
+    std::array::from_fn(|n| queue(it, number, AREA + n as u64 * AREA_SIZE, 0))
+}
+
+/// The kernel and the trap handler of process `number`.
+fn pages(it: &mut Schedulers, number: u8) {
     let page = |it: &mut Schedulers, at: u64, words: &[u32]| {
         let to = it.rig.alloc(4096);
         it.rig.map(number, at, vram(to), 4096, READ | EXECUTE);
@@ -32,11 +38,10 @@ fn beating<const N: usize>(it: &mut Schedulers, number: u8) -> [Compute; N] {
     };
     page(it, CODE, &assemble(BEATS));
     page(it, HANDLER, &assemble(include_str!("../asm/handler.s")));
-    std::array::from_fn(|n| queue(it, number, AREA + n as u64 * AREA_SIZE))
 }
 
-/// One of them, whose waves are saved at `save`.
-fn queue(it: &mut Schedulers, number: u8, save: u64) -> Compute {
+/// A queue with an endless dispatch behind `no_ops` other packets. Its waves are saved at `save`.
+fn queue(it: &mut Schedulers, number: u8, save: u64, no_ops: usize) -> Compute {
     let mut queue = it.queue(number, false);
     let area = it.rig.alloc(AREA_SIZE);
     it.rig.map(number, save, vram(area), AREA_SIZE, RW);
@@ -53,6 +58,7 @@ fn queue(it: &mut Schedulers, number: u8, save: u64) -> Compute {
     ] {
         it.rig.set_mqd(&queue, dword, value);
     }
+    it.rig.put(&mut queue, &[0xc000_1000, 0].repeat(no_ops));
     let words = dispatch(CODE, [64, 1, 1], RSRC2 | TRAP_PRESENT, queue.data());
     it.rig.put(&mut queue, &words);
     queue
@@ -116,6 +122,26 @@ fn more_processes_with_endless_waves_than_vmids() {
     run(&mut it, &queues, 24);
     let beats = beats(&it, &queues);
     assert!(!beats.contains(&0), "{beats:?}");
+}
+
+/// Also those of a queue that has done more packets than the others before them.
+#[test]
+fn packets_before_endless_waves_cost_no_turns() {
+    let mut it = Schedulers::new(TWO_VMIDS, 1);
+    let queues = [(8, 0), (9, 0), (10, 40)].map(|(number, no_ops)| {
+        pages(&mut it, number);
+        [queue(&mut it, number, AREA, no_ops)]
+    });
+    let mut worker = run(&mut it, &queues, 12);
+    let (before, saves) = (beats(&it, &queues), &it.rig.gpu.summary.cp_saves);
+    let later = saves.get() + 12;
+    eventually("four turns of each", || {
+        steps(&it, &mut worker);
+        saves.get() >= later
+    });
+    for (before, after) in before.iter().zip(beats(&it, &queues)) {
+        assert_ne!(*before, after);
+    }
 }
 
 /// However long that takes: a queue whose waves come back more slowly than a time slice lasts would
