@@ -38,6 +38,8 @@ pub struct Boot {
     /// The tests of the extended boot that this one does not get.
     #[serde(default)]
     pub except: Vec<String>,
+    /// Parameters of the module for its own tests that say none.
+    pub params: Option<String>,
     /// In a checked plan, those of the extended boot are among them.
     #[serde(default)]
     pub tests: Vec<Test>,
@@ -59,8 +61,7 @@ pub struct Test {
     /// For the guest's shell.
     pub run: String,
     /// Parameters of the module, separated by blanks: `-` for the defaults, `nomod` for no module.
-    #[serde(default = "defaults")]
-    pub params: String,
+    pub params: Option<String>,
     /// Seconds without output after which the command hangs, if it is more than for every test.
     #[serde(default)]
     pub silence: u64,
@@ -69,8 +70,11 @@ pub struct Test {
     pub without: BTreeMap<String, String>,
 }
 
-fn defaults() -> String {
-    "-".into()
+impl Test {
+    /// Parameters of the module, in a checked plan; the defaults otherwise.
+    pub fn params(&self) -> &str {
+        self.params.as_deref().unwrap_or("-")
+    }
 }
 
 /// A driver that a rule may be for alone.
@@ -163,6 +167,9 @@ impl Plan {
             if boots.iter().any(|b| b.name == name) {
                 bail!("boot {name} is there twice");
             }
+            for test in &mut boot.tests {
+                test.params = test.params.take().or_else(|| boot.params.clone());
+            }
             let inherited = inherited(&boot, &boots).with_context(|| format!("boot {name}"))?;
             boot.tests.extend(inherited);
             check_tests(&boot.tests, kernels).with_context(|| format!("boot {name}"))?;
@@ -230,7 +237,7 @@ fn check_tests(tests: &[Test], kernels: &[&str]) -> Result<()> {
             bail!("test {name} is there twice");
         }
         // The guest's plan has a line for each test, whose parts are separated by tabs.
-        for (key, text) in [("run", &test.run), ("params", &test.params)] {
+        for (key, text) in [("run", test.run.as_str()), ("params", test.params())] {
             if text.trim().is_empty() || text.contains(['\t', '\n']) {
                 bail!("test {name}: {key} is empty, or has a tab or a line break");
             }
@@ -286,6 +293,29 @@ mod tests {
         except = ["b"]
         tests = [{ name = "d", run = "d" }]
     "#;
+
+    #[test]
+    fn a_boot_has_parameters_for_its_tests() {
+        let plan = parse(
+            r#"
+            [[boot]]
+            name = "first"
+            params = "y=2"
+            tests = [{ name = "a", run = "a" }, { name = "b", run = "b", params = "x=1" }]
+            [[boot]]
+            name = "second"
+            extends = "first"
+            params = "z=3"
+            tests = [{ name = "c", run = "c" }]
+            "#,
+        )
+        .unwrap();
+        let params = |boot: &Boot| -> Vec<String> {
+            boot.tests.iter().map(|test| test.params().into()).collect()
+        };
+        assert_eq!(params(&plan.boots[0]), ["y=2", "x=1"]);
+        assert_eq!(params(&plan.boots[1]), ["z=3", "y=2", "x=1"]);
+    }
 
     fn names(boot: &Boot) -> Vec<&str> {
         boot.tests.iter().map(|test| test.name.as_str()).collect()
@@ -348,7 +378,7 @@ mod tests {
     fn tests_have_defaults() {
         let plan = parse(TWO).unwrap();
         let test = &plan.boots[0].tests[0];
-        assert_eq!(("-", 0), (test.params.as_str(), test.silence));
+        assert_eq!(("-", 0), (test.params(), test.silence));
     }
 
     #[test]

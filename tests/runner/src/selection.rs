@@ -55,7 +55,7 @@ impl Step {
         };
         Self {
             name: test.name.clone(),
-            params: test.params.clone(),
+            params: test.params().into(),
             silence: silence.max(test.silence),
             command: format!("{environment}{}", test.run),
             skips,
