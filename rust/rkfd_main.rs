@@ -42,9 +42,9 @@ module! {
     imports_ns: ["DMA_BUF"],
     params: {
         sdma_sched: u8 {
-            default: 1,
-            description: "user SDMA queues: 1: through drm_sched; 0: the hardware's own; 2: the \
-                          hardware's own, with drm_sched jobs made after the fact",
+            default: 2,
+            description: "user SDMA queues: 2: the hardware's own, with drm_sched jobs made after \
+                          the fact; 1: through drm_sched; 0: the hardware's own, without jobs",
         },
         probe_only: u8 {
             default: 0,

@@ -12,7 +12,10 @@
 #include "counts.h"
 
 static char ring[32], pid[32];
-static bool scheduled;
+static bool scheduled, followed;
+
+/* Some ticks, after which the jobs of followed queues are there. */
+#define FOLLOWS_US	50000
 
 void counts_open(void)
 {
@@ -25,6 +28,7 @@ void counts_open(void)
 		die("no trace of gpu_scheduler and rkfd");
 	debugfs_read("parameters", text, sizeof(text));
 	scheduled = debugfs_number(text, "sdma_sched") == 1;
+	followed = debugfs_number(text, "sdma_sched") == 2;
 }
 
 /*
@@ -59,11 +63,14 @@ static unsigned int sum(const char *json, const char *name, const char *member)
 struct counts counts_now(void)
 {
 	static char text[16 << 10];
-	struct counts c = {
+	struct counts c;
+
+	if (followed)
+		usleep(FOLLOWS_US);
+	c = (struct counts){
 		.jobs = trace_count("drm_run_job", ring),
 		.mapped = trace_count("rkfd_map", pid),
 	};
-
 	if (!model_present())
 		return c;
 	if (!model_ask("summary", text, sizeof(text)))
