@@ -49,7 +49,7 @@ pub(crate) struct Kfd {
     #[pin]
     nodes: Mutex<KVec<KfdNode>>,
     processes: Arc<ProcessTable>,
-    amdgpu: Arc<AmdgpuModule>,
+    amdgpu: Option<Arc<AmdgpuModule>>,
 }
 
 /// A GPU that processes can use.
@@ -234,7 +234,9 @@ impl Kfd {
     fn shown_facts(&self) -> Result<KVec<GpuFacts>> {
         let facts = self.all_facts()?;
         let reach = facts.iter().any(|facts| facts.peers != 0);
-        self.amdgpu.set_peers(reach);
+        if let Some(amdgpu) = &self.amdgpu {
+            amdgpu.set_peers(reach);
+        }
         Ok(facts)
     }
 
@@ -289,7 +291,7 @@ pub(crate) fn fault_owner() -> Result<Arc<dyn FaultOwner>> {
 pub(crate) struct PluggedGpu {
     kfd: Arc<Kfd>,
     gpu: Arc<Gpu>,
-    _link: GpuLink,
+    _link: Option<GpuLink>,
 }
 
 /// Facts of a GPU that processes see and [`Gpu`] does not know.
@@ -331,7 +333,8 @@ impl PluggedGpu {
             numa: NumaNode::of(&gpu.hw.dev),
             peers: 0,
         };
-        let link = kfd.amdgpu.show(&gpu.hw.dev)?;
+        let amdgpu = kfd.amdgpu.as_ref();
+        let link = amdgpu.map(|amdgpu| amdgpu.show(&gpu.hw.dev)).transpose()?;
         kfd.add(KfdNode {
             facts,
             gpu: gpu.clone(),

@@ -66,6 +66,11 @@ module! {
             description: "1: one process at a time has the compute units, and finds nothing of \
                           others in registers and LDS; 0, -1 (default): neither",
         },
+        amdgpu_names: u8 {
+            default: 1,
+            description: "1: /sys/module/amdgpu and sensors called amdgpu, where ROCm and tools \
+                          look for them; 0: neither",
+        },
         svm: u8 {
             default: 1,
             description: "1: shared virtual memory, with retried page faults (XNACK) for who asks \

@@ -137,20 +137,38 @@ impl SysfsFolder {
         name: &CStr,
         files: SysfsFiles,
     ) -> Result<Self> {
+        if Self::is_module(module, name)? {
+            return Err(EBUSY);
+        }
+        Self::create(core::ptr::null_mut(), Self::modules(module)?, name, files)
+    }
+
+    /// Returns whether a module called `name` is loaded, beside `module`.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if `module` is in no set.
+    pub(crate) fn is_module(module: &'static ThisModule, name: &CStr) -> Result<bool> {
+        let set = Self::modules(module)?;
+        // SAFETY: The set and the name are valid; the call returns a reference if it finds an
+        // object.
+        let other = unsafe { ffi::kset_find_obj(set, name.as_char_ptr()) };
+        if other.is_null() {
+            return Ok(false);
+        }
+        // SAFETY: The call returned the reference to us.
+        unsafe { ffi::kobject_put(other) };
+        Ok(true)
+    }
+
+    /// The set of modules, which outlives the module.
+    fn modules(module: &'static ThisModule) -> Result<*mut ffi::kset> {
         // SAFETY: The module is loaded, so its kobject is in the set of modules.
         let set = unsafe { (*module.as_ptr()).mkobj.kobj.kset };
         if set.is_null() {
             return Err(ENODEV);
         }
-        // SAFETY: The set and the name are valid; the call returns a reference if it finds an
-        // object.
-        let other = unsafe { ffi::kset_find_obj(set, name.as_char_ptr()) };
-        if !other.is_null() {
-            // SAFETY: The call returned the reference to us.
-            unsafe { ffi::kobject_put(other) };
-            return Err(EBUSY);
-        }
-        Self::create(core::ptr::null_mut(), set, name, files)
+        Ok(set)
     }
 
     fn create(

@@ -79,6 +79,11 @@ impl ProbeMode {
     }
 }
 
+/// Whether there are folders and sensors by amdgpu's name: the parameter `amdgpu_names`.
+pub(crate) fn has_amdgpu_names() -> bool {
+    crate::module_parameters::amdgpu_names.value().ne(&0)
+}
+
 /// Whether the SMU sets clocks, if it can: the parameter `clocks`.
 pub(crate) fn are_clocks_set() -> bool {
     crate::module_parameters::clocks.value().ne(&0)

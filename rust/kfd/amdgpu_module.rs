@@ -9,6 +9,7 @@ use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::Arc;
 
 use crate::kern::kobject::{SysfsFiles, SysfsFolder, SysfsLink, SysfsName};
+use crate::kern::params::has_amdgpu_names;
 
 static INITSTATE: SysfsName = SysfsName::new(c"initstate");
 static CWSR_ENABLE: SysfsName = SysfsName::new(c"cwsr_enable");
@@ -41,20 +42,23 @@ pub(super) struct GpuLink {
 }
 
 impl AmdgpuModule {
-    /// Creates the folder, beside that of `module`.
+    /// Creates the folder, beside that of `module`; `None` if the user wants none.
     ///
     /// # Errors
     ///
     /// `EBUSY` if amdgpu is loaded; `ENOMEM`.
-    pub(super) fn new(module: &'static ThisModule) -> Result<Arc<Self>> {
+    pub(super) fn new(module: &'static ThisModule) -> Result<Option<Arc<Self>>> {
+        // Of `/dev/kfd` and its class there can only be one, too.
+        if SysfsFolder::is_module(module, c"amdgpu")? {
+            pr_err!("amdgpu is loaded: unload it first (modprobe -r amdgpu)\n");
+            return Err(EBUSY);
+        }
+        if !has_amdgpu_names() {
+            return Ok(None);
+        }
         // ROCm takes this file for the sign that the driver is loaded.
         let files = SysfsFiles::new().with(&INITSTATE, &"live\n")?;
-        let folder =
-            SysfsFolder::under_module_set(module, c"amdgpu", files).inspect_err(|error| {
-                if *error == EBUSY {
-                    pr_err!("amdgpu is loaded: unload it first (modprobe -r amdgpu)\n");
-                }
-            })?;
+        let folder = SysfsFolder::under_module_set(module, c"amdgpu", files)?;
         let peers = Arc::new(PeerAccess(AtomicFlag::new(false)), GFP_KERNEL)?;
         // Clients look here for whether waves are saved, and for whether GPUs reach each other.
         let parameters = SysfsFiles::new()
@@ -68,7 +72,7 @@ impl AmdgpuModule {
             _parameters: folder.folder(c"parameters", parameters)?,
             _folder: folder,
         };
-        Ok(Arc::new(module, GFP_KERNEL)?)
+        Ok(Some(Arc::new(module, GFP_KERNEL)?))
     }
 
     /// Sets whether a GPU reaches the memory of another one.

@@ -13,9 +13,7 @@ use hw::smu::metrics::SmuMetrics;
 use crate::firmware::sensors::SmuSensors;
 use crate::kern::hwmon::HwmonDevice;
 use crate::kern::kobject::{AddedFiles, SysfsFiles, SysfsName, SysfsPage, SysfsShow};
-
-/// Tools find a GPU's sensors by this name.
-const NAME: &CStr = c"amdgpu";
+use crate::kern::params::has_amdgpu_names;
 
 static GPU_METRICS: SysfsName = SysfsName::new(c"gpu_metrics");
 static UNIQUE_ID: SysfsName = SysfsName::new(c"unique_id");
@@ -123,7 +121,13 @@ pub(crate) fn show(
             files = files.with(name, &format_args!("{called}\n"))?;
         }
     }
-    let hwmon = HwmonDevice::new(device, NAME, files)?;
+    // Tools find a GPU's sensors by this name.
+    let name = if has_amdgpu_names() {
+        c"amdgpu"
+    } else {
+        c"rkfd"
+    };
+    let hwmon = HwmonDevice::new(device, name, files)?;
     let metrics = Arc::new(GpuMetrics(sensors.clone()), GFP_KERNEL)?;
     let mut files = SysfsFiles::new().with_live(&GPU_METRICS, metrics)?;
     let serial = sensors.serial();
