@@ -6,6 +6,7 @@ mod fault_counter;
 mod gone_pages;
 mod import_moves;
 mod kernel_mapping;
+mod last_fault;
 mod mapping;
 mod moving;
 mod pending_ranges;
@@ -18,6 +19,7 @@ mod vmid;
 pub(crate) use self::{
     backoff::RetryBackoff,
     kernel_mapping::KernelMapping,
+    last_fault::LastFault,
     mapping::{HeldMapping, MappedPart},
     shared_chunks::{MappedAt, SharedChunk},
     vmid::{ListedUse, VmidUse},
@@ -48,13 +50,13 @@ use hw::{
     va::{VaRange, PAGE_SIZE},
 };
 use kernel::{
-    new_mutex,
+    new_mutex, new_spinlock,
     prelude::*,
     rbtree::{RBTree, RBTreeNode},
     sync::{
         aref::ARef,
         atomic::{Acquire, AtomicFlag, Relaxed, Release},
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard, SpinLock,
     },
     workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork},
 };
@@ -165,6 +167,9 @@ pub(crate) struct Vm {
     has_released: AtomicFlag,
     /// The owner has released the address space.
     retired: AtomicFlag,
+    /// The last page fault. An innermost lock.
+    #[pin]
+    last_fault: SpinLock<Option<LastFault>>,
     /// Page faults are retried (XNACK): a page that is not mapped is mapped when the GPU accesses
     /// it. Changes only while no queue runs.
     retries: AtomicFlag,
@@ -209,6 +214,7 @@ impl Vm {
                 moved <- new_mutex!(ImportMoves::default(), "Vm::moved"),
                 has_released: AtomicFlag::new(false),
                 retired: AtomicFlag::new(false),
+                last_fault <- new_spinlock!(None, "Vm::last_fault"),
                 retries: AtomicFlag::new(false),
                 restore <- new_delayed_work!("Vm::restore"),
                 client,

@@ -7,6 +7,7 @@ use crate::kern::coredump::{self, DumpText};
 use crate::kern::host;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::kern::workqueue;
+use crate::mem::vm::LastFault;
 use crate::mem::GpuMemory;
 use crate::queue::compute::ComputeScheduler;
 use crate::queue::request::QueueOwner;
@@ -34,16 +35,19 @@ pub(crate) struct FaultToReport {
     /// One of the queues that were stopped.
     owner: QueueOwner,
     fault: VmFault,
+    /// `VM_L2_PROTECTION_FAULT_STATUS`; 0 if the register had it of another fault.
+    status: u32,
     /// When, in nanoseconds since boot.
     at_ns: u64,
 }
 
 impl FaultToReport {
-    /// The `fault` of the process of `owner`, now.
-    pub(crate) fn new(owner: QueueOwner, fault: &VmFault) -> Self {
+    /// The `fault` of the process of `owner`, now, with the hub's `status`.
+    pub(crate) fn new(owner: QueueOwner, fault: &VmFault, status: u32) -> Self {
         Self {
             owner,
             fault: *fault,
+            status,
             at_ns: host::boot_ns(),
         }
     }
@@ -153,6 +157,13 @@ impl FaultReports {
                 return;
             };
             let vm = self.memory.vms.of_process(cause.owner.pasid);
+            if let (Some(vm), 1..) = (&vm, cause.status) {
+                vm.set_last_fault(LastFault {
+                    address: cause.fault.address(),
+                    status: cause.status,
+                    hub: cause.fault.hub,
+                });
+            }
             let report = FaultReport {
                 cause,
                 surroundings: vm.map(|vm| vm.surroundings(cause.fault.address(), cause.at_ns)),
@@ -252,6 +263,7 @@ impl fmt::Display for FaultReport {
             owner,
             fault,
             at_ns,
+            ..
         } = &self.cause;
         writeln!(
             f,

@@ -359,9 +359,10 @@ impl InterruptSink for InterruptDispatch {
             });
             self.slots.fail(None, fault.pasid, EFAULT).or(compute)
         };
+        let raw = status.map_or(0, |status| status.encode());
         if let Some(owner) = owner {
             // Before the process is told, which may end then: that waits for the report.
-            self.reports.report(FaultToReport::new(owner, fault));
+            self.reports.report(FaultToReport::new(owner, fault, raw));
         }
         if fault.vmid != KERNEL_VMID {
             let task = self.processes.fault(self.id, fault.pasid, fault);
@@ -370,7 +371,6 @@ impl InterruptSink for InterruptDispatch {
             }
         }
         let pid = pid(owner);
-        let raw = status.map_or(0, |status| status.encode());
         trace::vm_fault(fault.pasid.into(), pid as u32, fault.address(), raw);
         // Once a process's queues are stopped, faults of accesses that were still under way are not
         // reported.

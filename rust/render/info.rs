@@ -2,6 +2,7 @@
 //! `AMDGPU_INFO`: queries about the device. The driver answers the queries of libdrm's
 //! initialization, which depends on them, and of the others those about memory and sensors.
 
+use hw::ih::HubKind;
 use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
 
@@ -11,10 +12,10 @@ use crate::{
     kern::drm::{
         file::OpenDrmFile,
         ioctl::{DrmIoctl, IoctlReply},
-        uapi::{self, DeviceInfo, HeapInfo, InfoArgs, MemoryInfo, VramGtt},
+        uapi::{self, vmhub, DeviceInfo, GpuvmFault, HeapInfo, InfoArgs, MemoryInfo, VramGtt},
         DrmDriver,
     },
-    mem::{account, GpuMemory},
+    mem::{account, vm::Vm, GpuMemory},
 };
 
 // The table of chips uses the header's numbers.
@@ -55,6 +56,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
                 gtt_size: account::system_limit(),
             }),
             uapi::MEMORY => info.answer(&memory(gpu)),
+            uapi::GPUVM_FAULT => info.answer(&fault(file.data().vm())),
             uapi::SENSOR => info.answer(&sensor(gpu, info.sensor())?),
             _ => Err(EINVAL),
         }
@@ -136,6 +138,19 @@ fn device(gpu: &GpuMemory) -> DeviceInfo {
         num_cu_per_sh: asic.gfx.cus_per_array,
         ..pin_init::zeroed()
     }
+}
+
+/// The answer to `GPUVM_FAULT`: zeros if there was none.
+fn fault(vm: &Vm) -> GpuvmFault {
+    vm.last_fault()
+        .map_or(pin_init::zeroed(), |fault| GpuvmFault {
+            addr: fault.address,
+            status: fault.status,
+            vmhub: match fault.hub {
+                HubKind::Gfx => vmhub::GFX,
+                HubKind::Mm => vmhub::MM,
+            },
+        })
 }
 
 /// The answer to `MEMORY`.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Events that the GPU sets: TRAP packets of SDMA, faults. */
+#include <drm/amdgpu_drm.h>
+
 #include "kfd_event.h"
 #include "kfd_harness.h"
 #include "packets.h"
@@ -255,6 +257,41 @@ TEST_F(events_gpu, fault)
 	EXPECT_EQ(0, data.memory_exception_data.failure.imprecise);
 	EXPECT_EQ(KFD_MEM_ERR_NO_RAS, data.memory_exception_data.ErrorType);
 	EXPECT_EQ(ETIMEDOUT, event_wait(&self->dev, exception, 0));
+}
+
+/* The last fault of the process by the render node: rkfd has it when its report is made. */
+static struct drm_amdgpu_info_gpuvm_fault last_fault(const struct kfd_dev *dev)
+{
+	struct drm_amdgpu_info_gpuvm_fault fault = { .addr = 1 };
+	struct drm_amdgpu_info request = {
+		.return_pointer = (uintptr_t)&fault,
+		.return_size = sizeof(fault),
+		.query = AMDGPU_INFO_GPUVM_FAULT,
+	};
+
+	return kfd_ioctl(dev->drm_fd, DRM_IOCTL_AMDGPU_INFO, &request) ?
+		(struct drm_amdgpu_info_gpuvm_fault){ .addr = 1 } : fault;
+}
+
+TEST_F(events_gpu, last_fault)
+{
+	const uint64_t bad = (uintptr_t)kfd_reserve(KFD_PAGE, KFD_PAGE);
+	const uint64_t end = kfd_now_ms() + SOON_MS;
+	struct drm_amdgpu_info_gpuvm_fault fault;
+	struct packets p = { 0 };
+
+	fault = last_fault(&self->dev);
+	EXPECT_EQ(0, fault.addr);
+	EXPECT_EQ(0, fault.status);
+	sdma_copy(&p, slot_address(&self->page, 8), bad + 64, 64);
+	kfd_queue_submit(&self->queue, p.dwords, p.count);
+	while (!fault.addr && kfd_now_ms() < end) {
+		usleep(1000);
+		fault = last_fault(&self->dev);
+	}
+	EXPECT_EQ(bad, fault.addr);
+	EXPECT_NE(0, fault.status);
+	EXPECT_EQ(AMDGPU_VMHUB_TYPE_MM0, fault.vmhub);
 }
 
 TEST_F(events_gpu, fault_of_read_only_memory)

@@ -10,10 +10,10 @@ use crate::{ffi, kern::drm::ioctl::IoctlReply};
 
 pub(crate) use crate::ffi::{
     AMDGPU_FAMILY_AI as FAMILY_AI, AMDGPU_INFO_ACCEL_WORKING as ACCEL_WORKING,
-    AMDGPU_INFO_DEV_INFO as DEV_INFO, AMDGPU_INFO_GTT_USAGE as GTT_USAGE,
-    AMDGPU_INFO_MEMORY as MEMORY, AMDGPU_INFO_READ_MMR_REG as READ_MMR_REG,
-    AMDGPU_INFO_SENSOR as SENSOR, AMDGPU_INFO_SENSOR_GFX_MCLK as SENSOR_GFX_MCLK,
-    AMDGPU_INFO_SENSOR_GFX_SCLK as SENSOR_GFX_SCLK,
+    AMDGPU_INFO_DEV_INFO as DEV_INFO, AMDGPU_INFO_GPUVM_FAULT as GPUVM_FAULT,
+    AMDGPU_INFO_GTT_USAGE as GTT_USAGE, AMDGPU_INFO_MEMORY as MEMORY,
+    AMDGPU_INFO_READ_MMR_REG as READ_MMR_REG, AMDGPU_INFO_SENSOR as SENSOR,
+    AMDGPU_INFO_SENSOR_GFX_MCLK as SENSOR_GFX_MCLK, AMDGPU_INFO_SENSOR_GFX_SCLK as SENSOR_GFX_SCLK,
     AMDGPU_INFO_SENSOR_GPU_AVG_POWER as SENSOR_GPU_AVG_POWER,
     AMDGPU_INFO_SENSOR_GPU_LOAD as SENSOR_GPU_LOAD, AMDGPU_INFO_SENSOR_GPU_TEMP as SENSOR_GPU_TEMP,
     AMDGPU_INFO_SENSOR_PEAK_PSTATE_GFX_MCLK as SENSOR_PEAK_PSTATE_GFX_MCLK,
@@ -189,6 +189,19 @@ pub(crate) type HeapInfo = ffi::drm_amdgpu_heap_info;
 /// INFO's output: sizes and use of memory.
 pub(crate) type MemoryInfo = ffi::drm_amdgpu_memory_info;
 
+/// INFO's output: a page fault.
+pub(crate) type GpuvmFault = ffi::drm_amdgpu_info_gpuvm_fault;
+
+/// The hub of a [`GpuvmFault`].
+pub(crate) mod vmhub {
+    use crate::ffi;
+
+    /// That of CP and shaders.
+    pub(crate) const GFX: u32 = ffi::AMDGPU_VMHUB_TYPE_GFX;
+    /// That of SDMA.
+    pub(crate) const MM: u32 = ffi::AMDGPU_VMHUB_TYPE_MM0;
+}
+
 /// The argument of INFO: the query, and the destination of the output.
 #[repr(transparent)]
 pub(crate) struct InfoArgs(ffi::drm_amdgpu_info);
@@ -259,5 +272,6 @@ answers! {
     VramGtt, 24;
     HeapInfo, 32;
     MemoryInfo, 96;
+    GpuvmFault, 16;
     GemCreateIn, 32;
 }
