@@ -34,6 +34,8 @@ def tables(text):
     """The tables of the text, by the first word of their headlines: lists of dictionaries."""
     found = {}
     for block in text.split("\n\n"):
+        if block.startswith("  LAST PAGE FAULTS\n"):
+            continue
         lines = [line for line in block.splitlines() if not line.startswith("GPU ")]
         head, *rows = [line.split() for line in lines] or [[]]
         # Processes and queues both begin with a process.
@@ -127,6 +129,17 @@ def on_terminal(pid):
     ok(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "q ends it")
 
 
+def page_fault():
+    """One that a test causes."""
+    ok("LAST PAGE FAULTS" not in once().stdout, "no page fault so far")
+    test = subprocess.run(["/rkfd/kselftest/events_gpu", "-t", "last_fault"], capture_output=True, text=True, check=False)
+    ok(test.returncode == 0, "a process reads where it has no memory")
+    _, headline, after = once().stdout.partition("  LAST PAGE FAULTS\n")
+    told = r"  [0-9]+ s ago, events_gpu pid [0-9]+ pasid [0-9]+: (read|write) at 0x[0-9a-f]+, .*"
+    if not ok(headline and re.fullmatch(told, after.splitlines()[0]), "the fault is shown"):
+        print(after)
+
+
 def bad_input():
     ok(once("--delay", "0").returncode == 2, "no delay of 0")
     ok(once("--nonsense").returncode == 2, "no unknown option")
@@ -150,6 +163,7 @@ def main():
     while time.monotonic() < end and tables(once().stdout)["processes"]:
         pass
     ok(tables(once().stdout)["processes"] == [], "the process is gone")
+    page_fault()
     bad_input()
     print(f"1..{number}")
     sys.exit(failed)
