@@ -87,7 +87,7 @@ impl Executor<'_> {
             VENDOR => self.vendor(&packet),
             KERNEL_DISPATCH => self.dispatch(&packet),
             AGENT_DISPATCH => refuse(Exception::Unsupported, "agent dispatches are not for a GPU"),
-            _ => refuse(Exception::Reserved, "the packet type is reserved"),
+            _ => refuse(Exception::Unsupported, "the packet type is reserved"),
         };
         match outcome? {
             Ok(Work::Done) => self.complete()?,

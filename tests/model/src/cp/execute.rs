@@ -88,7 +88,7 @@ impl<'a> Executor<'a> {
     pub fn refuse_wptr(self) -> Result<Step> {
         self.refuse(
             0,
-            (Exception::Reserved, "the write pointer is past the ring"),
+            (Exception::Unsupported, "the write pointer is past the ring"),
         )
     }
 

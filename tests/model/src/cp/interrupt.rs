@@ -22,9 +22,9 @@ pub enum Exception {
     GroupSegment = 17,
     /// An impossible kernel.
     Code = 18,
-    /// An unknown AQL packet type, or an impossible write pointer.
-    Reserved = 19,
-    /// A packet that is not executed.
+    /// A packet that is not executed, an unknown AQL packet type, or an impossible write pointer.
+    /// 19 (EC_QUEUE_PACKET_RESERVED) is no code of the CP's: the codes are the bits of
+    /// queue_inactive_signal in their order, of which ROCr has no 16 and rocm-dbgapi no 19.
     Unsupported = 20,
     /// Too many items in a group.
     GroupSize = 21,

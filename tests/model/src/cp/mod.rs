@@ -39,9 +39,9 @@
 //!   packet, 2 and 3 the read pointer in dwords.
 //! - *Refused packets* of a user VMID halt the queue with its read pointer at the packet:
 //!   HQD_ERROR.SUA_ERROR (PM4) or AQL_ERROR (AQL), and the interrupt of source 183. Exception
-//!   codes: 19 reserved (AQL type, or a write pointer more than the ring ahead), 20 unsupported
-//!   (opcode, field or operand), 23 vendor format, and for dispatches 16 dimensions, 17 LDS, 18
-//!   kernel, 21 items of a group, 22 registers. If the read pointer report lies in an amd_queue_t
+//!   codes: 20 unsupported (AQL type, opcode, field or operand, or a write pointer more than the
+//!   ring ahead), 23 vendor format, and for dispatches 16 dimensions, 17 LDS, 18 kernel, 21 items
+//!   of a group, 22 registers. If the read pointer report lies in an amd_queue_t
 //!   (dword behind it 0x80) its queue_inactive_signal becomes 32 (256: vendor; dispatches: 2, 4, 8,
 //!   64, 128). A ring or indirect buffer that faults halts with PQ_UTCL1_ERROR or IB_UTCL1_ERROR,
 //!   an EOP buffer with EOP_UTCL1_ERROR, a wait on memory that faults with TC_UTCL1_ERROR, and only

@@ -168,7 +168,7 @@ pub fn report_error(gpu: &Gpu, job: &Job, code: Exception) -> Result<()> {
         Exception::Dimensions => 2,
         Exception::GroupSegment => 4,
         Exception::Code => 8,
-        Exception::Reserved | Exception::Unsupported => 32,
+        Exception::Unsupported => 32,
         Exception::GroupSize => 64,
         Exception::Registers => 128,
         Exception::Vendor => 256,

@@ -223,8 +223,8 @@ fn invalid_packets_are_waited_for() {
 fn refused_packets() {
     for (words, code) in [
         (packet(4, &[], 0), 20),
-        (packet(6, &[], 0), 19),
-        (packet(0xff, &[], 0), 19),
+        (packet(6, &[], 0), 20),
+        (packet(0xff, &[], 0), 20),
         (packet(3 << 16, &[], 0), 23),
         (packet(1 << 16, &[], 0), 23),
         (packet(BARRIER_AND, &[], 4), 20),

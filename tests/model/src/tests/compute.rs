@@ -448,7 +448,7 @@ fn a_write_pointer_past_the_ring() {
     rig.store_doorbell(&queue, DWORDS + 1);
     rig.settle().unwrap();
     assert_eq!(rig.iv_head(0), [0x14, 183, 1 << 2, 8]);
-    assert_eq!(rig.iv(0)[4], (queue.doorbell / 2) & 0x3ff | 19 << 10);
+    assert_eq!(rig.iv(0)[4], (queue.doorbell / 2) & 0x3ff | 20 << 10);
     assert_ne!(rig.hqd(&queue, gc::CP_HQD_ERROR), 0);
     rig.dequeue(&queue);
     assert!(!rig.is_active(&queue));
