@@ -5,6 +5,7 @@
 mod by_pasid;
 pub(crate) mod context;
 pub(crate) mod events;
+mod exceptions;
 mod handles;
 pub(crate) mod memory;
 mod pasid;
@@ -30,6 +31,7 @@ use crate::queue::request::{CreateQueue, PreparedQueue, QueueOwner, UpdateQueue,
 use crate::render::file::RenderFile;
 use context::GpuContext;
 use events::{ConsumedEvents, ProcessEvents, WaitItems};
+use exceptions::ProcessExceptions;
 use pasid::Pasid;
 use queues::{ProcessQueues, QueueEntry};
 use svm::{ClosingGpus, Svm};
@@ -45,6 +47,7 @@ pub(crate) struct Process {
     pasid: Pasid,
     events: Arc<ProcessEvents>,
     svm: Arc<Svm>,
+    exceptions: Arc<ProcessExceptions>,
     /// Held while a queue is created, which may have to wait for memory of the process.
     #[pin]
     creating: Mutex<()>,
@@ -91,6 +94,7 @@ impl Process {
         let events = ProcessEvents::new()?;
         let pid = kernel::current!().group_leader().pid();
         let svm = Svm::new(&space, pid, pasid.get())?;
+        let exceptions = ProcessExceptions::new(&space, &events)?;
         Arc::pin_init(
             pin_init!(Self {
                 space,
@@ -98,6 +102,7 @@ impl Process {
                 pasid,
                 events,
                 svm,
+                exceptions,
                 creating <- kernel::new_mutex!((), "Process::creating"),
                 queues <- kernel::new_mutex!(ProcessQueues::new(), "Process::queues"),
                 contexts <- kernel::new_mutex!(GpuContexts::default(), "Process::contexts"),
@@ -235,7 +240,9 @@ impl Process {
                 );
                 folder.add_queue(id, kind, gpu, create.size.bytes())
             });
+            let gpu = context.gpu().hw.id;
             Ok(QueueEntry {
+                listing: self.exceptions.list(gpu, &create, queue.doorbell())?,
                 queue,
                 context: context.clone(),
                 folder: folder.transpose()?,
@@ -291,7 +298,11 @@ impl Process {
     /// `EINVAL` for an unknown queue; `ETIME`, as in amdkfd, when the hardware does not let go of
     /// it. The queue is gone even then, but its memory stays in use.
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
-        let (queue, context) = self.queues.lock().get(id)?;
+        let (queue, context, listing) = self.queues.lock().retire(id)?;
+        if let Some(listing) = listing {
+            // Before another queue can have its doorbell.
+            listing.withdraw();
+        }
         // Errors of the queue are reported while it exists, and are not attributed to the next
         // queue.
         context.gpu().hw.ih.wait_drained();
@@ -304,18 +315,29 @@ impl Process {
         destroyed
     }
 
-    /// The ROCm runtime registers.
+    /// The ROCm runtime registers: it is told of the exceptions of the queues that are created from
+    /// now on.
     ///
     /// # Errors
     ///
     /// `EBUSY` if it has registered already; `EEXIST` if there are queues.
     pub(crate) fn enable_runtime(&self) -> Result {
-        self.queues.lock().enable_runtime()
+        // No queue is being created, which would miss this.
+        let _creating = self.creating.lock();
+        if self.exceptions.is_wanted() {
+            return Err(EBUSY);
+        }
+        if !self.queues.lock().is_empty() {
+            return Err(EEXIST);
+        }
+        self.exceptions.set_wanted(true);
+        Ok(())
     }
 
     /// The ROCm runtime unregisters. It need not have registered.
     pub(crate) fn disable_runtime(&self) {
-        self.queues.lock().disable_runtime();
+        let _creating = self.creating.lock();
+        self.exceptions.set_wanted(false);
     }
 
     /// Whether page faults of its queues are retried until the page is mapped (XNACK).
@@ -358,6 +380,7 @@ impl Process {
     fn end(&self) {
         let mut life = self.life.lock();
         self.contexts.lock().ended = true;
+        self.exceptions.end();
         self.svm.set_closing(ClosingGpus::All);
         self.end_contexts(|_| true);
         self.svm.end();

@@ -11,6 +11,7 @@
 #include <linux/hmm.h>
 #include <linux/io.h>
 #include <linux/ioport.h>
+#include <linux/kthread.h>
 #include <linux/memremap.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>

@@ -15,6 +15,7 @@ pub mod bits;
 pub mod cleaner;
 pub mod cp_doorbells;
 pub mod doorbell;
+pub mod exceptions;
 pub mod faults;
 pub mod firmware;
 pub mod flush;

@@ -11,6 +11,7 @@ use kernel::sync::Arc;
 use kernel::types::Opaque;
 
 use crate::ffi;
+use crate::kern::task;
 
 /// An address space, compared by identity. It keeps the structure, not the memory, so that the
 /// identity is not reused while this exists.
@@ -40,6 +41,32 @@ impl AddressSpace {
     /// the last reference, the end comes later, in a context of its own.
     pub(super) fn user(&self) -> Option<ARef<MmWithUserAsync>> {
         self.0.mmget_not_zero().map(MmWithUser::into_mmput_async)
+    }
+
+    /// Runs `act`, to which the memory of the address space is user memory. Called by a kernel
+    /// thread, which has none of its own. A program may have to provide the pages that `act`
+    /// accesses, so no other thread may wait for it; such a wait ends when the thread is killed.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` if the address space has ended; `EINVAL` for a thread that has an address space;
+    /// errors of `act`.
+    pub(crate) fn with_user_memory<T: Send>(
+        &self,
+        act: impl FnOnce() -> Result<T> + Send,
+    ) -> Result<T> {
+        if !task::is_kernel_thread() || kernel::current!().mm().is_some() {
+            return Err(EINVAL);
+        }
+        let mm = self.user().ok_or(ESRCH)?;
+        // SAFETY: This is a kernel thread without an address space, as checked above, and may
+        // sleep. `mm` keeps the memory until after it is given back below. `act` and its result are
+        // `Send`, so no `CurrentTask` gets into the scope or out of it.
+        unsafe { ffi::kthread_use_mm(mm.as_raw()) };
+        let done = act();
+        // SAFETY: This thread has taken it just above, and `act` cannot have given it back.
+        unsafe { ffi::kthread_unuse_mm(mm.as_raw()) };
+        done
     }
 
     /// A number that identifies it among all that exist.

@@ -93,6 +93,8 @@ arguments! {
     SvmAttribute = kfd_ioctl_svm_attribute, 8;
     /// RUNTIME_ENABLE.
     RuntimeEnable = kfd_ioctl_runtime_enable_args, 16;
+    /// The beginning of a compute queue's save area.
+    SaveAreaHeader = kfd_context_save_area_header, 40;
     /// GET_DMABUF_INFO.
     GetDmabufInfo = kfd_ioctl_get_dmabuf_info_args, 32;
     /// IMPORT_DMABUF.

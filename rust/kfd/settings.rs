@@ -89,8 +89,8 @@ pub(super) fn set_xnack_mode(caller: &Caller<'_>, args: &mut uapi::SetXnackMode)
     caller.process.set_retries(on)
 }
 
-/// RUNTIME_ENABLE: the ROCm runtime starts or ends. Its other arguments are for debuggers, which
-/// cannot attach.
+/// RUNTIME_ENABLE: the ROCm runtime starts, and is told of the exceptions of the queues that it
+/// makes, or it ends. The other arguments are for debuggers, which cannot attach.
 pub(super) fn runtime_enable(caller: &Caller<'_>, args: &mut uapi::RuntimeEnable) -> Result {
     if args.mode_mask & uapi::KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
         caller.process.disable_runtime();

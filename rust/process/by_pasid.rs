@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The events of each process by PASID, for interrupts that are for the process.
 
+use hw::exceptions::QueueExceptions;
 use hw::faults::FaultPolicy;
 use hw::ih::VmFault;
 use hw::topology::gpu_id::GpuId;
@@ -9,6 +10,7 @@ use kernel::sync::Arc;
 use kernel::xarray::{AllocKind, XArray};
 
 use super::events::{EventKind, EventPayload, MemoryFault, ProcessEvents};
+use super::exceptions::ProcessExceptions;
 use super::svm::Svm;
 use super::Process;
 use crate::ip::retries::FaultOwner;
@@ -29,6 +31,7 @@ struct PasidEntry {
     task: TaskIdentity,
     events: Arc<ProcessEvents>,
     svm: Arc<Svm>,
+    exceptions: Arc<ProcessExceptions>,
 }
 
 impl PasidMap {
@@ -52,8 +55,13 @@ impl PasidMap {
     ///
     /// `ENOMEM`.
     pub(super) fn insert(&self, pasid: u16, task: TaskIdentity, process: &Process) -> Result {
-        let (events, svm) = (process.events.clone(), process.svm.clone());
-        let known = Arc::new(PasidEntry { task, events, svm }, GFP_KERNEL)?;
+        let entry = PasidEntry {
+            task,
+            events: process.events.clone(),
+            svm: process.svm.clone(),
+            exceptions: process.exceptions.clone(),
+        };
+        let known = Arc::new(entry, GFP_KERNEL)?;
         let stored = self
             .entries
             .lock()
@@ -83,6 +91,11 @@ impl ProcessSink for PasidMap {
         if let Some(known) = self.get(pasid) {
             known.events.poll_slots();
         }
+    }
+
+    fn raise(&self, gpu: GpuId, pasid: u16, exceptions: &QueueExceptions) -> bool {
+        let known = self.get(pasid);
+        known.is_some_and(|known| known.exceptions.raise(gpu, exceptions))
     }
 
     fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<TaskIdentity> {

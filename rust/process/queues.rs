@@ -6,22 +6,26 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::context::GpuContext;
+use super::exceptions::QueueListing;
 use super::handles::HandleTable;
 use super::sysfs::QueueFolder;
 use crate::queue::request::UserQueue;
 
-/// A queue, its context, and its folder in sysfs. Dropped outside the lock of [`ProcessQueues`].
+/// A queue, its context, its folder in sysfs, and its listing, if the runtime is told of its
+/// exceptions. Dropped outside the lock of [`ProcessQueues`].
 pub(super) struct QueueEntry {
     pub(super) queue: Arc<dyn UserQueue>,
     pub(super) context: Arc<GpuContext>,
     pub(super) folder: Option<QueueFolder>,
+    pub(super) listing: Option<QueueListing>,
 }
+
+/// A queue that is about to be destroyed, its context, and its listing.
+type RetiringQueue = (Arc<dyn UserQueue>, Arc<GpuContext>, Option<QueueListing>);
 
 /// The queues by id.
 pub(super) struct ProcessQueues {
     entries: HandleTable<QueueEntry>,
-    /// Whether the ROCm runtime has registered, which it does before it creates queues.
-    runtime: bool,
 }
 
 impl ProcessQueues {
@@ -29,7 +33,6 @@ impl ProcessQueues {
     pub(super) const fn new() -> Self {
         Self {
             entries: HandleTable::new(),
-            runtime: false,
         }
     }
 
@@ -67,26 +70,21 @@ impl ProcessQueues {
         Ok((entry.queue.clone(), entry.context.clone()))
     }
 
+    /// As [`ProcessQueues::get`] for a queue that is about to be destroyed, with its listing if it
+    /// has one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown queue.
+    pub(super) fn retire(&mut self, id: u32) -> Result<RetiringQueue> {
+        let entry = self.entries.get_mut(id).ok_or(EINVAL)?;
+        let listing = entry.listing.take();
+        Ok((entry.queue.clone(), entry.context.clone(), listing))
+    }
+
     /// Whether the table is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
-    }
-
-    /// See [`super::Process::enable_runtime`].
-    pub(super) fn enable_runtime(&mut self) -> Result {
-        if self.runtime {
-            return Err(EBUSY);
-        }
-        if !self.is_empty() {
-            return Err(EEXIST);
-        }
-        self.runtime = true;
-        Ok(())
-    }
-
-    /// See [`super::Process::disable_runtime`].
-    pub(super) fn disable_runtime(&mut self) {
-        self.runtime = false;
     }
 
     /// Notes that the ring of queue `id`, which is `queue`, now has `size` bytes. No effect if that

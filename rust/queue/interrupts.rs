@@ -16,6 +16,7 @@ use crate::ring::KernelRings;
 use crate::smi::{Smi, SmiEvent};
 use core::cell::Cell;
 use core::fmt;
+use hw::exceptions::QueueExceptions;
 use hw::ih::{
     CpEop, CpError, FaultDetails, FaultStatus, IhInfo, SdmaError, SdmaErrorOrigin, ShaderCause,
     ShaderMessage, VmFault,
@@ -37,6 +38,9 @@ pub(crate) trait ProcessSink: Send + Sync {
     fn signal(&self, pasid: u16, context: u32, bits: u32) -> bool;
     /// Queues of the process asked for interrupts: any of its events may be meant.
     fn poll_events(&self, pasid: u16);
+    /// A queue of the process on `gpu` raised `exceptions`. Returns whether its runtime is told of
+    /// them. If not, it has no runtime that asked for them, or there is no such queue.
+    fn raise(&self, gpu: GpuId, pasid: u16, exceptions: &QueueExceptions) -> bool;
     /// An access of the process could not be translated. Returns the process.
     fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<TaskIdentity>;
     /// A queue of the process was stopped: it hung, or asked for something that is refused.
@@ -265,6 +269,11 @@ impl InterruptSink for InterruptDispatch {
                 "shader: {error} of a wave of PASID {pasid}, place {place:#x}\n"
             );
         }
+        let is_told =
+            |exceptions: &QueueExceptions| self.processes.raise(self.id, pasid, exceptions);
+        if message.exceptions().as_ref().is_some_and(is_told) {
+            return;
+        }
         // Also for an error: the process's trap handler has no other receiver for it.
         self.signal(pasid, data, SHADER_CONTEXT_BITS);
     }
@@ -328,7 +337,10 @@ impl InterruptSink for InterruptDispatch {
         let Some(QueueOwner { pid, queue, .. }) = owner else {
             return;
         };
-        if !is_notified.get() {
+        let exceptions = error.exceptions();
+        let is_told =
+            exceptions.is_some_and(|exceptions| self.processes.raise(self.id, pasid, &exceptions));
+        if !is_told && !is_notified.get() {
             self.processes.stopped(self.id, pasid);
         }
         let (what, code) = (error.name(), error.code());

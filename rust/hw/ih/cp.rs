@@ -4,6 +4,7 @@
 use super::{source, IvEntry};
 use crate::bits::Field;
 use crate::doorbell::DoorbellSlot;
+use crate::exceptions::QueueExceptions;
 
 /// Fields of an event's ring id.
 const PIPE: Field = Field::new(1, 0);
@@ -81,6 +82,12 @@ impl CpError {
     #[inline]
     pub const fn code(&self) -> u32 {
         ERROR_CODE.get(self.data)
+    }
+
+    /// What the queue's runtime learns of it; `None` if the CP does not say which queue it was, or
+    /// gives no code of packets.
+    pub fn exceptions(&self) -> Option<QueueExceptions> {
+        QueueExceptions::of_packet(self.doorbell()?, self.code())
     }
 
     /// Its name in messages.

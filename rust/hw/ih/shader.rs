@@ -4,6 +4,7 @@
 
 use super::IvEntry;
 use crate::bits::Field;
+use crate::exceptions::QueueExceptions;
 
 const DATA_LOW: Field = Field::new(11, 0);
 const ARRAY: Field = Field::bit(12);
@@ -96,6 +97,14 @@ impl ShaderMessage {
                 | CU.get(low) << 8
                 | SIMD.get(low) << 12
                 | WAVE.get(low) << 16,
+        }
+    }
+
+    /// The exceptions that a trap handler reports by the message; `None` if it is another message.
+    pub fn exceptions(&self) -> Option<QueueExceptions> {
+        match self.cause {
+            ShaderCause::Message if self.privileged => QueueExceptions::of_wave(self.data),
+            _ => None,
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use hw::asic::gfx90a::MI210;
 use hw::ih::{
-    CamEntry, FaultDetails, FaultStatus, HubKind, IhClient, IvEntry, IvEvent, SdmaErrorKind,
-    SdmaErrorOrigin, ShaderCause,
+    CamEntry, CpError, FaultDetails, FaultStatus, HubKind, IhClient, IvEntry, IvEvent,
+    SdmaErrorKind, SdmaErrorOrigin, ShaderCause, ShaderMessage,
 };
 use proptest::prelude::*;
 
@@ -220,6 +220,25 @@ fn end_of_pipe_names_its_queue() {
 }
 
 #[test]
+fn exceptions_of_packets() {
+    let error = |source, code: u32| CpError {
+        source,
+        vmid: 8,
+        pasid: 3,
+        data: code << 10 | 0x123,
+    };
+    for code in 16..=23 {
+        let exceptions = error(183, code).exceptions().expect("a code of packets");
+        assert_eq!(exceptions.doorbell.index(), 0x123);
+        assert_eq!(exceptions.raised.bits(), 1 << (code - 1));
+        assert_eq!(error(184, code).exceptions(), None);
+    }
+    for code in [0, 1, 15, 24, 0xffff] {
+        assert_eq!(error(183, code).exceptions(), None, "code {code}");
+    }
+}
+
+#[test]
 fn cp_errors_and_shader_messages() {
     for source in [183, 184, 185, 200] {
         let event = (Fields {
@@ -249,6 +268,33 @@ fn cp_errors_and_shader_messages() {
     assert_eq!(message.cause, ShaderCause::Message);
     assert!(message.privileged);
     assert_eq!(message.place, 2 | 12 << 8 | 2 << 12 | 5 << 16);
+    let exceptions = message.exceptions().expect("code 3 and others");
+    assert_eq!(exceptions.doorbell.index(), 0x2bc);
+    assert_eq!(exceptions.raised.bits(), 0x12_9abc >> 10 & 0x1ff);
+    let messages = [
+        // Not from a trap handler, or no code of waves.
+        (false, 1 << 10, None),
+        (true, 0x23, None),
+        (true, 1 << 16, None),
+        (true, 0xf8_0000, None),
+        (true, 1 << 10 | 0x23, Some((0x23, 1))),
+        (true, 1 << 15 | 1 << 18, Some((0, 1 << 5 | 1 << 8))),
+    ];
+    for (privileged, data, expected) in messages {
+        let message = ShaderMessage {
+            privileged,
+            data,
+            ..message
+        };
+        let found = message.exceptions();
+        let found = found.map(|found| (found.doorbell.index(), found.raised.bits()));
+        assert_eq!(found, expected, "{data:#x}");
+    }
+    let error = ShaderMessage {
+        cause: ShaderCause::IllegalInstruction,
+        ..message
+    };
+    assert_eq!(error.exceptions(), None);
     assert_eq!(
         (Fields {
             client: 0x1f,
