@@ -206,6 +206,13 @@ TEST_F(ioctls, runtime_enable)
 	EXPECT_ANSWER(runtime_with_queues, CALL(self, RUNTIME_ENABLE, &on));
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 	EXPECT_EQ(0, CALL(self, RUNTIME_ENABLE, &on));
+	EXPECT_EQ(0, on.capabilities_mask);
+	/* That it is enabled already comes before that there are queues. */
+	ASSERT_EQ(0, kfd_queue_create(&self->dev, &queue, 4096));
+	EXPECT_ANSWER(runtime_twice, CALL(self, RUNTIME_ENABLE, &on));
+	EXPECT_EQ(0, CALL(self, RUNTIME_ENABLE, &off));
+	EXPECT_ANSWER(runtime_with_queues, CALL(self, RUNTIME_ENABLE, &on));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue));
 }
 
 KFD_HARNESS_MAIN

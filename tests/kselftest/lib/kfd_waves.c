@@ -29,6 +29,7 @@ const struct waves_shape waves_shape[WAVES_PROGRAMS] = {
 	/* Two of these are on a CU at a time. */
 	[WAVES_LEAVE_SCALARS] = { "SGPRs", 8, 0, 12, 0 },
 	[WAVES_FIND_SCALARS] = { "the same", 8, 0, 12, 0 },
+	[WAVES_EXCEPTION] = { "an exception", 8, 0, 1, 0 },
 };
 
 #define PM4_SET_SH_REG		0x76
@@ -83,12 +84,28 @@ volatile struct waves_record *waves_record(const struct waves *waves, unsigned i
 	return (volatile struct waves_record *)((char *)waves->data.cpu + WAVES_RECORDS) + wave;
 }
 
+/* The first words of the code are the places of the programs, and the handler's behind them. */
+static uint64_t code_of(const struct waves *waves, unsigned int program)
+{
+	return (uintptr_t)waves->code.cpu + ((const uint32_t *)waves->code.cpu)[program];
+}
+
+int waves_set_handler(const struct kfd_dev *dev, const struct waves *waves, uint64_t codes)
+{
+	struct kfd_ioctl_set_trap_handler_args args = {
+		.tba_addr = code_of(waves, WAVES_PROGRAMS),
+		.tma_addr = codes,
+		.gpu_id = dev->gpu_id,
+	};
+
+	return kfd_ioctl(dev->fd, AMDKFD_IOC_SET_TRAP_HANDLER, &args);
+}
+
 void waves_dispatch(struct packets *p, const struct waves *waves, enum waves_program program,
 		    unsigned int count, bool trap)
 {
 	const struct waves_shape *shape = &waves_shape[program];
-	const uint64_t code = (uintptr_t)waves->code.cpu +
-			      ((const uint32_t *)waves->code.cpu)[program];
+	const uint64_t code = code_of(waves, program);
 	const uint64_t data = (uintptr_t)waves->data.cpu;
 	const uint32_t start[6] = { 0, 0, 0, shape->waves * LANES, 1, 1 };
 	const uint32_t pgm[2] = { (uint32_t)(code >> 8), (uint32_t)(code >> 40) };

@@ -19,7 +19,15 @@ enum waves_program {
 	WAVES_FIND,
 	WAVES_LEAVE_SCALARS,
 	WAVES_FIND_SCALARS,
+	WAVES_EXCEPTION, /* no records: dword 1 of waves->data is one of enum waves_wrong */
 	WAVES_PROGRAMS,
+};
+
+/* What waves of WAVES_EXCEPTION do. */
+enum waves_wrong {
+	WAVES_ABORT,
+	WAVES_TRAP,
+	WAVES_ILLEGAL,
 };
 
 /* The hardware that a program needs. */
@@ -87,6 +95,11 @@ void waves_dispatch(struct packets *p, const struct waves *waves, enum waves_pro
  */
 bool waves_start(struct waves *waves, struct kfd_compute *queue, enum waves_program program,
 		 unsigned int count, bool trap);
+/*
+ * SET_TRAP_HANDLER: a handler that reports exceptions of waves to the runtime, and ends them. The
+ * exceptions are those in the dword at @codes, of the GPU's memory, or that of the trap if it is 0.
+ */
+int waves_set_handler(const struct kfd_dev *dev, const struct waves *waves, uint64_t codes);
 /* Asks them to stop. */
 void waves_stop(struct waves *waves);
 /* True if each of them completes another round in time. */

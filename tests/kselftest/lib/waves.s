@@ -34,6 +34,9 @@
 .set FOUND_ACC, 12
 .set FOUND_LDS, 16
 .set FOUND_SCALARS, 20
+.set ABORT, 1			// codes of exceptions
+.set TRAP, 2
+.set ILLEGAL_INSTRUCTION, 4
 
 // s4:5 = this wave's record; s6 = its number, s3 = waves a group, s7 = the wave in its group
 .macro begin waves
@@ -428,10 +431,57 @@
 	stay
 .endm
 
+// Goes wrong as the dword behind STOP says: 0 aborts, 1 traps, 2 is no instruction.
+.macro exception_program
+	s_load_dword s4, s[0:1], 4 glc
+	s_waitcnt lgkmcnt(0)
+	s_cmp_eq_u32 s4, 1
+	s_cbranch_scc1 1f
+	s_cmp_eq_u32 s4, 2
+	s_cbranch_scc1 2f
+	s_trap 2
+1:
+	s_trap 1
+2:
+	.long 0xbfff0000
+	s_endpgm
+.endm
+
+// A process's trap handler that reports an exception to its runtime and ends the wave: the codes in
+// the dword at TTMP14:15, as bits, or the one that fits what has happened.
+.macro exception_handler
+	s_bitset1_b32 exec_lo, 31
+	s_sendmsg sendmsg(MSG_GET_DOORBELL)
+1:
+	s_nop 7
+	s_bitcmp0_b32 exec_lo, 31
+	s_cbranch_scc0 1b
+	s_and_b32 ttmp3, exec_lo, 0x3ff
+	s_load_dword ttmp2, ttmp[14:15], 0 glc
+	s_waitcnt lgkmcnt(0)
+	s_cmp_lg_u32 ttmp2, 0
+	s_cbranch_scc1 2f
+	s_getreg_b32 ttmp12, hwreg(HW_REG_TRAPSTS)
+	s_mov_b32 ttmp2, 1 << (ILLEGAL_INSTRUCTION - 1)
+	s_bitcmp1_b32 ttmp12, 11
+	s_cbranch_scc1 2f
+	s_mov_b32 ttmp2, 1 << (ABORT - 1)
+	s_bfe_u32 ttmp12, ttmp1, 16 | 8 << 16
+	s_cmp_eq_u32 ttmp12, 2
+	s_cbranch_scc1 2f
+	s_mov_b32 ttmp2, 1 << (TRAP - 1)
+2:
+	s_lshl_b32 ttmp2, ttmp2, 10
+	s_or_b32 m0, ttmp2, ttmp3
+	s_nop 0
+	s_sendmsg sendmsg(MSG_INTERRUPT)
+	s_endpgm
+.endm
+
 	.text
 	.long small - start, middle - start, large - start, huge - start, shared - start, where - start
 	.long touch - start, leaver - start, finder - start, leaver_scalars - start
-	.long finder_scalars - start
+	.long finder_scalars - start, exception - start, handler - start
 	.p2align 8
 start = . - 256
 small:
@@ -466,4 +516,10 @@ leaver_scalars:
 	.p2align 8
 finder_scalars:
 	find_scalars
+	.p2align 8
+exception:
+	exception_program
+	.p2align 8
+handler:
+	exception_handler
 	.p2align 8
