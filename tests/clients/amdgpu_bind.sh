@@ -20,7 +20,8 @@ off=6 rings=14
 [ "$1" != psp ] || off=7
 if [ "$1" = gfx942 ]; then
 	off=5 rings=13
-	log 'RAM width 0bits UNKNOWN' "the kind of memory is not told: the BIOS is gfx90a's, and has no umc_info"
+	log 'ATOM BIOS: 113-MODEL942-001' "the BIOS is ours"
+	log 'RAM width 8192bits HBM' "memory as the BIOS has it"
 	log 'SE 4, SH per SE 1, CU per SH 10, active_cu_number 38' "compute units"
 	log 'added device 1002:74a1' "amdkfd takes the device"
 	node=/sys/class/kfd/kfd/topology/nodes/1/properties

@@ -86,7 +86,9 @@ impl Content {
         };
         let files = setup.machine.files;
         let archive = path_from(setup, setup.places.script("firmware").arg(files.name()))?;
-        let rom = setup.places.inside(&archive.with_extension("rom"));
+        let chip = setup.machine.asic.as_deref().unwrap_or("gfx90a");
+        let rom = archive.with_extension(format!("{chip}.rom"));
+        let rom = setup.places.inside(&rom);
         let options = ["--firmware", firmware.name(), "--rom", &rom];
         self.board.extend(options.map(String::from));
         if files == Files::Vendor {

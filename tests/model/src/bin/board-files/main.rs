@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Makes the files of a board and its vendor that a driver needs to start: an ATOM BIOS image for
+//! Makes the files of a board and its vendor that a driver needs to start: ATOM BIOS images for
 //! the flash chip, and firmware files. All of it is made up: the tables hold the fields that the
 //! stock driver reads, the firmware consists of counted dwords behind valid headers. The model
 //! executes none of it.
@@ -14,14 +14,17 @@ mod vbios;
 const USAGE: &str = "\
 board-files DIR
 
-Writes DIR/vbios.rom, DIR/amdgpu/aldebaran_{sos,ta,smc,sdma,mec,rlc}.bin,
+Writes DIR/{gfx90a,gfx942}.rom, DIR/amdgpu/aldebaran_{sos,ta,smc,sdma,mec,rlc}.bin,
 DIR/amdgpu/gc_9_4_3_{mec,rlc}.bin and DIR/amdgpu/sdma_4_4_2.bin.";
 
 /// Name and contents of each file.
-fn files() -> Vec<(&'static str, Vec<u8>)> {
-    let mut files = firmware::files();
-    files.push(("vbios.rom", vbios::vbios()));
-    files
+fn files() -> Vec<(String, Vec<u8>)> {
+    let firmware = firmware::files().into_iter();
+    let roms = vbios::ALL.iter();
+    firmware
+        .map(|(name, contents)| (name.to_owned(), contents))
+        .chain(roms.map(|bios| (format!("{}.rom", bios.chip), bios.image())))
+        .collect()
 }
 
 fn write(dir: &Path) -> std::io::Result<()> {
