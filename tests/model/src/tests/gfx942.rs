@@ -127,3 +127,12 @@ fn pasid_mappings_are_of_16_vmids() {
     assert_eq!(rig.gpu.read_at(0xc5e).unwrap(), 1 << 8);
     assert!(rig.gpu.write(athub::ATC_VMID24_PASID_MAPPING, 0).is_err());
 }
+
+#[test]
+fn clock_gating_has_its_registers() {
+    let rig = Rig::on(board());
+    for dword in [0x117b, 0x21c2] {
+        rig.gpu.write_at(dword, 0x3345_0100).unwrap();
+        assert_eq!(rig.gpu.read_at(dword), Ok(0x3345_0100), "{dword:#x}");
+    }
+}
