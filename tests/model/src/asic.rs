@@ -46,6 +46,9 @@ pub struct Asic {
     pub has_nodes: bool,
     /// Leaves in VRAM may snoop the CPU's caches.
     pub vram_snoops: bool,
+    /// An AQL queue, too, has its read pointer reported: by the first of the XCCs that serve it
+    /// (CP_HQD_PQ_CONTROL.NO_UPDATE_RPTR; amdgpu, init_mqd_v9_4_3).
+    pub reports_aql: bool,
     /// The IP discovery table, in VRAM.
     pub discovery: Option<&'static Table>,
 }
@@ -66,6 +69,7 @@ pub static GFX90A: Asic = Asic {
     shape: sq::ALDEBARAN,
     has_nodes: false,
     vram_snoops: false,
+    reports_aql: false,
     discovery: None,
 };
 
@@ -84,6 +88,7 @@ pub static GFX942: Asic = Asic {
     shape: sq::XCC,
     has_nodes: true,
     vram_snoops: true,
+    reports_aql: true,
     discovery: Some(&discovery::GFX942),
 };
 

@@ -365,7 +365,7 @@ impl Hqd {
                     }
                 } else if !self.active {
                     self.regs
-                        .check()
+                        .check(store.asic)
                         .and_then(|()| self.check_range(store))
                         .map_err(|reason| store.refuse(reg, value, reason))?;
                     self.activate();

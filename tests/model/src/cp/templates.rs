@@ -55,7 +55,8 @@ const USER: Form = Form {
     zero: "a register that is always 0 is not",
 };
 
-/// CP_HQD_PQ_CONTROL of a user's queue: of PM4, and of AQL.
+/// CP_HQD_PQ_CONTROL of a user's queue: of PM4, of AQL, and of AQL that has its read pointer
+/// reported.
 const PM4: Row = (
     145,
     0x3f,
@@ -68,6 +69,13 @@ const AQL: Row = (
     PM4.2 | 1 << 14 | 1 << 16 | 2 << 25 | 1 << 27,
     "CP_HQD_PQ_CONTROL is not that of AQL: RPTR_BLOCK_SIZE 5, UNORD_DISPATCH, QUEUE_FULL_EN, \
      WPP_CLAMP_EN, SLOT_BASED_WPTR 2, NO_UPDATE_RPTR",
+);
+const REPORTED_AQL: Row = (
+    145,
+    0x3f,
+    AQL.2 & !(1 << 27),
+    "CP_HQD_PQ_CONTROL is not that of AQL on a first XCC: RPTR_BLOCK_SIZE 5, UNORD_DISPATCH, \
+     QUEUE_FULL_EN, WPP_CLAMP_EN, SLOT_BASED_WPTR 2",
 );
 
 /// EOP_SIZE at most: there are 255 end-of-pipe entries.
@@ -90,8 +98,9 @@ const KERNEL: &[Row] = &[
     (162, 1 << 8, 0, "CP_MQD_CONTROL has more than PRIV_STATE"),
 ];
 
-/// The message for registers, from CP_MQD_BASE_ADDR on, that are not of a driver's queue.
-pub fn hqd(words: &[u32], vmid: u8, aql: bool) -> Option<&'static str> {
+/// The message for registers, from CP_MQD_BASE_ADDR on, that are not of a driver's queue. Of AQL,
+/// `aql` says whether its read pointer is reported.
+pub fn hqd(words: &[u32], vmid: u8, aql: Option<bool>) -> Option<&'static str> {
     let misfits = |row: &Row| misfits(words[row.0 - IMAGE], row);
     if vmid == 0 {
         return KERNEL.iter().find_map(misfits);
@@ -99,7 +108,12 @@ pub fn hqd(words: &[u32], vmid: u8, aql: bool) -> Option<&'static str> {
     if words[167 - IMAGE] & 0x3f > MOST_EOP {
         return Some("CP_HQD_EOP_CONTROL has an EOP_SIZE above 0xa");
     }
-    misfits(if aql { &AQL } else { &PM4 }).or_else(|| USER.misfit(IMAGE, words))
+    let control = match aql {
+        None => &PM4,
+        Some(false) => &AQL,
+        Some(true) => &REPORTED_AQL,
+    };
+    misfits(control).or_else(|| USER.misfit(IMAGE, words))
 }
 
 /// The message for the first dword of an MQD.

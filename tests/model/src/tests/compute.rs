@@ -129,11 +129,12 @@ impl Rig {
             doorbell: 0x1000 + 2 * number,
         };
         let kernel = u32::from(vmid == 0);
+        let reports = self.gpu.regs.asic.reports_aql;
         let control = pq_control::QUEUE_SIZE.of(DWORDS.ilog2() - 1)
             | pq_control::RPTR_BLOCK_SIZE.of(5)
             | pq_control::UNORD_DISPATCH.of(1)
             | pq_control::SLOT_BASED_WPTR.of(if aql { 2 } else { 0 })
-            | pq_control::NO_UPDATE_RPTR.of(aql.into())
+            | pq_control::NO_UPDATE_RPTR.of((aql && !reports).into())
             | pq_control::QUEUE_FULL_EN.of(aql.into())
             | pq_control::WPP_CLAMP_EN.of(aql.into())
             | pq_control::PRIV_STATE.of(kernel)

@@ -2,6 +2,7 @@
 //! What gfx942 has that gfx90a has not, or elsewhere.
 
 use super::rig::*;
+use super::templates::started_with;
 use crate::asic::GFX942;
 use crate::board::Board;
 use crate::discovery::{self, FROM_END};
@@ -126,6 +127,19 @@ fn pasid_mappings_are_of_16_vmids() {
     rig.gpu.write_at(0xc5f + 8, 0x8000_1234).unwrap();
     assert_eq!(rig.gpu.read_at(0xc5e).unwrap(), 1 << 8);
     assert!(rig.gpu.write(athub::ATC_VMID24_PASID_MAPPING, 0).is_err());
+}
+
+#[test]
+fn an_aql_queue_has_its_read_pointer_reported() {
+    let mut rig = Rig::on(board());
+    rig.start_mecs();
+    let queue = rig.compute([1, 0, 0], 8, true);
+    let control = rig.mqd_dword(&queue, 145);
+    // NO_UPDATE_RPTR, which other XCCs than the first one have.
+    let error = started_with(&rig, &queue, 145, control | 1 << 27);
+    assert!(error.contains("AQL on a first XCC"), "{error}");
+    rig.load(&queue);
+    assert!(rig.is_active(&queue));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::regs::gc;
 const NOT_COHERENT: u64 = VALID | SYSTEM | SNOOPED | RW;
 
 /// The error of starting `queue` by registers with dword `dword` of its MQD changed to `value`.
-fn started_with(rig: &Rig, queue: &Compute, dword: u64, value: u32) -> String {
+pub fn started_with(rig: &Rig, queue: &Compute, dword: u64, value: u32) -> String {
     let before = rig.mqd_dword(queue, dword);
     rig.set_mqd(queue, dword, value);
     rig.load_registers(queue);

@@ -276,7 +276,7 @@ impl State {
         hqd.regs.put_wide(gc::CP_MQD_BASE_ADDR, map.mqd);
         hqd.regs.put_wide(gc::CP_HQD_PQ_WPTR_POLL_ADDR, map.wptr);
         hqd.regs.put(gc::CP_HQD_VMID, vmid.into());
-        hqd.regs.check().map_err(|reason| {
+        hqd.regs.check(gpu.regs.asic).map_err(|reason| {
             let mqd = map.mqd;
             crate::error::ModelError::Other(format!("{slot}: MQD at {mqd:#x}: {reason}"))
         })?;
