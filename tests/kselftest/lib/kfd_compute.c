@@ -6,31 +6,49 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <linux/kfd_sysfs.h>
+
 #include "kfd_compute.h"
 
 #define ROOM_MS		KFD_HANG_MS
 
-unsigned int kfd_cus(const struct kfd_dev *dev)
+/* A property of the GPU's node; 0 if it has none of this name. */
+static uint64_t node_property(const struct kfd_dev *dev, const char *name)
 {
-	uint64_t simds, of_cu;
+	uint64_t value;
 	char path[128];
 
 	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%u/properties", dev->node);
-	if (!kfd_property(path, "simd_count", &simds) ||
-	    !kfd_property(path, "simd_per_cu", &of_cu) || of_cu == 0)
-		return 0;
-	return (unsigned int)(simds / of_cu);
+	return kfd_property(path, name, &value) ? value : 0;
+}
+
+unsigned int kfd_cus(const struct kfd_dev *dev)
+{
+	const uint64_t of_cu = node_property(dev, "simd_per_cu");
+
+	return of_cu ? (unsigned int)(node_property(dev, "simd_count") / of_cu) : 0;
+}
+
+unsigned int kfd_engines(const struct kfd_dev *dev)
+{
+	const uint64_t arrays = node_property(dev, "simd_arrays_per_engine");
+
+	return arrays ? (unsigned int)(node_property(dev, "array_count") / arrays) : 0;
+}
+
+bool kfd_ttmps_are_set(const struct kfd_dev *dev)
+{
+	return node_property(dev, "debug_prop") & HSA_DBG_DISPATCH_INFO_ALWAYS_VALID;
 }
 
 int kfd_save_create(const struct kfd_dev *dev, struct kfd_save *save)
 {
-	uint64_t area, stack, arrays, waves;
-	char path[128];
+	const uint64_t area = node_property(dev, "cwsr_size");
+	const uint64_t stack = node_property(dev, "ctl_stack_size");
+	const uint64_t arrays = node_property(dev, "array_count");
+	uint64_t waves;
 
-	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%u/properties", dev->node);
-	if (!kfd_property(path, "cwsr_size", &area) ||
-	    !kfd_property(path, "ctl_stack_size", &stack) ||
-	    !kfd_property(path, "array_count", &arrays) || kfd_cus(dev) == 0)
+	if (!area || !stack || !arrays || kfd_cus(dev) == 0)
 		return ENOENT;
 	save->area = (uint32_t)area;
 	save->control_stack = (uint32_t)stack;

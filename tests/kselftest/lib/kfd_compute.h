@@ -18,6 +18,10 @@ struct kfd_save {
 
 /* Compute units of the GPU, from the topology; 0 if it has no such entry. */
 unsigned int kfd_cus(const struct kfd_dev *dev);
+/* Shader engines of the GPU, likewise. */
+unsigned int kfd_engines(const struct kfd_dev *dev);
+/* True if the topology says that waves always find their dispatch in TTMPs. */
+bool kfd_ttmps_are_set(const struct kfd_dev *dev);
 int kfd_save_create(const struct kfd_dev *dev, struct kfd_save *save);
 int kfd_save_destroy(const struct kfd_dev *dev, struct kfd_save *save);
 

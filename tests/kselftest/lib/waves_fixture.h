@@ -9,6 +9,8 @@
 
 #define RING		(64u * 1024)
 #define TIMEOUT_MS	KFD_HANG_MS
+/* More than any GPU holds at once. */
+#define MOST_WAVES	4096u
 
 FIXTURE(waves)
 {
@@ -23,7 +25,7 @@ FIXTURE_SETUP(waves)
 	ASSERT_EQ(0, kfd_open(&self->dev));
 	ASSERT_EQ(0, kfd_save_create(&self->dev, &self->save));
 	ASSERT_EQ(0, kfd_compute_create(&self->dev, &self->queue, &self->save, false, RING));
-	ASSERT_EQ(0, waves_create(&self->dev, &self->waves, 3328));
+	ASSERT_EQ(0, waves_create(&self->dev, &self->waves, MOST_WAVES));
 }
 
 FIXTURE_TEARDOWN(waves)
