@@ -57,8 +57,13 @@ pub enum IpBlock {
     Df,
 }
 
+impl IpBlock {
+    /// How many kinds there are.
+    pub const COUNT: usize = Self::Df as usize + 1;
+}
+
 /// Most segments of a block that a table may list: NBIF of gfx 9.4.3 has nine.
-const MAX_SEGMENTS: usize = 9;
+pub(crate) const MAX_SEGMENTS: usize = 9;
 
 /// The first dword in BAR5 of each register segment of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
