@@ -43,9 +43,16 @@ pub(crate) struct RkfdDriver;
 pci_table!(
     PCI_TABLE,
     (),
-    [(known(0), ()), (known(1), ()), (known(2), ())]
+    [
+        (known(0), ()),
+        (known(1), ()),
+        (known(2), ()),
+        (known(3), ()),
+        (known(4), ()),
+        (known(5), ()),
+    ]
 );
-const _: () = assert!(KNOWN_ASICS.len() == 3);
+const _: () = assert!(KNOWN_ASICS.len() == 6);
 
 /// The id of known device `index`.
 const fn known(index: usize) -> pci::DeviceId {

@@ -38,6 +38,11 @@ module! {
         "amdgpu/aldebaran_sdma.bin",
         "amdgpu/aldebaran_mec.bin",
         "amdgpu/aldebaran_rlc.bin",
+        "amdgpu/psp_13_0_6_sos.bin",
+        "amdgpu/smu_13_0_6.bin",
+        "amdgpu/sdma_4_4_2.bin",
+        "amdgpu/gc_9_4_3_mec.bin",
+        "amdgpu/gc_9_4_3_rlc.bin",
     ],
     imports_ns: ["DMA_BUF"],
     params: {

@@ -7,8 +7,10 @@
 //! or the VBIOS; the figures here are the most that a chip of that kind has.
 
 pub mod gfx90a;
+pub mod gfx942;
 
 use crate::cleaner::Cleaner;
+use crate::discovery::{Discovery, GcFigures};
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::plan::FirmwarePlan;
 use crate::ih::IhInfo;
@@ -77,6 +79,14 @@ impl GfxInfo {
     #[inline]
     const fn arrays_per_xcc(&self) -> u32 {
         self.shader_engines * self.arrays_per_engine
+    }
+
+    /// Whether a discovery table has the same figures.
+    fn has_figures(&self, found: &GcFigures) -> bool {
+        self.shader_engines == found.shader_engines
+            && self.arrays_per_engine == found.arrays_per_engine
+            && self.cus_per_array == found.cus_per_array
+            && self.wave_size == found.wave_size
     }
 
     /// Shader arrays of the GPU: `array_count`.
@@ -173,6 +183,8 @@ pub enum GoldenRegister {
     TaCntlAux,
     /// TCP_UTCL1_CNTL1.
     TcpUtcl1Cntl1,
+    /// TCP_UTCL1_CNTL2.
+    TcpUtcl1Cntl2,
     /// TCI_CNTL_3.
     TciCntl3,
     /// TCP_CHAN_STEER_0: which channel of L2 is which.
@@ -310,6 +322,8 @@ pub struct Asic {
     pub firmware: &'static FirmwarePlan,
     /// Its blocks, if the chip has no discovery table in memory.
     pub ips: &'static [IpInstance],
+    /// The same chip with fewer XCCs and engines, of which its discovery table may tell.
+    pub smaller: &'static [Asic],
 }
 
 impl Asic {
@@ -319,6 +333,23 @@ impl Asic {
         KNOWN_ASICS
             .into_iter()
             .find(|asic| asic.ids.device == device_id)
+    }
+
+    /// Whether the chip has a discovery table in memory, which lists its blocks.
+    #[inline]
+    pub const fn is_discovered(&self) -> bool {
+        self.ips.is_empty()
+    }
+
+    /// The chip with the XCCs and SDMA engines that the table `found` has. `None` if it has other
+    /// ones than the driver knows such chips with, or XCCs of another size.
+    pub fn of_discovery(&'static self, found: &Discovery<'_>) -> Option<&'static Self> {
+        let mut all = core::iter::once(self).chain(self.smaller);
+        all.find(|asic| {
+            asic.gfx.xccs == found.count(IpBlock::Gc)
+                && u32::from(asic.sdma.engines()) == found.count(IpBlock::Sdma)
+                && asic.gfx.has_figures(found.gc())
+        })
     }
 
     /// Its blocks, if the chip has no discovery table in memory.
@@ -378,7 +409,11 @@ impl Asic {
 
 /// The chips of the driver's PCI table, each with a device id of vendor [`VENDOR_AMD`]: the only
 /// list of them.
-pub const KNOWN_ASICS: [&Asic; 3] = gfx90a::ASICS;
+pub const KNOWN_ASICS: [&Asic; 6] = {
+    let [a, b, c] = gfx90a::ASICS;
+    let [d, e, f] = gfx942::ASICS;
+    [a, b, c, d, e, f]
+};
 
 /// Bytes of a page of host memory, by which save areas are rounded.
 const PAGE: u32 = 4096;

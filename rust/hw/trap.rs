@@ -6,6 +6,7 @@
 //! and passes everything else to the *second level*, the handler that the process has set.
 
 pub mod gfx9_4_2;
+pub mod gfx9_4_3;
 
 use crate::bits::{hi, lo};
 use crate::va::VA_END;

@@ -208,6 +208,8 @@ registers! {
     GC_CAC_IND_DATA @ 0, 0x129d;
     /// L1 TLBs of the caches of the compute units.
     TCP_UTCL1_CNTL1 @ 0, 0x12b5;
+    /// The same block, of gfx 9.4.3.
+    TCP_UTCL1_CNTL2 @ 0, 0x12b6;
     /// The microcode's next dword when MEC1's is loaded. A driver that loads it by registers leaves
     /// its version here.
     CP_MEC_ME1_UCODE_ADDR @ 1, 0x581a;

@@ -156,6 +156,7 @@ pub const MI210: Asic = Asic {
     }),
     firmware: &FIRMWARE,
     ips: &IPS,
+    smaller: &[],
 };
 
 /// A die of MI250X.
@@ -186,7 +187,7 @@ const _: () = {
 };
 
 /// Clients of MMHUB (mmhub_client_ids_aldebaran of amdgpu).
-const MM_CLIENTS: [(u16, &str); 19] = [
+pub(super) const MM_CLIENTS: [(u16, &str); 19] = [
     (2, "MP1"),
     (3, "MP0"),
     (33, "DBGU_IO0"),

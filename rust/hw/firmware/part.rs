@@ -28,6 +28,14 @@ pub enum FirmwarePart {
     KeyDatabase,
     /// The PSP's system driver.
     SystemDriver,
+    /// The PSP's driver of the chip.
+    SocDriver,
+    /// The PSP's driver of interfaces.
+    InterfaceDriver,
+    /// The PSP's driver of debuggers.
+    DebugDriver,
+    /// The PSP's driver of error reports.
+    RasDriver,
     /// The PSP's secure OS.
     SecureOs,
     /// The list of registers that the PSP lets others write.
@@ -76,6 +84,10 @@ mod psp {
     pub(super) const TYPE_SYSTEM_DRIVER: u32 = 2;
     pub(super) const TYPE_KEY_DATABASE: u32 = 3;
     pub(super) const TYPE_REGISTER_LIST: u32 = 6;
+    pub(super) const TYPE_SOC_DRIVER: u32 = 7;
+    pub(super) const TYPE_INTERFACE_DRIVER: u32 = 8;
+    pub(super) const TYPE_DEBUG_DRIVER: u32 = 9;
+    pub(super) const TYPE_RAS_DRIVER: u32 = 10;
 }
 
 /// Fields of the MEC's file: its jump table's place in the firmware and length, dwords.
@@ -92,6 +104,10 @@ impl FirmwarePart {
         match self {
             Self::KeyDatabase => "the PSP's key database",
             Self::SystemDriver => "the PSP's system driver",
+            Self::SocDriver => "the PSP's driver of the chip",
+            Self::InterfaceDriver => "the PSP's driver of interfaces",
+            Self::DebugDriver => "the PSP's driver of debuggers",
+            Self::RasDriver => "the PSP's driver of error reports",
             Self::SecureOs => "the PSP's secure OS",
             Self::RegisterList => "the register list",
             Self::Smu => "SMU firmware",
@@ -117,9 +133,14 @@ impl FirmwarePart {
     /// The file that it is in.
     pub const fn source(self) -> FirmwareSource {
         match self {
-            Self::KeyDatabase | Self::SystemDriver | Self::SecureOs | Self::RegisterList => {
-                FirmwareSource::Sos
-            }
+            Self::KeyDatabase
+            | Self::SystemDriver
+            | Self::SocDriver
+            | Self::InterfaceDriver
+            | Self::DebugDriver
+            | Self::RasDriver
+            | Self::SecureOs
+            | Self::RegisterList => FirmwareSource::Sos,
             Self::Smu => FirmwareSource::Smc,
             Self::Sdma => FirmwareSource::Sdma,
             Self::Mec | Self::MecJumpTable => FirmwareSource::Mec,
@@ -176,6 +197,10 @@ impl FirmwarePart {
                     Self::KeyDatabase => psp::TYPE_KEY_DATABASE,
                     Self::RegisterList => psp::TYPE_REGISTER_LIST,
                     Self::SystemDriver => psp::TYPE_SYSTEM_DRIVER,
+                    Self::SocDriver => psp::TYPE_SOC_DRIVER,
+                    Self::InterfaceDriver => psp::TYPE_INTERFACE_DRIVER,
+                    Self::DebugDriver => psp::TYPE_DEBUG_DRIVER,
+                    Self::RasDriver => psp::TYPE_RAS_DRIVER,
                     Self::SecureOs => psp::TYPE_SOS,
                     _ => return Err(FirmwareFileError::Missing(self)),
                 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// The trap handler of gfx 9.4.2 (gfx90a): what a wave of a process runs when it traps, and when it leaves the hardware or
-// comes back (CWSR). scripts/shader-code assembles it; its words are in gfx9_4_2.rs.
+// The trap handler of gfx 9.4.2 (gfx90a) and gfx 9.4.3 (gfx942): what a wave of a process runs when it traps, and when it
+// leaves the hardware or comes back (CWSR). scripts/shader-code assembles it for each; its words are in gfx9_4_2.rs and
+// gfx9_4_3.rs.
 //
 // The hardware comes here with PRIV set, and so nobody interrupts it:
 //   at +0 with what the wave trapped at in TTMP0:1: PC in 47:0, trap id in 55:48, host trap in 56;
@@ -42,7 +43,12 @@
 .set PC_HI, 0xffff
 .set TRAP_ID, 0xff << 16
 .set HOST_TRAP_BIT, 24
-// TTMP11
+// The TTMP with these bits: on gfx942, TTMP11 has the number of the packet there.
+.if .amdgcn.gfx_generation_minor >= 4
+.set KEPT, 13
+.else
+.set KEPT, 11
+.endif
 .set DEBUG_ENABLED_BIT, 23
 .set REPLAY_BIT, 26
 // IB_STS: FIRST_REPLAY, RCNT
@@ -69,17 +75,26 @@
 	s_waitcnt lgkmcnt(0)
 .endm
 
-// TTMP11[31:26] = what of IB_STS says that an instruction is to be repeated, which is then cleared: scalar loads here are not.
+// A vector access that is to leave no data in caches.
+.macro streaming access:vararg
+.if .amdgcn.gfx_generation_minor >= 4
+	\access sc0 nt
+.else
+	\access glc slc
+.endif
+.endm
+
+// TTMP[KEPT][31:26] = what of IB_STS says that an instruction is to be repeated, which is then cleared: scalar loads here are not.
 .macro keep_replay tmp
 	s_getreg_b32 \tmp, hwreg(HW_REG_IB_STS, IB_REPLAY_BIT, IB_REPLAY_BITS)
 	s_lshl_b32 \tmp, \tmp, REPLAY_BIT
-	s_and_b32 ttmp11, ttmp11, (1 << REPLAY_BIT) - 1
-	s_or_b32 ttmp11, ttmp11, \tmp
+	s_and_b32 ttmp[KEPT], ttmp[KEPT], (1 << REPLAY_BIT) - 1
+	s_or_b32 ttmp[KEPT], ttmp[KEPT], \tmp
 	s_setreg_imm32_b32 hwreg(HW_REG_IB_STS), 0
 .endm
 
 .macro put_replay tmp
-	s_lshr_b32 \tmp, ttmp11, REPLAY_BIT
+	s_lshr_b32 \tmp, ttmp[KEPT], REPLAY_BIT
 	s_lshl_b32 \tmp, \tmp, IB_REPLAY_BIT
 	s_setreg_b32 hwreg(HW_REG_IB_STS), \tmp
 .endm
@@ -187,10 +202,12 @@ no_watch:
 	s_cbranch_scc1 second_level
 	s_and_b32 ttmp2, ttmp1, TRAP_ID
 	s_cbranch_scc1 second_level
+.if .amdgcn.gfx_generation_minor < 4
 	// Single steps are lost when a wave is saved first.
 	s_getreg_b32 ttmp2, hwreg(HW_REG_MODE, DEBUG_EN_BIT, 1)
 	s_cmp_lg_u32 ttmp2, 0
 	s_cbranch_scc1 second_level
+.endif
 	s_bitcmp1_b32 ttmp15, SAVECTX_BIT
 	s_cbranch_scc1 save
 
@@ -204,10 +221,10 @@ second_level:
 	s_sext_i32_i16 ttmp15, ttmp15
 	s_load_dword ttmp2, ttmp[14:15], TMA_DEBUG glc
 	s_waitcnt lgkmcnt(0)
-	s_bitset0_b32 ttmp11, DEBUG_ENABLED_BIT
+	s_bitset0_b32 ttmp[KEPT], DEBUG_ENABLED_BIT
 	s_cmp_eq_u32 ttmp2, 0
 	s_cbranch_scc1 no_debugger
-	s_bitset1_b32 ttmp11, DEBUG_ENABLED_BIT
+	s_bitset1_b32 ttmp[KEPT], DEBUG_ENABLED_BIT
 no_debugger:
 	s_load_dwordx2 ttmp[2:3], ttmp[14:15], TMA_SECOND_CODE glc
 	s_waitcnt lgkmcnt(0)
@@ -321,7 +338,7 @@ save_sgprs:
 .macro store_rows to, from:vararg
 	.set row, 0
 	.irp v, \from
-	buffer_store_dword \v, off, ttmp[8:11], \to offset:row*ROW glc slc
+	streaming buffer_store_dword \v, off, ttmp[8:11], \to offset:row*ROW
 	.set row, row + 1
 	.endr
 .endm
@@ -456,7 +473,7 @@ lanes_lds_rows:
 .macro load_rows from, to:vararg
 	.set row, 0
 	.irp v, \to
-	buffer_load_dword \v, off, ttmp[8:11], \from offset:row*ROW glc slc
+	streaming buffer_load_dword \v, off, ttmp[8:11], \from offset:row*ROW
 	.set row, row + 1
 	.endr
 	s_waitcnt vmcnt(0)

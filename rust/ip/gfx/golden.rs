@@ -64,6 +64,7 @@ fn place(register: GoldenRegister) -> Register {
         GoldenRegister::GbAddrConfig => regs::GB_ADDR_CONFIG,
         GoldenRegister::TaCntlAux => regs::TA_CNTL_AUX,
         GoldenRegister::TcpUtcl1Cntl1 => regs::TCP_UTCL1_CNTL1,
+        GoldenRegister::TcpUtcl1Cntl2 => regs::TCP_UTCL1_CNTL2,
         GoldenRegister::TciCntl3 => regs::TCI_CNTL_3,
         GoldenRegister::TcpChanSteer0 => regs::TCP_CHAN_STEER_0,
         GoldenRegister::TcpChanSteer1 => regs::TCP_CHAN_STEER_1,

@@ -2,6 +2,8 @@
 //! The discovery table of a card, damaged ones too. The tables are made here, after the kernel's
 //! headers.
 
+use hw::asic::gfx90a::MI210;
+use hw::asic::gfx942::{MI300X, MI325X};
 use hw::discovery::{Discovery, DiscoveryError, DiscoveryPart, GcFigures};
 use hw::ip::{IpBlock, IpInstance, IpTable, IpVersion};
 use proptest::prelude::*;
@@ -473,6 +475,46 @@ fn defects_are_told() {
         told(after(|bytes| bytes.truncate(100))),
         "it is not all there"
     );
+}
+
+/// A chip with so many XCCs and SDMA engines of the usual size.
+fn chip(xccs: u8, engines: u8) -> Recipe {
+    let mut recipe = usual();
+    recipe.harvest = None;
+    let xccs = (0..xccs).map(|n| entry(GC, n, [9, 4, 3], &[0x1_0000 * u64::from(n)]));
+    let engines = (0..engines).map(|n| entry(SDMA, n, [4, 4, 2], &[]));
+    recipe.dies = vec![xccs.chain(engines).collect()];
+    recipe
+}
+
+#[test]
+fn a_chip_is_chosen_by_what_it_has() {
+    let found = |asic: &'static hw::asic::Asic, recipe: &Recipe| {
+        let bytes = recipe.bytes();
+        let asic = asic.of_discovery(&Discovery::new(&bytes).unwrap())?;
+        Some((asic.ids.device, asic.gfx.xccs, asic.sdma.engines()))
+    };
+    assert!(MI300X.is_discovered() && !MI210.is_discovered());
+    assert_eq!(found(&MI300X, &chip(8, 16)), Some((0x74a1, 8, 16)));
+    assert_eq!(found(&MI300X, &chip(1, 4)), Some((0x74a1, 1, 4)));
+    assert_eq!(found(&MI325X, &chip(1, 4)), Some((0x74a5, 1, 4)));
+    for (xccs, engines) in [(1, 16), (8, 4), (2, 4), (1, 5), (0, 4), (1, 0)] {
+        assert_eq!(
+            found(&MI300X, &chip(xccs, engines)),
+            None,
+            "{xccs}, {engines}"
+        );
+    }
+    // The numbers of working instances count.
+    let mut harvested = chip(9, 18);
+    harvested.harvest = Some(vec![(GC, 0), (SDMA, 3), (SDMA, 17)]);
+    assert_eq!(found(&MI300X, &harvested), Some((0x74a1, 8, 16)));
+    // An XCC of another size.
+    for word in [0, 1, 2, 11] {
+        let mut other = chip(1, 4);
+        other.gc.as_mut().unwrap().1[word] += 1;
+        assert_eq!(found(&MI300X, &other), None, "{word}");
+    }
 }
 
 /// What a driver uses of a table.

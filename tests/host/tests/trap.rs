@@ -2,26 +2,29 @@
 //! The page of the trap handler. The code's function is tested where it runs, on shaders.
 
 use hw::asic::gfx90a::MI210;
+use hw::asic::gfx942::MI300X;
 use hw::trap::{SecondLevelTrap, TrapHandler, BYTES, MEMORY, PAGE};
 use hw::va::{canonical, VaRange};
 use proptest::prelude::*;
 
-/// The target of a branch at dword `at`, a dword.
-fn branch(at: usize) -> usize {
-    let word = MI210.trap[at];
+/// The target of the branch at dword `at` of `code`, a dword.
+fn branch(code: &[u32], at: usize) -> usize {
+    let word = code[at];
     assert_eq!(word >> 16, 0xbf82, "no s_branch at dword {at}: {word:#x}");
     (at as i64 + 1 + i64::from(word as i16)) as usize
 }
 
 #[test]
 fn the_code_begins_with_two_branches() {
-    let (trapped, restore) = (branch(0), branch(1));
-    assert_eq!(trapped, 2);
-    assert!(restore > trapped && restore < MI210.trap.len());
-    // s_getreg_b32 of STATUS, before anything changes SCC.
-    assert_eq!(MI210.trap[trapped] & 0xff80_ffff, 0xb880_f802);
-    // s_rfe_b64 at the end.
-    assert_eq!(MI210.trap[MI210.trap.len() - 1] & 0xff80_ff00, 0xbe80_1f00);
+    for code in [MI210.trap, MI300X.trap] {
+        let (trapped, restore) = (branch(code, 0), branch(code, 1));
+        assert_eq!(trapped, 2);
+        assert!(restore > trapped && restore < code.len());
+        // s_getreg_b32 of STATUS, before anything changes SCC.
+        assert_eq!(code[trapped] & 0xff80_ffff, 0xb880_f802);
+        // s_rfe_b64 at the end.
+        assert_eq!(code[code.len() - 1] & 0xff80_ff00, 0xbe80_1f00);
+    }
 }
 
 #[test]

@@ -10,6 +10,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use hw::asic::gfx90a::MI210;
+use hw::asic::gfx942::MI300X;
+
+/// The handlers, each with the processor that runs it.
+const HANDLERS: [(&str, &[u32]); 2] = [("gfx90a", MI210.trap), ("gfx942", MI300X.trap)];
 
 /// One instruction.
 struct Inst {
@@ -20,10 +24,10 @@ struct Inst {
     len: usize,
 }
 
-/// Runs llvm-mc on `input` and gives the instructions that it prints.
-fn instructions(arguments: &[&str], input: &str) -> Vec<Inst> {
+/// Runs llvm-mc for `processor` on `input` and gives the instructions that it prints.
+fn instructions(processor: &str, arguments: &[&str], input: &str) -> Vec<Inst> {
     let mut child = Command::new("llvm-mc-19")
-        .args(["-arch=amdgcn", "-mcpu=gfx90a", "-show-encoding"])
+        .args(["-arch=amdgcn", "-mcpu", processor, "-show-encoding"])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -59,10 +63,10 @@ fn instructions(arguments: &[&str], input: &str) -> Vec<Inst> {
         .collect()
 }
 
-fn disassembled(words: &[u32]) -> Vec<Inst> {
+fn disassembled(processor: &str, words: &[u32]) -> Vec<Inst> {
     let bytes = words.iter().flat_map(|word| word.to_le_bytes());
     let text: Vec<String> = bytes.map(|byte| format!("{byte:#04x}")).collect();
-    let all = instructions(&["-disassemble"], &text.join(" "));
+    let all = instructions(processor, &["-disassemble"], &text.join(" "));
     let len: usize = all.iter().map(|inst| inst.len).sum();
     assert_eq!(len, words.len(), "words that are no instructions");
     all
@@ -351,36 +355,40 @@ fn hazards(code: &[Inst], entries: &[usize]) -> BTreeSet<String> {
 
 #[test]
 fn the_handler_waits_where_it_has_to() {
-    let found = hazards(&disassembled(MI210.trap), &[0, 1]);
-    assert_eq!(found, BTreeSet::new());
+    for (processor, handler) in HANDLERS {
+        let found = hazards(&disassembled(processor, handler), &[0, 1]);
+        assert_eq!(found, BTreeSet::new(), "{processor}");
+    }
 }
 
 /// The words of s_waitcnt that wait for loads: without any of them something is read too early.
 #[test]
 fn each_wait_for_loads_is_needed() {
-    let code = disassembled(MI210.trap);
-    let loads = ["s_load", "ds_read", "buffer_load"];
-    let mut waits = 0;
-    for (n, inst) in code
-        .iter()
-        .enumerate()
-        .filter(|(_, inst)| inst.name == "s_waitcnt")
-    {
-        // One that another load with its own wait follows may be left out.
-        if !code[n - 1].is(&loads) || code[n + 1].is(&loads) {
-            continue;
+    for (processor, handler) in HANDLERS {
+        let code = disassembled(processor, handler);
+        let loads = ["s_load", "ds_read", "buffer_load"];
+        let mut waits = 0;
+        for (n, inst) in code
+            .iter()
+            .enumerate()
+            .filter(|(_, inst)| inst.name == "s_waitcnt")
+        {
+            // One that another load with its own wait follows may be left out.
+            if !code[n - 1].is(&loads) || code[n + 1].is(&loads) {
+                continue;
+            }
+            waits += 1;
+            let mut words = handler.to_vec();
+            words[inst.at] = 0xbf80_0000;
+            assert_ne!(
+                hazards(&disassembled(processor, &words), &[0, 1]),
+                BTreeSet::new(),
+                "{}",
+                inst.at
+            );
         }
-        waits += 1;
-        let mut words = MI210.trap.to_vec();
-        words[inst.at] = 0xbf80_0000;
-        assert_ne!(
-            hazards(&disassembled(&words), &[0, 1]),
-            BTreeSet::new(),
-            "{}",
-            inst.at
-        );
+        assert!(waits > 10, "{waits}");
     }
-    assert!(waits > 10, "{waits}");
 }
 
 /// Each rule: code that breaks it, and as many s_nop's wait states as mend it, or none.
@@ -436,7 +444,7 @@ fn rules_are_noticed() {
                 0 => String::new(),
                 n => format!("s_nop {}\n", n - 1),
             };
-            let code = instructions(&[], &format!("{first}\n{nop}{second}\n"));
+            let code = instructions("gfx90a", &[], &format!("{first}\n{nop}{second}\n"));
             let breaks = !hazards(&code, &[0]).is_empty();
             assert_eq!(breaks, between < states, "{first}; {second}; {between}");
         }
@@ -451,9 +459,13 @@ fn rules_are_noticed() {
         } else {
             "v_mov_b32 v2, v0"
         };
-        let code = instructions(&[], &format!("{load}\n{register}\n"));
+        let code = instructions("gfx90a", &[], &format!("{load}\n{register}\n"));
         assert_ne!(hazards(&code, &[0]), BTreeSet::new(), "{load}");
-        let code = instructions(&[], &format!("{load}\ns_waitcnt {wait}\n{register}\n"));
+        let code = instructions(
+            "gfx90a",
+            &[],
+            &format!("{load}\ns_waitcnt {wait}\n{register}\n"),
+        );
         assert_eq!(hazards(&code, &[0]), BTreeSet::new(), "{load}");
     }
 }

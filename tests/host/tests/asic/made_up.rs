@@ -163,6 +163,7 @@ pub const MADE_UP: Asic = Asic {
     cleaner: None,
     firmware: &FIRMWARE,
     ips: &[],
+    smaller: &[],
 };
 
 const FIRMWARE: FirmwarePlan = FirmwarePlan {

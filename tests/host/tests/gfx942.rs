@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+//! Facts of gfx942, as far as others say the same: dumps of real machines, amdgpu's figures.
+
+use hw::asic::gfx942::{MI300X, MI325X};
+use hw::asic::{Asic, KNOWN_ASICS};
+use hw::doorbell::{DoorbellSlot, SliceIndex};
+use hw::firmware::part::FirmwarePart;
+use hw::ih::IhClient;
+use hw::pte::{Coherence, MemoryResidence, Mtype, PageAccess};
+use hw::topology::cus::ComputeUnits;
+use hw::topology::record::GpuNode;
+
+fn node(asic: &'static Asic) -> String {
+    // 38 of 40 CUs of each XCC work.
+    let off = |_, engine, _| if engine < 2 { 1 << 9 } else { 0 };
+    let cus = ComputeUnits::new(asic, off).unwrap();
+    let node = GpuNode {
+        mem_banks_count: 1,
+        caches_count: cus.caches(0).count() as u32,
+        cus,
+        io_links_count: 1,
+        p2p_links_count: 0,
+        simd_id_base: 0,
+        location_id: 0,
+        domain: 0,
+        drm_render_minor: 128,
+        num_sdma_engines: asic.sdma.host_engines.into(),
+        num_sdma_xgmi_engines: asic.sdma.xgmi_engines.into(),
+        fw_version: 0,
+        sdma_fw_version: 0,
+        unique_id: 0,
+        asic_revision: 1,
+        shares_memory: true,
+        max_engine_clk_ccompute: 0,
+    };
+    node.to_string()
+}
+
+#[test]
+fn a_node_is_as_on_a_real_machine() {
+    let text = node(&MI300X);
+    for line in [
+        "simd_count 1216",
+        "caches_count 626",
+        "array_count 32",
+        "simd_arrays_per_engine 1",
+        "cu_per_simd_array 10",
+        "gfx_target_version 90402",
+        "device_id 29857",
+        "num_xcc 8",
+        "num_sdma_engines 2",
+        "num_sdma_xgmi_engines 14",
+        "num_sdma_queues_per_engine 8",
+        "num_cp_queues 24",
+        "cwsr_size 23203840",
+        "ctl_stack_size 12288",
+        "lds_size_in_kb 64",
+        "max_waves_per_simd 8",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn a_part_with_one_xcc_has_the_same_xcc() {
+    let [part] = MI325X.smaller else {
+        panic!("one smaller one");
+    };
+    assert_eq!(part.ids.device, MI325X.ids.device);
+    let text = node(part);
+    for line in [
+        "simd_count 152",
+        "array_count 4",
+        "num_xcc 1",
+        "num_sdma_engines 2",
+        "num_sdma_xgmi_engines 2",
+        "cwsr_size 23203840",
+        "ctl_stack_size 12288",
+        // No memory controller, and so no L3.
+        "caches_count 79",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn doorbells_are_where_amdgpu_has_them() {
+    let layout = &MI300X.doorbells;
+    let dword =
+        |slot: Option<DoorbellSlot>| slot.map(|slot| SliceIndex::KERNEL.doorbell(slot).dword());
+    assert_eq!(dword(layout.kiq(7)), Some(2 * 0xe0));
+    assert_eq!(dword(layout.sdma_kernel(15)), Some(2 * 0x196));
+    // AMDGPU_DOORBELL_LAYOUT1_IH.
+    assert_eq!(layout.ih_ring0().index(), 0x1a0);
+    let slot = |engine, queue| layout.sdma(engine, queue).unwrap().index();
+    assert_eq!((slot(0, 0), slot(0, 1), slot(0, 7)), (0x100, 0x300, 0x303));
+    // 0x10a is no multiple of four.
+    assert_eq!((slot(1, 0), slot(1, 6)), (0x10c, 0x10f));
+}
+
+#[test]
+fn memory_is_cached_as_in_amdgpu() {
+    let coherences = [(false, false), (true, false), (false, true), (true, true)];
+    let types = |residence| {
+        coherences.map(|(coherent, uncached)| {
+            let coherence = Coherence { coherent, uncached };
+            let flags = MI300X
+                .pte
+                .flags(residence, PageAccess::READ_WRITE, coherence);
+            assert!(flags.snooped);
+            flags.mtype
+        })
+    };
+    assert_eq!(
+        types(MemoryResidence::LocalVram),
+        [Mtype::Rw, Mtype::Rw, Mtype::Uc, Mtype::Uc]
+    );
+    assert_eq!(types(MemoryResidence::Host), [Mtype::Uc; 4]);
+}
+
+#[test]
+fn the_node_of_an_interrupt_tells_the_die() {
+    let client = |id, node| MI300X.interrupts.client(id, node);
+    assert_eq!(client(8, 0), IhClient::Sdma(0));
+    assert_eq!(client(4, 0), IhClient::Sdma(3));
+    assert_eq!(client(1, 12), IhClient::Sdma(14));
+    // gfx90a's fifth engine.
+    assert_ne!(client(5, 0), IhClient::Sdma(4));
+}
+
+#[test]
+fn the_bootloader_gets_all_drivers() {
+    let plan = MI300X.firmware;
+    let (last, drivers) = plan.bootloader.split_last().unwrap();
+    assert_eq!(*last, (FirmwarePart::SecureOs, 0x2_0000));
+    assert!(drivers
+        .iter()
+        .map(|step| step.1)
+        .eq([0x8_0000, 0x1_0000, 0xb_0000, 0xd_0000, 0xc_0000, 0xe_0000]));
+    assert!(plan
+        .steps()
+        .all(|(part, _)| plan.file(part.source()).is_some()));
+}
+
+#[test]
+fn devices_are_found() {
+    for (device, name) in [
+        (0x74a1, "AMD Instinct MI300X"),
+        (0x74a5, "AMD Instinct MI325X"),
+        (0x74a9, "AMD Instinct MI300X HF"),
+    ] {
+        assert_eq!(Asic::find(device).unwrap().ids.name, name);
+    }
+    // MI300A, which is an APU, and MI350X, which is another chip.
+    assert!([0x74a0, 0x75a0]
+        .into_iter()
+        .all(|id| Asic::find(id).is_none()));
+    assert_eq!(KNOWN_ASICS.len(), 6);
+}
