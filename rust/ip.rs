@@ -7,6 +7,7 @@
 pub(crate) mod athub;
 mod busy;
 pub(crate) mod clock;
+pub(crate) mod discovery;
 pub(crate) mod dump;
 pub(crate) mod gfx;
 pub(crate) mod gmc;
@@ -52,6 +53,7 @@ use crate::regs::{sdma::UCODE_ADDR, RegisterWindow};
 use crate::smi::Smi;
 use busy::BusyMeter;
 use clock::ReferenceClock;
+use discovery::ChipBlocks;
 use gfx::Gfx;
 use gmc::Gmc;
 use halted::{EngineSet, HaltedGpu};
@@ -200,8 +202,7 @@ impl Hardware {
         let ledger = Ledger::new()?;
         let health = GpuHealth::new()?;
 
-        let mut instances = KVec::new();
-        instances.extend_from_slice(asic.ips, GFP_KERNEL)?;
+        let ChipBlocks { asic, instances } = ChipBlocks::find(bound, &mmio, asic)?;
         let ips = IpTable::new(&instances);
         check_instances(bound, asic, ips)?;
         version::check_known(bound, ips)?;

@@ -10,10 +10,12 @@ use kernel::sync::Arc;
 
 use hw::asic::Asic;
 use hw::firmware::state::ObservedState;
+use hw::ip::IpTable;
 
 use super::bars;
 use crate::firmware;
 use crate::firmware::files::{FirmwareFiles, MissingFile};
+use crate::ip::discovery::ChipBlocks;
 use crate::ip::state::BootObserver;
 use crate::ip::Hardware;
 use crate::kern::mmio::Mmio;
@@ -31,7 +33,8 @@ pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
     let _enabled = EnabledDevice::new(pdev)?;
     let mmio = Arc::new(Mmio::new(pdev)?, GFP_KERNEL)?;
     let dev: &Device<Bound> = pdev.as_ref();
-    let seen = BootObserver::new(dev, &mmio, asic.ip_table())?.wait();
+    let blocks = ChipBlocks::find(dev, &mmio, asic)?;
+    let seen = BootObserver::new(dev, &mmio, IpTable::new(&blocks.instances))?.wait();
     registers(dev, &seen);
     match seen.state() {
         Ok(state) => dev_info!(dev, "probe_only: {}\n", format_args!("{state}")),
@@ -41,7 +44,7 @@ pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
             format_args!("{refusal}")
         ),
     }
-    match FirmwareFiles::request(dev, asic.firmware) {
+    match FirmwareFiles::request(dev, blocks.asic.firmware) {
         Ok(files) => {
             if files.check(dev).is_ok() {
                 dev_info!(dev, "probe_only: all firmware files are there and whole\n");

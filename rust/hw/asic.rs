@@ -14,7 +14,7 @@ use crate::discovery::{Discovery, GcFigures};
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::plan::FirmwarePlan;
 use crate::ih::IhInfo;
-use crate::ip::{IpBlock, IpInstance, IpTable};
+use crate::ip::{IpBlock, IpInstance};
 use crate::mqd::compute::MqdInfo;
 use crate::pte::PteFormat;
 use crate::queue::MecInfo;
@@ -350,12 +350,6 @@ impl Asic {
                 && u32::from(asic.sdma.engines()) == found.count(IpBlock::Sdma)
                 && asic.gfx.has_figures(found.gc())
         })
-    }
-
-    /// Its blocks, if the chip has no discovery table in memory.
-    #[inline]
-    pub const fn ip_table(&self) -> IpTable<'static> {
-        IpTable::new(self.ips)
     }
 
     /// Sizes of a compute queue's save area if `cus` compute units of an XCC work.

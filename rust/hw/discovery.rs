@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The IP discovery table that newer chips keep at the top of VRAM: which blocks there are, of which
-//! versions, where their registers begin, which instances are fused off, and how large an XCC is
-//! (amdgpu: amdgpu_discovery.c and discovery.h of Linux 7.3). Little-endian.
+//! The IP discovery table that newer chips keep at the top of VRAM: which blocks there are, of
+//! which versions, where their registers begin, which instances are fused off, and how large an XCC
+//! is (amdgpu: amdgpu_discovery.c and discovery.h of Linux 7.3). Little-endian.
 //!
 //! The table comes from the card, so nothing in it is trusted: [`Discovery::new`] checks each
 //! offset, size and sum before anything is used. Later reads of the same bytes cannot fail.
@@ -15,13 +15,27 @@ pub use error::{DiscoveryError, DiscoveryPart};
 pub use gc::GcFigures;
 
 use crate::firmware::bytes_at;
-use crate::ip::{IpBlock, IpInstance};
+use crate::ip::{IpBlock, IpInstance, IpVersion};
 use blocks::{BlockList, HarvestList, NumberSets};
 
 /// Bytes that hold the table: what a driver reads (amdgpu: DISCOVERY_TMR_SIZE).
 pub const BYTES: usize = 10 << 10;
 /// Where they begin, in bytes before the end of VRAM (amdgpu: DISCOVERY_TMR_OFFSET).
 pub const FROM_END: u64 = 64 << 10;
+
+/// Bytes from the start that [`length`] needs.
+pub const HEADER_BYTES: usize = 12;
+
+/// Blocks whose registers are at these places on every chip with a table, as it is read by them:
+/// the memory port of NBIO, and words of the PSP. Their versions are not known before.
+pub const FIXED: [IpInstance; 2] = [
+    fixed(IpBlock::Nbio, &[0x0, 0x14, 0xd20]),
+    fixed(IpBlock::Mp, &[0x1_6000]),
+];
+
+const fn fixed(block: IpBlock, bases: &[u32]) -> IpInstance {
+    IpInstance::new(block, IpVersion::new(0, 0, 0), 0, bases)
+}
 
 /// The first word of the table.
 const SIGNATURE: u32 = 0x2821_1407;
@@ -68,6 +82,26 @@ fn check_sum(part: DiscoveryPart, bytes: &[u8], said: u16) -> Result<(), Discove
         sum if sum == said => Ok(()),
         sum => Err(DiscoveryError::Checksum { part, sum, said }),
     }
+}
+
+/// Returns the number of bytes of the table that begins with `head`, which has [`HEADER_BYTES`] or
+/// more. At most [`BYTES`].
+///
+/// # Errors
+///
+/// [`DiscoveryError::Signature`]; [`DiscoveryError::Outside`].
+pub fn length(head: &[u8]) -> Result<usize, DiscoveryError> {
+    const PART: DiscoveryPart = DiscoveryPart::Whole;
+    let outside = DiscoveryError::Outside(PART);
+    match word_at(head, 0).ok_or(outside)? {
+        SIGNATURE => {}
+        found => return Err(DiscoveryError::Signature { part: PART, found }),
+    }
+    let size = half_at(head, at::SIZE).ok_or(outside)?.into();
+    if size > BYTES {
+        return Err(outside);
+    }
+    Ok(size)
 }
 
 /// A table whose contents were checked.
@@ -159,17 +193,13 @@ impl<'a> Binary<'a> {
         const PART: DiscoveryPart = DiscoveryPart::Whole;
         let outside = DiscoveryError::Outside(PART);
         let half = |at| half_at(bytes, at).ok_or(outside);
-        match word_at(bytes, 0).ok_or(outside)? {
-            SIGNATURE => {}
-            found => return Err(DiscoveryError::Signature { part: PART, found }),
-        }
+        let size = length(bytes)?;
         let version = (half(at::MAJOR)?, half(at::MINOR)?);
         let (parts, count) = match version.0 {
             1 => (at::PARTS, HARVEST + 1),
             2 => (at::PARTS_V2, half(at::PART_COUNT)?.into()),
             _ => return Err(DiscoveryError::Version(PART, version)),
         };
-        let size = usize::from(half(at::SIZE)?);
         let bytes = bytes.get(..size).ok_or(outside)?;
         let summed = bytes.get(at::SIZE..).ok_or(outside)?;
         check_sum(PART, summed, half(at::CHECKSUM)?)?;

@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-//! NBIO 7.4: the PCI side.
+//! NBIO 7: the PCI side.
 
 use super::registers;
 
 registers! {
+    /// The place that [`MM_DATA`] accesses.
+    MM_INDEX @ 0, 0x0 as mm_index {
+        /// The byte, bits 30:0.
+        MM_OFFSET[30:0]
+        /// It is in VRAM.
+        MM_APER[31:31]
+    };
+    /// The dword there.
+    MM_DATA @ 0, 0x1;
+    /// The byte, from bit 31 on.
+    MM_INDEX_HI @ 0, 0x6;
     /// The address on the chip's own network (SMN) that the next register accesses.
     PCIE_INDEX2 @ 0, 0xe;
     /// The register at that address.

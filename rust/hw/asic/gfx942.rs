@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! gfx942: MI300X and MI325X. A GPU of several XCCs, each a GC block like that of gfx90a, and of
-//! dies (AIDs) with an MMHUB and four SDMA engines each. A discovery table in VRAM lists its blocks.
+//! dies (AIDs) with an MMHUB and four SDMA engines each. A discovery table in VRAM lists its
+//! blocks.
 //!
 //! Facts are amdgpu's of Linux 7.3 where nothing else is said, and those that name gfx90a have not
 //! changed.

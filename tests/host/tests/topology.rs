@@ -301,7 +301,7 @@ fn asics_are_found_by_device_id() {
 #[test]
 fn registers_are_placed_by_segment() {
     let register = |block, instance, segment, offset| {
-        let ip = MI210.ip_table().find(block, instance)?;
+        let ip = ip::IpTable::new(MI210.ips).find(block, instance)?;
         ip.bases.register(segment, offset)
     };
     // GRBM_GFX_INDEX, IH_RB_CNTL, SDMA4's CNTL, NBIO's RCC_CONFIG_MEMSIZE.
@@ -311,7 +311,9 @@ fn registers_are_placed_by_segment() {
     assert_eq!(register(ip::IpBlock::Nbio, 0, 2, 0xc3), Some(0xde3));
     assert_eq!(register(ip::IpBlock::Sdma, 5, 0, 0), None);
     assert_eq!(register(ip::IpBlock::Gc, 0, 2, 0), None);
-    let gc = MI210.ip_table().find(ip::IpBlock::Gc, 0).unwrap();
+    let gc = ip::IpTable::new(MI210.ips)
+        .find(ip::IpBlock::Gc, 0)
+        .unwrap();
     assert_eq!(gc.version.to_string(), "9.4.2");
     assert!(gc.version > ip::IpVersion::new(9, 4, 1));
 }

@@ -1,0 +1,77 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: GPL-2.0
+# A gfx942, which rkfd knows but does not drive yet: it reads the discovery table at the top of VRAM,
+# says in one line what it found, and leaves the card alone. A damaged table is named as such. No
+# module is loaded at the beginning.
+. /rkfd/clients/tap.sh
+. /rkfd/clients/model.sh
+. /rkfd/clients/drivers.sh
+. /rkfd/clients/probe.sh
+
+device=$(basename "$(dirname "$(grep -l 0x74a1 /sys/bus/pci/devices/*/device)")")
+[ -e "/sys/bus/pci/devices/$device" ] || bail "no device"
+unmapped=$(mappings)
+
+found() {
+	since_mark | grep 'discovery table: ' >/tmp/found
+	[ "$(wc -l </tmp/found)" = 1 ] &&
+		grep -q ' 0 of them fused off: 1 XCCs of 4 engines with 1 arrays of 10 CUs, 1 MMHUBs, 4 SDMA engines' /tmp/found &&
+		grep -q 'GC 9.4.3, MMHUB 1.8.0, SDMA 4.4.2, NBIO 7.9.0' /tmp/found && return
+	sed 's/^/# /' /tmp/found
+	return 1
+}
+
+mark
+load_rkfd probe_only=1
+found
+result $? "probe_only says what the table has"
+! bound
+result $? "probe_only binds nothing"
+unload
+nothing_left
+result $? "probe_only leaves nothing"
+
+mark
+load_rkfd
+found
+result $? "probe says what the table has"
+one ' is not known to this driver'
+result $? "one line says why the GPU is not used"
+! bound
+result $? "the GPU is left alone"
+unload
+nothing_left
+result $? "nothing is left"
+
+# bar NUMBER: its address
+bar() {
+	sed -n "$(($1 + 1))p" "/sys/bus/pci/devices/$device/resource" | cut -d' ' -f1
+}
+echo 1 >"/sys/bus/pci/devices/$device/enable"
+size=$(devmem $(($(bar 5) + 4 * 0xde3)) 32)
+table=$(($(bar 0) + size * 1048576 - 65536))
+# refused BYTE VALUE, WHAT THE LOG SAYS
+refused() {
+	before=$(devmem $((table + $1)) 8)
+	devmem $((table + $1)) 8 "$2"
+	echo 0 >"/sys/bus/pci/devices/$device/enable"
+	mark
+	load_rkfd
+	one "the GPU is left alone: its discovery table at the top of VRAM: $3"
+	result $? "byte $1 is damaged: one line"
+	! bound
+	result $? "byte $1 is damaged: it is left alone"
+	unload
+	echo 1 >"/sys/bus/pci/devices/$device/enable"
+	devmem $((table + $1)) 8 "$before"
+}
+refused 3 0 'it begins with 0x00211407'
+refused 4 9 'it is of unknown version 9\.'
+refused 100 $(($(devmem $((table + 100)) 8) ^ 255)) 'it is damaged: its bytes sum up to '
+echo 0 >"/sys/bus/pci/devices/$device/enable"
+mark
+load_rkfd probe_only=1
+found
+result $? "the table is whole again"
+unload
+finish
