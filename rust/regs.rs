@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Registers by AMD's names: where they are in their block, and their fields. A block's place in
 //! BAR5 comes from the GPU's table of blocks (SOC15 addressing), so that one list serves every chip
-//! with that version of the block.
+//! with that version of the block. Registers that another version has elsewhere are in a table for
+//! each version, and never used but through it.
 
 pub(crate) mod athub;
 pub(crate) mod df;
@@ -19,7 +20,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::bits::Field;
-use hw::ip::{IpBlock, IpTable, SegmentBases};
+use hw::ip::{IpBlock, IpTable, IpVersion, SegmentBases};
 
 use crate::kern::mmio::{Mmio, GONE};
 
@@ -69,6 +70,7 @@ pub(crate) const fn bit(n: u32) -> u32 {
 pub(crate) struct RegisterWindow {
     mmio: Arc<Mmio>,
     bases: SegmentBases,
+    version: IpVersion,
 }
 
 impl RegisterWindow {
@@ -83,10 +85,18 @@ impl RegisterWindow {
         block: IpBlock,
         instance: usize,
     ) -> Result<Self> {
+        let ip = ips.find(block, instance).ok_or(ENODEV)?;
         Ok(Self {
             mmio: mmio.clone(),
-            bases: ips.find(block, instance).ok_or(ENODEV)?.bases,
+            bases: ip.bases,
+            version: ip.version,
         })
+    }
+
+    /// The version of the block. Registers whose place depends on it are in a table of the block's
+    /// file, which is chosen by it once.
+    pub(crate) fn version(&self) -> IpVersion {
+        self.version
     }
 
     /// The dword of `reg` in BAR5; `None` in a segment that the block does not have.

@@ -14,7 +14,8 @@ use crate::kern::params;
 pub(super) const WITHOUT: &str = "clocks and limits of power stay as at power-on";
 
 /// The table of the card of `hw`. `None` if the card has no valid one, or if `clocks=0`; the log
-/// has one line that says why. May sleep, as long as it takes to read the flash chip twice.
+/// has one line that says why. `None` also if its chip reads no flash chip. May sleep, as long as
+/// it takes to read the flash chip twice.
 ///
 /// # Errors
 ///
@@ -24,7 +25,9 @@ pub(super) fn find(hw: &Hardware) -> Result<Option<KBox<SmuLimits>>> {
         dev_info!(&*hw.dev, "SMU: {WITHOUT}: the parameter clocks is 0\n");
         return Ok(None);
     }
-    let rom = Rom::new(&hw.mmio, hw.ips())?;
+    let Ok(rom) = Rom::new(&hw.mmio, hw.ips()) else {
+        return Ok(None);
+    };
     match read(&rom)? {
         Ok(limits) => Ok(Some(limits)),
         Err(damage) => {

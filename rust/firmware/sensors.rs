@@ -24,9 +24,7 @@ use crate::kern::host;
 use crate::kern::killable::KillableMutex;
 use crate::kern::mmio::GONE;
 use crate::mem::GpuMemory;
-use crate::regs::smuio::{
-    smuio_mcm_config, smusvi0_tel_plane0, SMUIO_MCM_CONFIG, SMUSVI0_TEL_PLANE0,
-};
+use crate::regs::smuio::{has_board_registers, smusvi0_tel_plane0, DiePlace, SMUSVI0_TEL_PLANE0};
 use crate::regs::RegisterWindow;
 
 /// How long a table serves all readers, milliseconds (amdgpu: 1 for a value, 5 for gpu_metrics).
@@ -91,7 +89,7 @@ impl SmuSensors {
                 serial: SetOnce::new(),
                 tables: SmuTables::new(memory)?,
                 limits,
-                has_board: smuio_mcm_config::DIE_ID.get(smuio.read(SMUIO_MCM_CONFIG)) == FIRST_DIE,
+                has_board: DiePlace::read(&smuio).die == FIRST_DIE,
                 smuio,
                 dev: hw.dev.clone(),
             }),
@@ -243,8 +241,11 @@ impl SmuSensors {
     ///
     /// # Errors
     ///
-    /// `ENODEV` when the device is gone.
+    /// `ENODEV` when the device is gone, and for a GPU that does not tell it.
     pub(crate) fn millivolts(&self) -> Result<u32> {
+        if !has_board_registers(&self.smuio) {
+            return Err(ENODEV);
+        }
         match self.smuio.read(SMUSVI0_TEL_PLANE0) {
             GONE => Err(ENODEV),
             word => Ok(graphics_millivolts(

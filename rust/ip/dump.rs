@@ -9,6 +9,7 @@ use kernel::prelude::*;
 use hw::ip::IpBlock;
 
 use super::Hardware;
+use crate::regs::sdma::EnginePlaces;
 use crate::regs::{gc, mp, nbio, sdma, Register, RegisterWindow};
 
 /// A block, and registers by their names.
@@ -43,10 +44,8 @@ const GROUPS: [Group; 3] = [
     ),
 ];
 
-/// The registers of each SDMA engine.
+/// The registers of each SDMA engine, behind those of [`EnginePlaces`].
 const OF_SDMA: &[(&str, Register)] = &[
-    ("F32_CNTL", sdma::F32_CNTL),
-    ("CNTL", sdma::CNTL),
     ("STATUS_REG", sdma::STATUS_REG),
     ("GFX_RB_CNTL", sdma::RB_CNTL.within(sdma::GFX)),
     ("GFX_RB_RPTR", sdma::RB_RPTR.within(sdma::GFX)),
@@ -72,8 +71,13 @@ pub(crate) fn registers(hw: &Hardware, f: &mut dyn fmt::Write) -> fmt::Result {
         show(f, window(block, 0), format_args!(""), regs)?;
     }
     for engine in 0..hw.sdma.len() {
-        let window = window(IpBlock::Sdma, engine);
-        show(f, window, format_args!("SDMA{engine}_"), OF_SDMA)?;
+        let Ok(window) = window(IpBlock::Sdma, engine) else {
+            continue;
+        };
+        let places = EnginePlaces::of(window.version());
+        let moved = [("F32_CNTL", places.f32_cntl), ("CNTL", places.cntl)];
+        show(f, Ok(window.clone()), format_args!("SDMA{engine}_"), &moved)?;
+        show(f, Ok(window), format_args!("SDMA{engine}_"), OF_SDMA)?;
     }
     for hqd in hw.asic.mec.hqds() {
         if let Some(doorbell) = hw.gfx.active_doorbell(hqd) {

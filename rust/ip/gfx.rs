@@ -36,7 +36,7 @@ use crate::regs::gc::{
     sq_config1,
 };
 use crate::regs::hub::VMIDS;
-use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
+use crate::regs::smuio::DiePlace;
 use crate::regs::{bit, with, Register, RegisterWindow};
 
 /// How long the MECs take to halt or to run.
@@ -173,7 +173,7 @@ impl Gfx {
         let regs = RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?;
         let df = RegisterWindow::new(mmio, ips, IpBlock::Df, 0)?;
         let smuio = RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?;
-        let die = smuio_mcm_config::DIE_ID.get(smuio.read(SMUIO_MCM_CONFIG));
+        let die = DiePlace::read(&smuio).die;
         let banks = HqdBanks {
             held: KVec::from_elem(None, asic.mec.user_hqds().into(), GFP_KERNEL)?,
         };

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use hw::bits::lo;
-use hw::ip::{IpBlock, IpTable};
+use hw::ip::{IpBlock, IpTable, IpVersion};
 use hw::va::PAGE_SIZE;
 
 use crate::kern::barrier;
@@ -16,8 +16,14 @@ use crate::regs::hdp::{self as regs, hdp_misc_cntl as misc_cntl};
 use crate::regs::nbio::RCC_CONFIG_MEMSIZE;
 use crate::regs::RegisterWindow;
 
-/// READ_BUFFER_WATERMARK that HDP 4.4.0 wants (amdgpu: hdp_v4_0_init_registers).
-const WATERMARK: u32 = 2;
+/// READ_BUFFER_WATERMARK that HDP of `version` wants, if it wants any (amdgpu:
+/// hdp_v4_0_init_registers).
+fn watermark(version: IpVersion) -> Option<u32> {
+    match (version.major, version.minor, version.rev) {
+        (4, 4, 0) => Some(2),
+        _ => None,
+    }
+}
 
 /// The block.
 pub(crate) struct Hdp {
@@ -54,11 +60,14 @@ impl Hdp {
 
     /// Leads the VRAM BAR to VRAM, whose first byte is at MC address `vram`.
     pub(crate) fn bring_up(&self, vram: u64) {
-        let fields = [
-            (misc_cntl::FLUSH_INVALIDATE_CACHE, 1),
-            (misc_cntl::READ_BUFFER_WATERMARK, WATERMARK),
-        ];
-        self.regs.update(regs::HDP_MISC_CNTL, &fields);
+        let flush = (misc_cntl::FLUSH_INVALIDATE_CACHE, 1);
+        match watermark(self.regs.version()) {
+            Some(mark) => self.regs.update(
+                regs::HDP_MISC_CNTL,
+                &[flush, (misc_cntl::READ_BUFFER_WATERMARK, mark)],
+            ),
+            None => self.regs.update(regs::HDP_MISC_CNTL, &[flush]),
+        }
         self.regs.write(regs::HDP_NONSURFACE_BASE, lo(vram >> 8));
         self.regs
             .write(regs::HDP_NONSURFACE_BASE_HI, lo(vram >> 40));

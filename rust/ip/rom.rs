@@ -10,7 +10,7 @@ use kernel::time::{delay::fsleep, Delta};
 use hw::ip::{IpBlock, IpTable};
 
 use crate::kern::mmio::Mmio;
-use crate::regs::smuio::{ROM_DATA, ROM_INDEX};
+use crate::regs::smuio::{has_board_registers, ROM_DATA, ROM_INDEX};
 use crate::regs::RegisterWindow;
 
 /// Bytes that are read without a pause, so that other threads get the CPU.
@@ -27,11 +27,13 @@ impl Rom {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the GPU has none.
+    /// `ENODEV` if the GPU has none, or no registers to read it.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: IpTable<'_>) -> Result<Self> {
-        Ok(Self {
-            smuio: RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?,
-        })
+        let smuio = RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?;
+        if !has_board_registers(&smuio) {
+            return Err(ENODEV);
+        }
+        Ok(Self { smuio })
     }
 
     /// The first `bytes` bytes, a multiple of four; ones if the device is gone. Context: may sleep.

@@ -6,7 +6,7 @@ use kernel::sync::Arc;
 use kernel::time::Delta;
 
 use hw::asic::SdmaInfo;
-use hw::bits::{hi, join, lo};
+use hw::bits::{hi, join, lo, Field};
 use hw::doorbell::Doorbell;
 use hw::ip::{IpBlock, IpTable};
 use hw::mqd::sdma::{doorbell_offset, kernel_rb_cntl, RlcQueueImage};
@@ -15,7 +15,7 @@ use hw::sdma::ring::RingSize;
 use crate::kern::mmio::Mmio;
 use crate::regs::sdma::{
     self as regs, cntl, context_status, doorbell, f32_cntl, ib_cntl, minor_ptr_update,
-    phase0_quantum, rb_cntl, status_reg, utcl1_timeout,
+    phase0_quantum, rb_cntl, status_reg, utcl1_timeout, EnginePlaces,
 };
 use crate::regs::{Register, RegisterWindow};
 
@@ -45,6 +45,7 @@ pub(crate) struct KernelRingConfig {
 /// interfere.
 pub(crate) struct Sdma {
     regs: RegisterWindow,
+    places: &'static EnginePlaces,
     info: &'static SdmaInfo,
 }
 
@@ -61,7 +62,8 @@ impl Sdma {
         engine: u8,
     ) -> Result<Arc<Self>> {
         let regs = RegisterWindow::new(mmio, ips, IpBlock::Sdma, engine.into())?;
-        Ok(Arc::new(Self { regs, info }, GFP_KERNEL)?)
+        let places = EnginePlaces::of(regs.version());
+        Ok(Arc::new(Self { regs, places, info }, GFP_KERNEL)?)
     }
 
     /// Whether the engine has nothing to do (STATUS_REG).
@@ -80,14 +82,14 @@ impl Sdma {
     fn set_up(&self) {
         let (r, golden) = (&self.regs, &self.info.golden);
         r.update(
-            regs::CNTL,
+            self.places.cntl,
             &[
                 (cntl::TRAP_ENABLE, 1),
                 (cntl::UTC_L1_ENABLE, 1),
                 (cntl::AUTO_CTXSW_ENABLE, 1),
             ],
         );
-        for reg in [regs::GB_ADDR_CONFIG, regs::GB_ADDR_CONFIG_READ] {
+        for reg in self.places.tiles {
             r.merge(reg, golden.tiles_mask, golden.tiles);
         }
         r.write(regs::SEM_WAIT_FAIL_TIMER_CNTL, 0);
@@ -108,10 +110,14 @@ impl Sdma {
         }
     }
 
+    /// Changes fields of F32_CNTL.
+    fn control(&self, fields: &[(Field, u32)]) {
+        self.regs.update(self.places.f32_cntl, fields);
+    }
+
     /// Lets a halted engine run.
     pub(crate) fn run(&self) {
-        self.regs
-            .update(regs::F32_CNTL, &[(f32_cntl::RESET, 0), (f32_cntl::HALT, 0)]);
+        self.control(&[(f32_cntl::RESET, 0), (f32_cntl::HALT, 0)]);
     }
 
     /// Halts the engine and disables its rings, whatever they are doing. A packet that is not
@@ -121,7 +127,7 @@ impl Sdma {
     ///
     /// `ETIMEDOUT` if the engine may still be at work.
     pub(crate) fn stop(&self) -> Result {
-        self.regs.update(regs::F32_CNTL, &[(f32_cntl::HALT, 1)]);
+        self.control(&[(f32_cntl::HALT, 1)]);
         self.disable_rings();
         if self.is_at_rest() {
             return Ok(());
@@ -137,8 +143,7 @@ impl Sdma {
     ///
     /// `ETIMEDOUT` if the engine may still be at work.
     pub(crate) fn reset(&self) -> Result {
-        self.regs
-            .update(regs::F32_CNTL, &[(f32_cntl::HALT, 1), (f32_cntl::RESET, 1)]);
+        self.control(&[(f32_cntl::HALT, 1), (f32_cntl::RESET, 1)]);
         self.disable_rings();
         let stopped = kernel::io::poll::read_poll_timeout(
             || Ok(self.is_at_rest()),
@@ -146,7 +151,7 @@ impl Sdma {
             STOP_POLL,
             RESET_TIMEOUT,
         );
-        self.regs.update(regs::F32_CNTL, &[(f32_cntl::RESET, 0)]);
+        self.control(&[(f32_cntl::RESET, 0)]);
         self.set_up();
         stopped.map(|_| ())
     }

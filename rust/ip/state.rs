@@ -15,9 +15,9 @@ use crate::kern::mmio::Mmio;
 use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
 use crate::regs::mp::{self, mp0_c2pmsg_33};
 use crate::regs::nbio::{self, bios_scratch_7, rcc_iov_func_identifier};
-use crate::regs::osssys::{ih_rb_cntl, IH_RB_CNTL, IH_RB_CNTL_RING1, IH_RB_CNTL_RING2};
-use crate::regs::sdma::{f32_cntl, F32_CNTL};
-use crate::regs::smuio::{smuio_mcm_config, SMUIO_MCM_CONFIG};
+use crate::regs::osssys::{ih_rb_cntl, other_rings, IH_RB_CNTL};
+use crate::regs::sdma::{f32_cntl, EnginePlaces};
+use crate::regs::smuio::DiePlace;
 use crate::regs::RegisterWindow;
 
 /// How long a GPU may take to answer after a reset.
@@ -69,7 +69,7 @@ impl BootObserver {
 
     /// The state that registers show now.
     pub(crate) fn read(&self) -> ObservedState {
-        let mcm = self.smuio.read(SMUIO_MCM_CONFIG);
+        let place = DiePlace::read(&self.smuio);
         ObservedState {
             is_virtual: rcc_iov_func_identifier::FUNC_IDENTIFIER
                 .is_set(self.nbio.read(nbio::RCC_IOV_FUNC_IDENTIFIER)),
@@ -79,8 +79,8 @@ impl BootObserver {
             bootloader: self.mp.read(mp::MP0_C2PMSG_35),
             secure_os: self.mp.read(mp::MP0_C2PMSG_81),
             secure_os_version: self.mp.read(mp::MP0_C2PMSG_58),
-            is_on_cpu_link: smuio_mcm_config::TOPOLOGY_CPU.is_set(mcm),
-            die: smuio_mcm_config::DIE_ID.get(mcm),
+            is_on_cpu_link: place.is_on_cpu_link,
+            die: place.die,
             xgmi: self.xgmi.read(&self.gc),
             running: self.running(),
             // Last: if the GPU vanishes meanwhile, the values read before are not taken for its
@@ -92,17 +92,22 @@ impl BootObserver {
     fn running(&self) -> RunningEngines {
         let mec = self.gc.read(gc::CP_MEC_CNTL);
         let halts = [cp_mec_cntl::MEC_ME1_HALT, cp_mec_cntl::MEC_ME2_HALT];
+        let is_on = |ring| ih_rb_cntl::RB_ENABLE.is_set(self.osssys.read(ring));
         let engines = (0..).zip(&self.sdma);
         let running = engines
-            .filter(|(_, engine)| !f32_cntl::HALT.is_set(engine.read(F32_CNTL)))
+            .filter(|(_, engine)| {
+                let places = EnginePlaces::of(engine.version());
+                !f32_cntl::HALT.is_set(engine.read(places.f32_cntl))
+            })
             .map(|(number, _)| number);
         RunningEngines {
             mec: halts.iter().any(|halt| !halt.is_set(mec)),
             rlc: rlc_cntl::RLC_ENABLE_F32.is_set(self.gc.read(gc::RLC_CNTL)),
             sdma: running.collect(),
-            ih: [IH_RB_CNTL, IH_RB_CNTL_RING1, IH_RB_CNTL_RING2]
-                .into_iter()
-                .any(|ring| ih_rb_cntl::RB_ENABLE.is_set(self.osssys.read(ring))),
+            ih: is_on(IH_RB_CNTL)
+                || other_rings(self.osssys.version())
+                    .iter()
+                    .any(|&ring| is_on(ring)),
         }
     }
 

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 //! OSSSYS 4.4: the interrupt handler.
 
-use super::registers;
+use hw::ip::IpVersion;
+
+use super::{registers, Register};
+
+/// Controls of the rings that the driver has no use for: rings 1 and 2, of which version 4.4.2 has
+/// the first alone.
+pub(crate) fn other_rings(version: IpVersion) -> &'static [Register] {
+    match (version.major, version.minor, version.rev) {
+        (4, 4, 2) => &[IH_RB_CNTL_RING1],
+        _ => &[IH_RB_CNTL_RING1, IH_RB_CNTL_RING2],
+    }
+}
 
 registers! {
     /// VMID 0's PASID in entries of GFXHUB's clients; the others follow.

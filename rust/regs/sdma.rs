@@ -1,7 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 //! SDMA 4.4: an engine, and its rings. Ring registers are offsets from the ring's first.
 
+use hw::ip::IpVersion;
+
 use super::{registers, Register};
+
+/// Registers that are elsewhere in other versions of the engine.
+pub(crate) struct EnginePlaces {
+    /// [`CNTL`].
+    pub(crate) cntl: Register,
+    /// [`F32_CNTL`].
+    pub(crate) f32_cntl: Register,
+    /// [`GB_ADDR_CONFIG`], and the same for reads.
+    pub(crate) tiles: [Register; 2],
+}
+
+/// Of 4.4.0.
+const V4_4_0: EnginePlaces = EnginePlaces {
+    cntl: CNTL,
+    f32_cntl: F32_CNTL,
+    tiles: [GB_ADDR_CONFIG, GB_ADDR_CONFIG.nth(1, 1)],
+};
+
+/// Of 4.4.2.
+const V4_4_2: EnginePlaces = EnginePlaces {
+    cntl: Register::new(0, 0x6d),
+    f32_cntl: Register::new(0, 0x2),
+    tiles: [Register::new(0, 0x6f), Register::new(0, 0x70)],
+};
+
+impl EnginePlaces {
+    /// Those of an engine of `version`, which the driver knows.
+    pub(crate) fn of(version: IpVersion) -> &'static Self {
+        match (version.major, version.minor, version.rev) {
+            (4, 4, 2) => &V4_4_2,
+            _ => &V4_4_0,
+        }
+    }
+}
 
 /// The beginning of the registers of an engine's kernel ring.
 pub(crate) const GFX: Register = Register::new(0, 0x80);
@@ -25,8 +61,6 @@ registers! {
     };
     /// The layout of tiled memory; the next register is the same for reads.
     GB_ADDR_CONFIG @ 0, 0x1e;
-    /// See [`GB_ADDR_CONFIG`].
-    GB_ADDR_CONFIG_READ @ 0, 0x1f;
     /// Clocks after which a semaphore wait fails; 0 means never.
     SEM_WAIT_FAIL_TIMER_CNTL @ 0, 0x21;
     /// Activity of the engine.

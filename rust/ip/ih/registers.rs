@@ -16,7 +16,7 @@ pub(in crate::ip) fn turn_off(regs: &RegisterWindow) {
         regs::IH_RB_CNTL,
         &[(cntl::RB_ENABLE, 0), (cntl::ENABLE_INTR, 0)],
     );
-    for ring in [regs::IH_RB_CNTL_RING1, regs::IH_RB_CNTL_RING2] {
+    for &ring in regs::other_rings(regs.version()) {
         regs.update(ring, &[(cntl::RB_ENABLE, 0)]);
     }
     regs.write(regs::IH_DOORBELL_RPTR, 0);
