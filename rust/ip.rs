@@ -226,15 +226,7 @@ impl Hardware {
         nbio.bring_up(&rest, doorbells.start());
         let revision = nbio.revision();
         let hdp = Arc::new(Hdp::new(bound, &mmio, ips, asic.hdp_page)?, GFP_KERNEL)?;
-        let gmc = Gmc::new(
-            bound,
-            &rest,
-            &hdp,
-            &health,
-            &vram_map,
-            (size, place),
-            &asic.vmids,
-        )?;
+        let gmc = Gmc::new(bound, &rest, &hdp, &health, &vram_map, (size, place), asic)?;
         nbio.setup_interrupts(gmc.dummy_page());
         let vmids = VmidPool::new(&ledger, &asic.vmids, SchedulerMode::get())?;
         let [devfn, bus] = pdev.dev_id().to_le_bytes();

@@ -42,6 +42,14 @@ impl Register {
         first.nth(self.offset, 1)
     }
 
+    /// The place `dwords` before it.
+    pub(crate) const fn before(self, dwords: u32) -> Self {
+        Self {
+            segment: self.segment,
+            offset: self.offset.saturating_sub(dwords),
+        }
+    }
+
     /// The register `n` steps of `stride` dwords further on. For indices that the caller knows to
     /// be small.
     pub(crate) const fn nth(self, n: u32, stride: u32) -> Self {

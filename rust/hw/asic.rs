@@ -72,6 +72,8 @@ pub struct GfxInfo {
     pub max_mhz: u32,
     /// Frequency of the clock that timestamps count, kHz.
     pub reference_khz: u32,
+    /// Waves have the formats of 8-bit floats that SH_MEM_CONFIG.F8_MODE selects.
+    pub has_f8_mode: bool,
 }
 
 impl GfxInfo {

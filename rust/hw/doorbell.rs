@@ -25,6 +25,16 @@ pub const MAX_SDMA_QUEUES: u8 = 8;
 const RANGE_SIZE: Field = Field::new(20, 16);
 const RANGE_OFFSET: Field = Field::new(11, 2);
 
+/// Fields of NBIO 7.9's `DOORBELL0_CTRL_ENTRY_*` registers.
+const ENTRY_OFFSET: Field = Field::new(9, 0);
+const ENTRY_SIZE: Field = Field::new(14, 10);
+/// Fields of its `S2A_DOORBELL_ENTRY_*_CTRL` registers.
+const PORT_ENABLE: Field = Field::bit(0);
+const PORT_AWID: Field = Field::new(5, 1);
+const PORT_OFFSET: Field = Field::new(16, 7);
+const PORT_SIZE: Field = Field::new(24, 17);
+const PORT_ADDRESS: Field = Field::new(31, 28);
+
 /// A doorbell within a process's slice (or within the kernel's 8 KiB).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DoorbellSlot(u16);
@@ -321,6 +331,55 @@ impl DoorbellRange {
     #[inline]
     pub const fn bif(self) -> u32 {
         RANGE_OFFSET.put(self.first.0 as u32 * 2) | RANGE_SIZE.put(self.slots as u32 * 2)
+    }
+
+    /// Value of a `DOORBELL0_CTRL_ENTRY_*` register of NBIO 7.9, which counts dwords.
+    #[inline]
+    pub const fn entry(self) -> u32 {
+        ENTRY_OFFSET.put(self.first.0 as u32 * 2) | ENTRY_SIZE.put(self.slots as u32 * 2)
+    }
+}
+
+/// The port of NBIO 7.9 through which a block of an AID gets its doorbells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoorbellPort {
+    /// The block's number on the fabric, also where its slots begin.
+    pub id: u32,
+    /// Bits 31:28 of the addresses there.
+    pub address: u32,
+}
+
+impl DoorbellPort {
+    /// The port of the IH.
+    pub const IH: Self = Self { id: 0, address: 0 };
+    /// The ports of an AID's SDMA engines (nbio_v7_9_sdma_doorbell_range of amdgpu).
+    pub const SDMA: [Self; 4] = [
+        Self {
+            id: 0xe,
+            address: 1,
+        },
+        Self {
+            id: 0x8,
+            address: 2,
+        },
+        Self {
+            id: 0x9,
+            address: 8,
+        },
+        Self {
+            id: 0xa,
+            address: 9,
+        },
+    ];
+
+    /// Value of the `S2A_DOORBELL_ENTRY_*_CTRL` register for the slots of `range`.
+    #[inline]
+    pub const fn control(self, range: DoorbellRange) -> u32 {
+        PORT_ENABLE.flag(true)
+            | PORT_AWID.put(self.id)
+            | PORT_OFFSET.put(self.id)
+            | PORT_SIZE.put(range.slots as u32 * 2)
+            | PORT_ADDRESS.put(self.address)
     }
 }
 

@@ -79,6 +79,18 @@ impl IhInfo {
         }
     }
 
+    /// The nodes of XCC `number` of the chip and of the die that it is on, by which the IH's PASIDs
+    /// of both are told apart; `None` where nodes tell nothing. A die has the first of its nodes,
+    /// and two XCCs the next ones (amdgpu: kgd_gfx_v9_4_3_set_pasid_vmid_mapping).
+    #[inline]
+    pub const fn nodes_of_xcc(&self, number: u8) -> Option<[u32; 2]> {
+        if self.nodes_per_die == 0 {
+            return None;
+        }
+        let die = (number / 2) as u32 * self.nodes_per_die as u32;
+        Some([die + (number % 2) as u32 + 1, die])
+    }
+
     /// The client that an entry of `client_id` `id` and node `node` comes from.
     #[inline]
     pub const fn client(&self, id: u8, node: u8) -> IhClient {

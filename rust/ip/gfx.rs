@@ -13,7 +13,7 @@ use kernel::sync::{new_mutex, Arc, Mutex, MutexGuard};
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-use hw::asic::Asic;
+use hw::asic::{Asic, GfxInfo};
 use hw::bits::{lo, Field};
 use hw::cleaner::Cleaner;
 use hw::ip::{IpBlock, IpTable};
@@ -92,7 +92,7 @@ pub(crate) struct Gfx {
     regs: RegisterWindow,
     hal: &'static dyn GcHal,
     asic: &'static Asic,
-    df: RegisterWindow,
+    df: Option<RegisterWindow>,
     /// Which die of its package it is on.
     die: u32,
     /// The version of the MEC's firmware; 0 if it is not known.
@@ -150,9 +150,11 @@ impl SelectedBank<'_> {
     }
 }
 
-/// SH_MEM_CONFIG of a VMID whose waves wait for pages that are not there (XNACK), or do not.
-pub(crate) fn sh_mem_config(retries: bool) -> u32 {
+/// SH_MEM_CONFIG of a VMID of a chip with the CUs `gfx`, whose waves wait for pages that are not
+/// there (XNACK), or do not.
+pub(crate) fn sh_mem_config(gfx: &GfxInfo, retries: bool) -> u32 {
     sh_mem_config::ALIGNMENT_MODE.put(UNALIGNED)
+        | sh_mem_config::F8_MODE.flag(gfx.has_f8_mode)
         | sh_mem_config::RETRY_DISABLE.flag(!retries)
         | sh_mem_config::ADDRESS_MODE.put(0)
 }
@@ -171,7 +173,7 @@ impl Gfx {
     ) -> Result<Arc<Self>> {
         let hal = hal::choose(dev, ips)?;
         let regs = RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?;
-        let df = RegisterWindow::new(mmio, ips, IpBlock::Df, 0)?;
+        let df = RegisterWindow::new(mmio, ips, IpBlock::Df, 0).ok();
         let smuio = RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?;
         let die = DiePlace::read(&smuio).die;
         let banks = HqdBanks {
@@ -248,7 +250,8 @@ impl Gfx {
         self.halt(true);
         self.banks.lock().held.fill(None);
         self.hal
-            .apply_golden(r, &self.df, &self.asic.golden, self.die);
+            .apply_golden(r, self.df.as_ref(), &self.asic.golden, self.die);
+        self.hal.work_alone(r);
         r.update(regs::GRBM_CNTL, &[(grbm_cntl::READ_TIMEOUT, READ_TIMEOUT)]);
         self.hal.clear_trap_data(r);
         if self.xnack_mix() == XnackMix::Chained {
@@ -260,7 +263,7 @@ impl Gfx {
         }
         for vmid in 0..VMIDS {
             let bank = self.select(GrbmSelect::of_vmid(vmid));
-            r.write(regs::SH_MEM_CONFIG, sh_mem_config(false));
+            r.write(regs::SH_MEM_CONFIG, sh_mem_config(&self.asic.gfx, false));
             // The driver's own VMID has no waves, and no apertures.
             let bases = if vmid == 0 { 0 } else { SH_MEM_BASES };
             r.write(regs::SH_MEM_BASES, bases);
@@ -325,7 +328,8 @@ impl Gfx {
     /// Whether waves of `vmid`, of which there are none, wait for pages that are not there.
     pub(crate) fn set_retries(&self, vmid: Vmid, retries: bool) {
         let bank = self.select(GrbmSelect::of_vmid(vmid.get().into()));
-        bank.regs.write(regs::SH_MEM_CONFIG, sh_mem_config(retries));
+        bank.regs
+            .write(regs::SH_MEM_CONFIG, sh_mem_config(&self.asic.gfx, retries));
     }
 
     /// Halts the MECs, whatever they are doing, and selects the bank that is selected out of reset.

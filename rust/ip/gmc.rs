@@ -14,7 +14,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
-use hw::asic::VmidSplit;
+use hw::asic::{Asic, VmidSplit};
 use hw::flush::{FlushProgress, FlushRequests, FlushTicket, HubSet, FLUSH_SPIN_US};
 use hw::ih::{FaultStatus, HubKind};
 use hw::ip::IpBlock;
@@ -33,7 +33,7 @@ use crate::kern::dma_words::DmaWords;
 use crate::kern::trace;
 use crate::kern::vram_map::VramMap;
 use crate::regs::hub::VMIDS;
-use crate::regs::{osssys, RegisterWindow};
+use crate::regs::{osssys, Register, RegisterWindow};
 
 /// Bytes at the start of VRAM that are reserved for the memory controller: its scratch page, and
 /// the tables without retry.
@@ -60,6 +60,8 @@ pub(crate) struct Gmc {
     dummy: DmaWords,
     vmids: &'static VmidSplit,
     osssys: RegisterWindow,
+    /// The IH's nodes of the XCC and of its die, where it has PASIDs by node.
+    nodes: Option<[u32; 2]>,
     /// The tables in which no access is retried.
     no_retry: ContextBase,
     /// By VMID, the process that was last barred in it and has had no VMID since; 0 for none.
@@ -68,7 +70,8 @@ pub(crate) struct Gmc {
     gfx: Hub,
     mm: Hub,
     athub: Athub,
-    /// Guards the invalidation engines, the latched faults, and the tables of VMIDs. Held for twice
+    /// Guards the invalidation engines, the latched faults, the tables of VMIDs, and the node that
+    /// the IH's PASIDs are of. Held for twice
     /// [`FLUSH_SPIN_US`] at most.
     #[pin]
     hubs: SpinLock<HubsState>,
@@ -148,7 +151,7 @@ impl Gmc {
         health: &Arc<GpuHealth>,
         vram_map: &VramMap,
         (vram, place): (u64, XgmiPlace),
-        vmids: &'static VmidSplit,
+        asic: &'static Asic,
     ) -> Result<Arc<Self>> {
         let (mmio, ips) = rest.registers();
         let gfx = Hub::new(dev, mmio, ips, HubKind::Gfx)?;
@@ -170,6 +173,9 @@ impl Gmc {
         let no_retry = set_up([&gfx, &mm], hdp, vram_map, fb, dummy.address())?;
         let hdp = hdp.clone();
         let osssys = RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?;
+        let xcc = ips.find(IpBlock::Gc, 0).ok_or(ENODEV)?.number;
+        let nodes = asic.interrupts.nodes_of_xcc(xcc);
+        let vmids = &asic.vmids;
         Arc::pin_init(
             pin_init!(Self {
                 hdp,
@@ -180,6 +186,7 @@ impl Gmc {
                 dummy,
                 vmids,
                 osssys,
+                nodes,
                 no_retry,
                 barred: [const { Atomic::new(0) }; VMIDS as usize],
                 gfx,
@@ -514,9 +521,19 @@ impl Gmc {
 
     /// Sets the PASID that the IH adds to entries of `vmid`.
     fn set_interrupt_pasid(&self, vmid: Vmid, pasid: u16) {
-        for table in [osssys::IH_VMID_0_LUT, osssys::IH_VMID_0_LUT_MM] {
+        let tables = [osssys::IH_VMID_0_LUT, osssys::IH_VMID_0_LUT_MM];
+        let set = |table: Register| {
             self.osssys
                 .write(table.nth(vmid.get().into(), 1), pasid.into());
+        };
+        let Some(nodes) = self.nodes else {
+            return tables.into_iter().for_each(set);
+        };
+        let _hubs = self.hubs.lock();
+        for (table, node) in tables.into_iter().zip(nodes) {
+            self.osssys.write(osssys::IH_VMID_LUT_INDEX, node);
+            set(table);
         }
+        self.osssys.write(osssys::IH_VMID_LUT_INDEX, 0);
     }
 }

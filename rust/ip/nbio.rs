@@ -18,7 +18,7 @@ use crate::regs::nbio::{
     self as regs, baco_cntl, doorbell_selfring_gpa_aper_cntl as selfring, interrupt_cntl,
     rcc_doorbell_aper_en,
 };
-use crate::regs::RegisterWindow;
+use crate::regs::{bit, RegisterWindow};
 use hal::NbioHal;
 
 /// The block.
@@ -26,6 +26,8 @@ pub(crate) struct Nbio {
     regs: RegisterWindow,
     hal: &'static dyn NbioHal,
     asic: &'static Asic,
+    /// The XCCs by their numbers on the chip, a bit each.
+    xccs: u32,
 }
 
 impl Nbio {
@@ -43,6 +45,9 @@ impl Nbio {
         Ok(Self {
             hal: hal::choose(dev, ips)?,
             asic,
+            xccs: ips
+                .of(IpBlock::Gc)
+                .fold(0, |xccs, gc| xccs | bit(gc.number.into())),
             regs: RegisterWindow::new(mmio, ips, IpBlock::Nbio, 0)?,
         })
     }
@@ -75,7 +80,7 @@ impl Nbio {
         );
         r.write(regs::REMAP_HDP_MEM_FLUSH_CNTL, self.asic.hdp_page);
         r.write(regs::REMAP_HDP_REG_FLUSH_CNTL, self.asic.hdp_page + 4);
-        self.hal.route_doorbells(r, &self.asic.doorbells);
+        self.hal.route_doorbells(r, &self.asic.doorbells, self.xccs);
         r.write(
             regs::RCC_DOORBELL_APER_EN,
             rcc_doorbell_aper_en::BIF_DOORBELL_APER_EN.flag(true),

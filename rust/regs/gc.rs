@@ -57,6 +57,8 @@ registers! {
         ADDRESS_MODE[0:0]
         /// 3: any alignment.
         ALIGNMENT_MODE[4:3]
+        /// The formats of 8-bit floats, of gfx 9.4.3.
+        F8_MODE[8:8]
         /// Faults are not retried.
         RETRY_DISABLE[12:12]
     };
@@ -156,6 +158,8 @@ registers! {
     GDS_OA_VMID0 @ 0, 0x1330;
     /// The beginning of GFXHUB's registers: VM_L2_CNTL.
     VM_L2_CNTL @ 0, 0x840;
+    /// The same of gfx 9.4.3.
+    VM_L2_CNTL_9_4_3 @ 0, 0x820;
     /// Address swizzle.
     GB_ADDR_CONFIG @ 0, 0x63e;
     /// The texture addresser.
@@ -210,6 +214,13 @@ registers! {
     TCP_UTCL1_CNTL1 @ 0, 0x12b5;
     /// The same block, of gfx 9.4.3.
     TCP_UTCL1_CNTL2 @ 0, 0x12b6;
+    /// The XCC's place among those that work together, of gfx 9.4.3.
+    CP_HYP_XCP_CTL @ 1, 0x5828 as cp_hyp_xcp_ctl {
+        /// Its number among them.
+        VIRTUAL_XCC_ID[2:0]
+        /// How many there are.
+        NUM_XCC_IN_XCP[6:3]
+    };
     /// The microcode's next dword when MEC1's is loaded. A driver that loads it by registers leaves
     /// its version here.
     CP_MEC_ME1_UCODE_ADDR @ 1, 0x581a;

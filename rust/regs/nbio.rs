@@ -39,6 +39,8 @@ registers! {
         /// Revision of the silicon.
         ATI_REV_ID[27:24]
     };
+    /// The same of NBIO 7.9.
+    RCC_DEV0_EPF0_STRAP0_7_9 @ 2, 0x16;
     /// VRAM in MiB.
     RCC_CONFIG_MEMSIZE @ 2, 0xc3;
     /// Interrupts on the bus.
@@ -84,4 +86,17 @@ registers! {
     BIF_SDMA3_DOORBELL_RANGE @ 2, 0x1d7;
     /// Doorbells of SDMA engine 4.
     BIF_SDMA4_DOORBELL_RANGE @ 2, 0x1d9;
+    /// NBIO 7.9: XCCs whose doorbells are held back, a bit each.
+    XCC_DOORBELL_FENCE @ 5, 0x740c as xcc_doorbell_fence {
+        /// The XCCs.
+        XCCS[7:0]
+    };
+    /// NBIO 7.9: the first port of doorbells; the others follow.
+    S2A_DOORBELL_ENTRY_1_CTRL @ 5, 0x7a81;
+    /// NBIO 7.9: the slots of the IH; those of the SDMA engines follow.
+    DOORBELL0_CTRL_ENTRY_0 @ 8, 0xcd00;
+    /// NBIO 7.9: blocks to which doorbells may go.
+    BIFC_DOORBELL_ACCESS_EN_PF @ 8, 0xcf6e;
+    /// NBIO 7.9: interrupts of graphics that are watched.
+    BIFC_GFX_INT_MONITOR_MASK @ 8, 0xe8ad;
 }

@@ -19,6 +19,8 @@ registers! {
     IH_VMID_0_LUT @ 0, 0x0;
     /// The same for MMHUB's clients.
     IH_VMID_0_LUT_MM @ 0, 0x10;
+    /// The node whose PASIDs the two are, of version 4.4.2.
+    IH_VMID_LUT_INDEX @ 0, 0xec;
     /// Control of ring 0.
     IH_RB_CNTL @ 0, 0x80 as ih_rb_cntl {
         /// The ring is enabled.

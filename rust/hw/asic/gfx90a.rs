@@ -45,6 +45,7 @@ pub const MI210: Asic = Asic {
         graphics_contexts: 8,
         max_mhz: 1700,
         reference_khz: 100_000,
+        has_f8_mode: false,
     },
     wave_save: WaveSaveInfo {
         vgpr_bytes: 0x8_0000,

@@ -85,6 +85,7 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
             arrays_per_engine: 1,
             cus_per_array: 10,
             max_mhz: 2100,
+            has_f8_mode: true,
             ..MI210.gfx
         },
         golden: GfxGolden {

@@ -9,14 +9,23 @@ use hw::ip::{IpBlock, IpTable};
 
 use super::super::version;
 use super::golden;
-use crate::regs::gc::SPI_GDBG_TRAP_DATA0;
+use crate::regs::gc::{cp_hyp_xcp_ctl, CP_HYP_XCP_CTL, SPI_GDBG_TRAP_DATA0};
 use crate::regs::RegisterWindow;
 
 /// A version of GC.
 pub(super) trait GcHal: Send + Sync {
     /// Writes the golden settings of die `die` into the block `gc`, and sets the caches to
     /// distribute addresses over channels of memory as the fabric `df` does.
-    fn apply_golden(&self, gc: &RegisterWindow, df: &RegisterWindow, golden: &GfxGolden, die: u32);
+    fn apply_golden(
+        &self,
+        gc: &RegisterWindow,
+        df: Option<&RegisterWindow>,
+        golden: &GfxGolden,
+        die: u32,
+    );
+
+    /// Has the XCC run its queues without any other one.
+    fn work_alone(&self, gc: &RegisterWindow);
 
     /// Clears the data that waves may find in trap registers, where the block has such registers.
     fn clear_trap_data(&self, gc: &RegisterWindow);
@@ -29,10 +38,20 @@ pub(super) trait GcHal: Send + Sync {
 struct GcV9_4_2;
 
 impl GcHal for GcV9_4_2 {
-    fn apply_golden(&self, gc: &RegisterWindow, df: &RegisterWindow, golden: &GfxGolden, die: u32) {
+    fn apply_golden(
+        &self,
+        gc: &RegisterWindow,
+        df: Option<&RegisterWindow>,
+        golden: &GfxGolden,
+        die: u32,
+    ) {
         golden::apply(gc, golden, die);
-        golden::set_channels(gc, df);
+        if let Some(df) = df {
+            golden::set_channels(gc, df);
+        }
     }
+
+    fn work_alone(&self, _: &RegisterWindow) {}
 
     fn clear_trap_data(&self, gc: &RegisterWindow) {
         for word in 0..2 {
@@ -45,6 +64,36 @@ impl GcHal for GcV9_4_2 {
     }
 }
 
+/// GC 9.4.3. Its caches know the channels of memory, it has no trap data, and the SMU brakes it.
+struct GcV9_4_3;
+
+impl GcHal for GcV9_4_3 {
+    fn apply_golden(
+        &self,
+        gc: &RegisterWindow,
+        _: Option<&RegisterWindow>,
+        golden: &GfxGolden,
+        die: u32,
+    ) {
+        golden::apply(gc, golden, die);
+    }
+
+    // gfx_v9_4_3_switch_compute_partition, where no PSP does it.
+    fn work_alone(&self, gc: &RegisterWindow) {
+        gc.update(
+            CP_HYP_XCP_CTL,
+            &[
+                (cp_hyp_xcp_ctl::VIRTUAL_XCC_ID, 0),
+                (cp_hyp_xcp_ctl::NUM_XCC_IN_XCP, 1),
+            ],
+        );
+    }
+
+    fn clear_trap_data(&self, _: &RegisterWindow) {}
+
+    fn heed_power_brake(&self, _: &RegisterWindow) {}
+}
+
 /// The HAL of the GPU whose blocks are `ips`.
 ///
 /// # Errors
@@ -54,6 +103,7 @@ pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn GcHa
     let known = ips.version(IpBlock::Gc).ok_or(ENODEV)?;
     match (known.major, known.minor, known.rev) {
         (9, 4, 2) => Ok(&GcV9_4_2),
+        (9, 4, 3) => Ok(&GcV9_4_3),
         _ => Err(version::refuse(dev, "GC", known)),
     }
 }

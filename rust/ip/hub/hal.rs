@@ -56,17 +56,60 @@ impl HubHal for HubV9_4_2 {
     }
 
     fn snoop_sdma(&self, regs: &RegisterWindow) {
-        for group in 0..mmhub::DAGBS {
-            for reg in [
+        snoop_in_each_group(
+            regs,
+            [
                 mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE,
                 mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE,
-            ] {
-                regs.update(
-                    reg.nth(group, mmhub::DAGB_STRIDE),
-                    &[(mmhub::dagb_snoop::SDMA, 1)],
-                );
-            }
+            ],
+        );
+    }
+}
+
+/// Sets SDMA's bit of the two registers of every group, of which `first` are those of group 0.
+fn snoop_in_each_group(regs: &RegisterWindow, first: [Register; 2]) {
+    for group in 0..mmhub::DAGBS {
+        for reg in first {
+            regs.update(
+                reg.nth(group, mmhub::DAGB_STRIDE),
+                &[(mmhub::dagb_snoop::SDMA, 1)],
+            );
         }
+    }
+}
+
+/// GFXHUB 1.2 and MMHUB 1.8, of gfx 9.4.3.
+struct HubV1_8;
+
+impl HubHal for HubV1_8 {
+    fn first(&self, which: HubKind) -> Register {
+        match which {
+            HubKind::Gfx => gc::VM_L2_CNTL_9_4_3,
+            HubKind::Mm => mmhub::VM_L2_CNTL_1_8,
+        }
+    }
+
+    fn apertures(&self, which: HubKind) -> Register {
+        self.first(which).before(4)
+    }
+
+    fn xgmi(&self) -> [Register; 2] {
+        let base = self.first(HubKind::Gfx).before(1);
+        [MC_VM_XGMI_LFB_CNTL, MC_VM_XGMI_LFB_SIZE].map(|register| register.within(base))
+    }
+
+    fn retries_always(&self) -> bool {
+        true
+    }
+
+    fn snoop_sdma(&self, regs: &RegisterWindow) {
+        snoop_in_each_group(
+            regs,
+            [
+                mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE_1_8,
+                mmhub::DAGB0_WRCLI_GPU_SNOOP_OVERRIDE_VALUE_1_8,
+            ],
+        );
     }
 }
 
@@ -79,6 +122,7 @@ pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn HubH
     let known = ips.version(IpBlock::Mmhub).ok_or(ENODEV)?;
     match (known.major, known.minor, known.rev) {
         (9, 4, 2) => Ok(&HubV9_4_2),
+        (1, 8, 0) => Ok(&HubV1_8),
         _ => Err(version::refuse(dev, "MMHUB", known)),
     }
 }

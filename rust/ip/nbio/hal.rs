@@ -4,11 +4,11 @@
 use kernel::device::Device;
 use kernel::prelude::*;
 
-use hw::doorbell::DoorbellLayout;
+use hw::doorbell::{DoorbellLayout, DoorbellPort};
 use hw::ip::{IpBlock, IpTable};
 
 use super::super::version;
-use crate::regs::nbio::{self as regs, rcc_dev0_epf0_strap0};
+use crate::regs::nbio::{self as regs, rcc_dev0_epf0_strap0, xcc_doorbell_fence};
 use crate::regs::{Register, RegisterWindow};
 
 /// A version of NBIO.
@@ -17,8 +17,8 @@ pub(super) trait NbioHal: Send + Sync {
     fn revision(&self, nbio: &RegisterWindow) -> u32;
 
     /// Routes the doorbells of SDMA engines and IH to them, as `layout` says; all others go to the
-    /// CP.
-    fn route_doorbells(&self, nbio: &RegisterWindow, layout: &DoorbellLayout);
+    /// CPs of `xccs`, a bit for each by its number on the chip.
+    fn route_doorbells(&self, nbio: &RegisterWindow, layout: &DoorbellLayout, xccs: u32);
 }
 
 /// NBIO 7.4.
@@ -38,13 +38,57 @@ impl NbioHal for NbioV7_4 {
         rcc_dev0_epf0_strap0::ATI_REV_ID.get(nbio.read(regs::RCC_DEV0_EPF0_STRAP0))
     }
 
-    fn route_doorbells(&self, nbio: &RegisterWindow, layout: &DoorbellLayout) {
+    fn route_doorbells(&self, nbio: &RegisterWindow, layout: &DoorbellLayout, _: u32) {
         for (engine, reg) in (0..).zip(SDMA_RANGES) {
             if let Some(range) = layout.sdma_range(engine) {
                 nbio.write(reg, range.bif());
             }
         }
         nbio.write(regs::BIF_IH_DOORBELL_RANGE, layout.ih_range().bif());
+    }
+}
+
+/// NBIO 7.9, of the first AID.
+struct NbioV7_9;
+
+/// The ports of an AID's SDMA engines, by their distance from port 1, and that of the IH.
+const SDMA_PORTS: [u32; 4] = [0, 1, 4, 5];
+const IH_PORT: u32 = 2;
+/// All blocks, and all interrupts (nbio_v7_9.c).
+const ALL_BLOCKS: u32 = 0xf_ffff;
+const ALL_INTERRUPTS: u32 = 0x7ff;
+
+/// Writes `reg`, which is outside of the register BAR: over the chip's own network, as bytes
+/// (amdgpu: amdgpu_device_indirect_wreg).
+fn write_far(nbio: &RegisterWindow, reg: Register, value: u32) {
+    if let Some(byte) = nbio.dword(reg).and_then(|dword| dword.checked_mul(4)) {
+        nbio.write(regs::PCIE_INDEX2, byte);
+        nbio.write(regs::PCIE_DATA2, value);
+    }
+}
+
+impl NbioHal for NbioV7_9 {
+    fn revision(&self, nbio: &RegisterWindow) -> u32 {
+        rcc_dev0_epf0_strap0::ATI_REV_ID.get(nbio.read(regs::RCC_DEV0_EPF0_STRAP0_7_9))
+    }
+
+    fn route_doorbells(&self, nbio: &RegisterWindow, layout: &DoorbellLayout, xccs: u32) {
+        let fenced = xcc_doorbell_fence::XCCS.put(!xccs & xcc_doorbell_fence::XCCS.max());
+        write_far(nbio, regs::XCC_DOORBELL_FENCE, fenced);
+        write_far(nbio, regs::BIFC_GFX_INT_MONITOR_MASK, ALL_INTERRUPTS);
+        write_far(nbio, regs::BIFC_DOORBELL_ACCESS_EN_PF, ALL_BLOCKS);
+        let entry = |n| regs::DOORBELL0_CTRL_ENTRY_0.nth(n, 1);
+        let port = |n| regs::S2A_DOORBELL_ENTRY_1_CTRL.nth(n, 1);
+        let engines = (0..).zip(DoorbellPort::SDMA).zip(SDMA_PORTS);
+        for ((engine, of_engine), n) in engines {
+            if let Some(range) = layout.sdma_range(engine) {
+                write_far(nbio, entry(1 + u32::from(engine)), range.entry());
+                write_far(nbio, port(n), of_engine.control(range));
+            }
+        }
+        let range = layout.ih_range();
+        write_far(nbio, entry(0), range.entry());
+        write_far(nbio, port(IH_PORT), DoorbellPort::IH.control(range));
     }
 }
 
@@ -57,6 +101,7 @@ pub(super) fn choose(dev: &Device, ips: IpTable<'_>) -> Result<&'static dyn Nbio
     let known = ips.version(IpBlock::Nbio).ok_or(ENODEV)?;
     match (known.major, known.minor, known.rev) {
         (7, 4, 4) => Ok(&NbioV7_4),
+        (7, 9, 0) => Ok(&NbioV7_9),
         _ => Err(version::refuse(dev, "NBIO", known)),
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Facts of gfx942, as far as others say the same: dumps of real machines, amdgpu's figures.
 
+use hw::asic::gfx90a::MI210;
 use hw::asic::gfx942::{MI300X, MI325X};
 use hw::asic::{Asic, KNOWN_ASICS};
-use hw::doorbell::{DoorbellSlot, SliceIndex};
+use hw::doorbell::{DoorbellPort, DoorbellRange, DoorbellSlot, SliceIndex};
 use hw::firmware::part::FirmwarePart;
 use hw::ih::IhClient;
 use hw::pte::{Coherence, MemoryResidence, Mtype, PageAccess};
@@ -94,6 +95,19 @@ fn doorbells_are_where_amdgpu_has_them() {
     assert_eq!(layout.ih_ring0().index(), 0x1a0);
     let slot = |engine, queue| layout.sdma(engine, queue).unwrap().index();
     assert_eq!((slot(0, 0), slot(0, 1), slot(0, 7)), (0x100, 0x300, 0x303));
+    // Ranges: what nbio_v7_9_sdma_doorbell_range and nbio_v7_9_ih_doorbell_range write.
+    let ranges = [0, 1, 2, 3].map(|engine| layout.sdma_range(engine).unwrap());
+    assert_eq!(
+        ranges.map(DoorbellRange::entry),
+        [0x5200, 0x5214, 0x5228, 0x523c]
+    );
+    assert_eq!(layout.ih_range().entry(), 0x2340);
+    let control = |n: usize| DoorbellPort::SDMA[n].control(ranges[n]);
+    assert_eq!(
+        [0, 1, 2, 3].map(control),
+        [0x1028_071d, 0x2028_0411, 0x8028_0493, 0x9028_0515]
+    );
+    assert_eq!(DoorbellPort::IH.control(layout.ih_range()), 0x0010_0001);
     // 0x10a is no multiple of four.
     assert_eq!((slot(1, 0), slot(1, 6)), (0x10c, 0x10f));
 }
@@ -124,6 +138,12 @@ fn the_node_of_an_interrupt_tells_the_die() {
     assert_eq!(client(8, 0), IhClient::Sdma(0));
     assert_eq!(client(4, 0), IhClient::Sdma(3));
     assert_eq!(client(1, 12), IhClient::Sdma(14));
+    let nodes = |xcc| MI300X.interrupts.nodes_of_xcc(xcc);
+    assert_eq!(
+        [0, 1, 2, 7].map(nodes),
+        [[1, 0], [2, 0], [5, 4], [14, 12]].map(Some)
+    );
+    assert_eq!(MI210.interrupts.nodes_of_xcc(0), None);
     // gfx90a's fifth engine.
     assert_ne!(client(5, 0), IhClient::Sdma(4));
 }

@@ -384,7 +384,7 @@ impl RunlistTable {
                     pasid: first.pasid(),
                     root: first.queue.vm().root(),
                     sh_mem_bases: SH_MEM_BASES,
-                    sh_mem_config: gfx::sh_mem_config(kind),
+                    sh_mem_config: gfx::sh_mem_config(&asic.gfx, kind),
                     trap: first.queue.trap_handler(),
                     quantum: QUANTUM_MS,
                     queues: count,

@@ -38,6 +38,7 @@ pub const MADE_UP: Asic = Asic {
         graphics_contexts: 8,
         max_mhz: 2100,
         reference_khz: 100_000,
+        has_f8_mode: true,
     },
     wave_save: WaveSaveInfo {
         vgpr_bytes: 0x8_0000,
