@@ -85,8 +85,10 @@ pub const MI210: Asic = Asic {
     mqd: MqdInfo {
         cu_masks: &[23, 24, 26, 27, 39, 40, 41, 42],
         eop_bytes: 4096,
+        is_eop_optional: false,
         preload: 0x53,
         abandoned: 240,
+        split: None,
     },
     sdma: SdmaInfo {
         host_engines: 2,

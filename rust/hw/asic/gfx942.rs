@@ -15,7 +15,7 @@ use crate::doorbell::DoorbellLayout;
 use crate::firmware::part::{FirmwarePart, FirmwareSource};
 use crate::firmware::plan::FirmwarePlan;
 use crate::ih::IhInfo;
-use crate::mqd::compute::MqdInfo;
+use crate::mqd::compute::{MqdInfo, XccSplit};
 use crate::pte::{Mtype, PteFormat, PteRule};
 use crate::queue::MecInfo;
 use crate::topology::record::cache_type;
@@ -100,6 +100,12 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
         mqd: MqdInfo {
             // Four engines; the words of four more have another meaning (v9_structs.h).
             cu_masks: &[23, 24, 26, 27],
+            is_eop_optional: true,
+            split: Some(XccSplit {
+                xcc: 39,
+                chunk: 41,
+                others: [40, 42],
+            }),
             ..MI210.mqd
         },
         sdma: SdmaInfo {

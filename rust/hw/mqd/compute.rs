@@ -21,12 +21,29 @@ pub struct MqdInfo {
     pub cu_masks: &'static [usize],
     /// Minimum bytes of the end-of-pipe buffer that users allocate.
     pub eop_bytes: u32,
+    /// Queues may lack that buffer: libhsakmt gives AQL queues none.
+    pub is_eop_optional: bool,
     /// PRELOAD_SIZE of CP_HQD_PERSISTENT_STATE.
     pub preload: u32,
     /// The dword of HIQ's descriptor in which the firmware names a queue that it has given up
     /// waiting for, by its doorbell. The firmware reports this nowhere else. The driver sets it to
     /// 0 (amdgpu: queue_doorbell_id0, check_preemption_failed).
     pub abandoned: usize,
+    /// How XCCs share the workgroups of a queue, where a queue may have more than one of them.
+    pub split: Option<XccSplit>,
+}
+
+/// Dwords that tell an XCC which workgroups of a queue are its own. They are where other chips have
+/// CU masks (amdgpu: v9_structs.h, init_mqd_v9_4_3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XccSplit {
+    /// The number of the XCC among those of the queue.
+    pub xcc: usize,
+    /// So many workgroups in a row go to one XCC; 0 where all of them do.
+    pub chunk: usize,
+    /// The dwords beside them, which have no meaning and are all ones, as are the two above in the
+    /// driver's own queues.
+    pub others: [usize; 2],
 }
 
 impl MqdInfo {
@@ -181,6 +198,21 @@ impl ComputeMqd {
         for &engine in info.cu_masks {
             if let Some(mask) = dwords.get_mut(engine) {
                 *mask = u32::MAX;
+            }
+        }
+        if let Some(split) = info.split {
+            let is_user = queue.format != PacketFormat::Kernel;
+            let is_aql = queue.format == PacketFormat::Aql;
+            let [a, b] = split.others;
+            for (at, value) in [
+                (a, u32::MAX),
+                (b, u32::MAX),
+                (split.xcc, if is_user { 0 } else { u32::MAX }),
+                (split.chunk, if is_user { is_aql.into() } else { u32::MAX }),
+            ] {
+                if let Some(dword) = dwords.get_mut(at) {
+                    *dword = value;
+                }
             }
         }
         let saves_waves = matches!(queue.context_save, Some(save) if save.trap_handler);

@@ -23,7 +23,7 @@ pub(super) struct QueueBuffers {
     ring: SpinLock<RingBuffer>,
     read: UserWord,
     write: UserWord,
-    _eop: HeldMapping,
+    _eop: Option<HeldMapping>,
     /// The save area. `None` in shared virtual memory, which the process may take back at any time:
     /// that damages only its own waves.
     _save: Option<HeldMapping>,
@@ -83,15 +83,19 @@ impl QueueBuffers {
     ) -> Result<impl PinInit<Self>> {
         let compute = &create.compute;
         let (asic, sizes) = (cus.asic(), cus.context_save());
-        if compute.eop_size < asic.mqd.eop_bytes
-            || !compute.eop_size.is_power_of_two()
-            || compute.control_stack != sizes.control_stack
-            || compute.save_size < sizes.area
+        let has_eop = !asic.mqd.is_eop_optional || (compute.eop, compute.eop_size) != (0, 0);
+        if has_eop && (compute.eop_size < asic.mqd.eop_bytes || !compute.eop_size.is_power_of_two())
         {
             return Err(EINVAL);
         }
+        if compute.control_stack != sizes.control_stack || compute.save_size < sizes.area {
+            return Err(EINVAL);
+        }
         let ring = RingBuffer::new(vm, create.ring, create.size)?;
-        let eop = hold(vm, compute.eop, compute.eop_size.into())?;
+        let eop = match has_eop {
+            true => Some(hold(vm, compute.eop, compute.eop_size.into())?),
+            false => None,
+        };
         let save = sizes.total(compute.save_size, asic.gfx.xccs);
         let save = hold_save(vm, compute.save, save.next_multiple_of(PAGE_SIZE))?;
         let read = UserWord::written(vm, create.pins(), create.read_pointer)?;

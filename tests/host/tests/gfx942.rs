@@ -7,9 +7,15 @@ use hw::asic::{Asic, KNOWN_ASICS};
 use hw::doorbell::{DoorbellPort, DoorbellRange, DoorbellSlot, SliceIndex};
 use hw::firmware::part::FirmwarePart;
 use hw::ih::IhClient;
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat};
 use hw::pte::{Coherence, MemoryResidence, Mtype, PageAccess};
+use hw::queue::QueuePriority;
+use hw::sdma::ring::RingSize;
 use hw::topology::cus::ComputeUnits;
 use hw::topology::record::GpuNode;
+
+// libhsakmt gives no EOP buffer on gfx942.
+const _: () = assert!(MI300X.mqd.is_eop_optional && !MI210.mqd.is_eop_optional);
 
 fn node(asic: &'static Asic) -> String {
     // 38 of 40 CUs of each XCC work.
@@ -146,6 +152,37 @@ fn the_node_of_an_interrupt_tells_the_die() {
     assert_eq!(MI210.interrupts.nodes_of_xcc(0), None);
     // gfx90a's fifth engine.
     assert_ne!(client(5, 0), IhClient::Sdma(4));
+}
+
+#[test]
+fn one_xcc_has_all_workgroups() {
+    let mqd = |format| {
+        let config = ComputeMqdConfig {
+            mqd_address: 0x1000,
+            ring_base: 0x10_0000,
+            ring_size: RingSize::new(4096).unwrap(),
+            read_pointer: 0x2000,
+            write_pointer: 0x2008,
+            eop_base: 0,
+            eop_bytes: 0,
+            doorbell: SliceIndex::KERNEL.doorbell(MI300X.doorbells.hiq(0).unwrap()),
+            vmid: 0,
+            format,
+            priority: QueuePriority::NORMAL,
+            context_save: None,
+        };
+        let mqd = ComputeMqd::new(&MI300X.mqd, &config);
+        // No EOP buffer.
+        assert_eq!(mqd.dwords()[165..168], [0; 3]);
+        assert_eq!(
+            [23, 24, 26, 27].map(|at: usize| mqd.dwords()[at]),
+            [u32::MAX; 4]
+        );
+        [39, 40, 41, 42].map(|at: usize| mqd.dwords()[at])
+    };
+    assert_eq!(mqd(PacketFormat::Aql), [0, u32::MAX, 1, u32::MAX]);
+    assert_eq!(mqd(PacketFormat::Pm4), [0, u32::MAX, 0, u32::MAX]);
+    assert_eq!(mqd(PacketFormat::Kernel), [u32::MAX; 4]);
 }
 
 #[test]

@@ -76,8 +76,10 @@ pub const MADE_UP: Asic = Asic {
     mqd: MqdInfo {
         cu_masks: &[23, 24, 26, 27],
         eop_bytes: 4096,
+        is_eop_optional: false,
         preload: 0x53,
         abandoned: 240,
+        split: None,
     },
     sdma: SdmaInfo {
         host_engines: 2,
