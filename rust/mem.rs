@@ -83,10 +83,6 @@ pub(crate) struct GpuMemory {
     pub(crate) hw: Arc<Hardware>,
 }
 
-/// Bytes at the end of VRAM that firmware may use: the PSP's run time data base, and the discovery
-/// table (amdgpu: PSP_RUNTIME_DB_OFFSET, DISCOVERY_TMR_OFFSET).
-const VRAM_KEPT: u64 = 2 << 20;
-
 /// Returns how much VRAM of `hw` can be used: the part behind its BAR, since the driver fills page
 /// tables there, and user space reads in the topology that it sees all of it.
 fn seen(hw: &Hardware) -> u64 {
@@ -111,7 +107,7 @@ impl GpuMemory {
     /// `ENOMEM`; errors of the hardware.
     pub(crate) fn new(hw: &Arc<Hardware>) -> Result<Arc<Self>> {
         let (map, gmc, ledger) = (&hw.vram_map, &hw.gmc, &hw.ledger);
-        let vram = VramManager::new(seen(hw), VRAM_RESERVED, VRAM_KEPT, ledger.clone())?;
+        let vram = VramManager::new(seen(hw), VRAM_RESERVED, hw.asic.vram.kept, ledger.clone())?;
         let shared_vram = SharedVram::new()?;
         vram.set_reclaimer(shared_vram.clone());
         let gart = Gart::new(&vram, map, gmc, ledger, GART_START, GART_BYTES)?;

@@ -268,6 +268,8 @@ pub struct VramInfo {
     pub max_mhz: u32,
     /// Whether it has error correction.
     pub ecc: bool,
+    /// Bytes at its end that firmware may use.
+    pub kept: u64,
 }
 
 /// Caches of one kind.

@@ -149,6 +149,8 @@ pub const MI210: Asic = Asic {
         width: 4096,
         max_mhz: 1600,
         ecc: true,
+        // PSP_RUNTIME_DB_OFFSET of amdgpu.
+        kept: 2 << 20,
     },
     caches: &CACHES,
     trap: &gfx9_4_2::CODE,

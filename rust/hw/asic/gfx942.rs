@@ -164,6 +164,8 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
             width: 8192,
             max_mhz: 1300,
             ecc: true,
+            // With the discovery table (amdgpu_ttm_init_fw_resv_region).
+            kept: 280 << 20,
         },
         trap: &gfx9_4_3::CODE,
         // The driver has none for it yet.

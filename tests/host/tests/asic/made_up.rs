@@ -138,6 +138,7 @@ pub const MADE_UP: Asic = Asic {
         width: 8192,
         max_mhz: 1300,
         ecc: true,
+        kept: 2 << 20,
     },
     caches: &[
         CacheKind {
