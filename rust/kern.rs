@@ -21,6 +21,7 @@ pub(crate) mod doorbell_map;
 pub(crate) mod drm;
 pub(crate) mod errno;
 pub(crate) mod fence;
+pub(crate) mod handles;
 pub(crate) mod host;
 pub(crate) mod hwmon;
 pub(crate) mod killable;

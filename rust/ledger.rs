@@ -14,6 +14,8 @@ pub(crate) enum LedgerKind {
     Processes,
     /// GPU address spaces.
     Vms,
+    /// Contexts of open files of the render node.
+    Contexts,
     /// Buffer objects.
     Bos,
     /// User queues.
@@ -44,9 +46,10 @@ pub(crate) enum LedgerKind {
 
 impl LedgerKind {
     /// Every kind, in the order in which debugfs shows them.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Processes,
         Self::Vms,
+        Self::Contexts,
         Self::Bos,
         Self::Queues,
         Self::Vmids,
@@ -67,6 +70,7 @@ impl LedgerKind {
         match self {
             Self::Processes => "processes",
             Self::Vms => "vms",
+            Self::Contexts => "contexts",
             Self::Bos => "bos",
             Self::Queues => "queues",
             Self::Vmids => "vmids",

@@ -6,7 +6,6 @@ mod by_pasid;
 pub(crate) mod context;
 pub(crate) mod events;
 mod exceptions;
-mod handles;
 pub(crate) mod memory;
 mod pasid;
 mod queues;

@@ -2,7 +2,9 @@
 //! The render node, as far as libdrm_amdgpu and libhsakmt need one: its open files are the address
 //! spaces that processes acquire, and buffers are mapped through it.
 
+mod contexts;
 pub(crate) mod driver;
 pub(crate) mod file;
 mod gem;
 mod info;
+mod objects;

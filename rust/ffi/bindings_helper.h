@@ -18,6 +18,7 @@
 #include <linux/mmu_notifier.h>
 #include <linux/pci.h>
 #include <linux/suspend.h>
+#include <drm/drm_auth.h>
 #include <drm/drm_device.h>
 #include <drm/drm_drv.h>
 #include <drm/drm_file.h>

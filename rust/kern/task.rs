@@ -37,6 +37,12 @@ pub(crate) fn is_admin() -> bool {
     unsafe { ffi::capable(ffi::CAP_SYS_ADMIN as i32) }
 }
 
+/// Whether the calling thread has CAP_SYS_NICE.
+pub(crate) fn may_raise_priority() -> bool {
+    // SAFETY: A thread may query this about itself.
+    unsafe { ffi::capable(ffi::CAP_SYS_NICE as i32) }
+}
+
 /// The size of a process's name in bytes: `TASK_COMM_LEN`.
 const NAME: usize = 16;
 

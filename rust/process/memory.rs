@@ -7,9 +7,9 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
-use super::handles::HandleTable;
 use crate::gpu::Gpu;
 use crate::kern::drm::file::DrmFileRef;
+use crate::kern::handles::HandleTable;
 use crate::kern::ratelimit::dev_warn_ratelimited;
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem;

@@ -7,8 +7,8 @@ use kernel::sync::Arc;
 
 use super::context::GpuContext;
 use super::exceptions::QueueListing;
-use super::handles::HandleTable;
 use super::sysfs::QueueFolder;
+use crate::kern::handles::HandleTable;
 use crate::queue::request::UserQueue;
 
 /// A queue, its context, its folder in sysfs, and its listing, if the runtime is told of its

@@ -14,6 +14,7 @@ use kernel::{
     },
 };
 
+use super::{contexts::RenderContext, objects::FileObjects};
 use crate::mem::{
     bo::Bo,
     evict::EvictMembership,
@@ -42,6 +43,8 @@ pub(crate) struct RenderFile {
     #[pin]
     membership: Mutex<Option<EvictMembership>>,
     vm: Arc<Vm>,
+    #[pin]
+    contexts: FileObjects<RenderContext>,
     owned: Atomic<bool>,
     /// The mappings of GEM_VA. This lock is outside the VM's.
     #[pin]
@@ -61,6 +64,7 @@ impl RenderFile {
         let file = Arc::pin_init(
             pin_init!(Self {
                 membership <- new_mutex!(None, "RenderFile::membership"),
+                contexts <- FileObjects::new(),
                 vm,
                 owned: Atomic::new(false),
                 placed <- new_mutex!(RBTree::new(), "RenderFile::placed"),
@@ -138,6 +142,11 @@ impl RenderFile {
             *membership = Some(self.vm.gpu().evictor.join(&self.vm)?);
         }
         Ok(())
+    }
+
+    /// The contexts.
+    pub(super) fn contexts(&self) -> &FileObjects<RenderContext> {
+        &self.contexts
     }
 
     /// The address space.

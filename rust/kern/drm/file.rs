@@ -191,6 +191,12 @@ impl<'a, D: DrmDriver> OpenDrmFile<'a, D> {
         self.dev
     }
 
+    /// Whether the file is the master of its device's primary node.
+    pub(crate) fn is_master(&self) -> bool {
+        // SAFETY: The file is open.
+        unsafe { ffi::drm_is_current_master(self.raw) }
+    }
+
     /// The object behind `handle`.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ pub(crate) use crate::ffi::{
     AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_SCLK as SENSOR_STABLE_PSTATE_GFX_SCLK,
     AMDGPU_INFO_SENSOR_VDDGFX as SENSOR_VDDGFX, AMDGPU_INFO_VIS_VRAM_USAGE as VIS_VRAM_USAGE,
     AMDGPU_INFO_VRAM_GTT as VRAM_GTT, AMDGPU_INFO_VRAM_USAGE as VRAM_USAGE,
-    AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM, DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR,
+    AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM, DRM_AMDGPU_CTX as CTX_NR, DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR,
     DRM_AMDGPU_GEM_METADATA as GEM_METADATA_NR, DRM_AMDGPU_GEM_MMAP as GEM_MMAP_NR,
     DRM_AMDGPU_GEM_OP as GEM_OP_NR, DRM_AMDGPU_GEM_VA as GEM_VA_NR,
     DRM_AMDGPU_GEM_WAIT_IDLE as GEM_WAIT_IDLE_NR, DRM_AMDGPU_INFO as INFO_NR,
@@ -36,6 +36,34 @@ pub(crate) use crate::ffi::{
     AMDGPU_GEM_OP_SET_PLACEMENT as OP_SET_PLACEMENT, AMDGPU_VA_OP_CLEAR as VA_CLEAR,
     AMDGPU_VA_OP_MAP as VA_MAP, AMDGPU_VA_OP_REPLACE as VA_REPLACE, AMDGPU_VA_OP_UNMAP as VA_UNMAP,
 };
+
+/// `op` of CTX.
+pub(crate) mod ctx_op {
+    pub(crate) use crate::ffi::{
+        AMDGPU_CTX_OP_ALLOC_CTX as ALLOC, AMDGPU_CTX_OP_FREE_CTX as FREE,
+        AMDGPU_CTX_OP_GET_STABLE_PSTATE as GET_STABLE_PSTATE,
+        AMDGPU_CTX_OP_QUERY_STATE as QUERY_STATE, AMDGPU_CTX_OP_QUERY_STATE2 as QUERY_STATE2,
+        AMDGPU_CTX_OP_SET_STABLE_PSTATE as SET_STABLE_PSTATE,
+    };
+}
+
+/// `priority` of CTX.
+pub(crate) mod ctx_priority {
+    use crate::ffi;
+
+    /// The first one that not everyone may have.
+    pub(crate) const HIGH: i32 = ffi::AMDGPU_CTX_PRIORITY_HIGH as i32;
+    /// The highest.
+    pub(crate) const VERY_HIGH: i32 = ffi::AMDGPU_CTX_PRIORITY_VERY_HIGH as i32;
+}
+
+/// `flags` of CTX: a state of the clocks for profilers.
+pub(crate) mod stable_pstate {
+    pub(crate) use crate::ffi::{
+        AMDGPU_CTX_STABLE_PSTATE_FLAGS_MASK as MASK, AMDGPU_CTX_STABLE_PSTATE_NONE as NONE,
+        AMDGPU_CTX_STABLE_PSTATE_PEAK as PEAK,
+    };
+}
 
 /// The memory domains of a buffer.
 pub(crate) mod domain {
@@ -102,6 +130,8 @@ pub(crate) type GemMetadata = ffi::drm_amdgpu_gem_metadata;
 pub(crate) type GemOp = ffi::drm_amdgpu_gem_op;
 /// The argument of GEM_VA.
 pub(crate) type GemVa = ffi::drm_amdgpu_gem_va;
+/// The input of CTX.
+pub(crate) type CtxIn = ffi::drm_amdgpu_ctx_in;
 /// The input of GEM_CREATE.
 pub(crate) type GemCreateIn = ffi::drm_amdgpu_gem_create_in;
 
@@ -128,12 +158,42 @@ macro_rules! exchanges {
 }
 
 exchanges! {
+    /// The argument of CTX.
+    Ctx = drm_amdgpu_ctx, 16;
     /// The argument of GEM_CREATE.
     GemCreate = drm_amdgpu_gem_create, 32;
     /// The argument of GEM_MMAP.
     GemMmap = drm_amdgpu_gem_mmap, 8;
     /// The argument of GEM_WAIT_IDLE.
     GemWaitIdle = drm_amdgpu_gem_wait_idle, 16;
+}
+
+impl Ctx {
+    /// The input.
+    pub(crate) fn wanted(&self) -> &CtxIn {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }
+    }
+
+    /// Writes the number of a context as the output.
+    pub(crate) fn answer_id(&mut self, id: u32) {
+        self.0 = Default::default();
+        // SAFETY: Any bytes are a value, of each of the union's structures.
+        unsafe { self.0.out.as_mut().alloc.as_mut() }.ctx_id = id;
+    }
+
+    /// Writes as the output of QUERY_STATE and QUERY_STATE2 that there is nothing to tell: no hang,
+    /// no reset.
+    pub(crate) fn answer_good_state(&mut self) {
+        self.0 = Default::default();
+    }
+
+    /// Writes a state of the clocks as the output.
+    pub(crate) fn answer_pstate(&mut self, pstate: u32) {
+        self.0 = Default::default();
+        // SAFETY: Any bytes are a value, of each of the union's structures.
+        unsafe { self.0.out.as_mut().pstate.as_mut() }.flags = pstate;
+    }
 }
 
 impl GemCreate {

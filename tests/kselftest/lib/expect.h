@@ -142,6 +142,8 @@ static const struct kfd_expect answer_mmap_foreign_buffer = SAME(EACCES);
 static const struct kfd_expect answer_svm_wraps = SAME(EOVERFLOW);
 
 static const struct kfd_expect answer_drm_unknown_query = SAME(EINVAL);
+/* amdgpu takes note of it, and has nothing to set without an SMU. */
+static const struct kfd_expect answer_stable_pstate = DIFFERS(EOPNOTSUPP, 0);
 static const struct kfd_expect answer_sensor_without_smu = SAME(ENOENT);
 static const struct kfd_expect answer_drm_unknown_command = DIFFERS(EINVAL, EINVAL);
 

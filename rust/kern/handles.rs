@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Small numbers for objects of a process.
+//! Small numbers for objects of a process or of an open file.
 
 use kernel::prelude::*;
 
 /// Objects by number. Numbers start at 1, and free ones are reused first. There may be more objects
 /// than contiguous pages can be had for.
-pub(super) struct HandleTable<T> {
+pub(crate) struct HandleTable<T> {
     places: KVVec<Option<T>>,
     free: KVVec<u32>,
 }
 
 impl<T> HandleTable<T> {
     /// An empty table.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             places: KVVec::new(),
             free: KVVec::new(),
@@ -25,7 +25,7 @@ impl<T> HandleTable<T> {
     /// # Errors
     ///
     /// `ENOMEM`, `ENOSPC`.
-    pub(super) fn next(&mut self) -> Result<u32> {
+    pub(crate) fn next(&mut self) -> Result<u32> {
         if self.free.is_empty() {
             let number = u32::try_from(self.places.len() + 1).map_err(|_| ENOSPC)?;
             // Reserves room for every number, so that giving one back cannot fail.
@@ -42,7 +42,7 @@ impl<T> HandleTable<T> {
     /// # Errors
     ///
     /// `ENOMEM`, `ENOSPC`.
-    pub(super) fn insert(&mut self, object: T) -> Result<u32> {
+    pub(crate) fn insert(&mut self, object: T) -> Result<u32> {
         let number = self.reserve()?;
         self.fill(number, object);
         Ok(number)
@@ -54,14 +54,14 @@ impl<T> HandleTable<T> {
     /// # Errors
     ///
     /// `ENOMEM`, `ENOSPC`.
-    pub(super) fn reserve(&mut self) -> Result<u32> {
+    pub(crate) fn reserve(&mut self) -> Result<u32> {
         let number = self.next()?;
         self.free.pop();
         Ok(number)
     }
 
     /// Inserts the object for which `number` was reserved.
-    pub(super) fn fill(&mut self, number: u32, object: T) {
+    pub(crate) fn fill(&mut self, number: u32, object: T) {
         if let Some(place) = self.place(number) {
             *place = Some(object);
         }
@@ -69,13 +69,18 @@ impl<T> HandleTable<T> {
 
     /// Frees `number`: its object does not follow, or was removed by
     /// [`HandleTable::remove_reserved`].
-    pub(super) fn release(&mut self, number: u32) {
+    pub(crate) fn release(&mut self, number: u32) {
         // Cannot fail: see `next`.
         let _ = self.free.push_within_capacity(number);
     }
 
+    /// How many numbers are used, or reserved.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
     /// Whether the table is empty.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.places.iter().all(Option::is_none)
     }
 
@@ -85,29 +90,35 @@ impl<T> HandleTable<T> {
     }
 
     /// The object of a number.
-    pub(super) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
+    pub(crate) fn get(&self, number: u32) -> Option<&T> {
+        let index = usize::try_from(number.checked_sub(1)?).ok()?;
+        self.places.get(index)?.as_ref()
+    }
+
+    /// The object of a number.
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.place(number)?.as_mut()
     }
 
     /// All objects, in the order of their numbers.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().flatten()
     }
 
     /// Removes the object of a number.
-    pub(super) fn remove(&mut self, number: u32) -> Option<T> {
+    pub(crate) fn remove(&mut self, number: u32) -> Option<T> {
         let object = self.remove_reserved(number)?;
         self.release(number);
         Some(object)
     }
 
     /// Removes the object of a number, which stays reserved until [`HandleTable::release`].
-    pub(super) fn remove_reserved(&mut self, number: u32) -> Option<T> {
+    pub(crate) fn remove_reserved(&mut self, number: u32) -> Option<T> {
         self.place(number)?.take()
     }
 
     /// Removes all objects, in the order of their numbers.
-    pub(super) fn remove_all(&mut self) -> impl Iterator<Item = T> {
+    pub(crate) fn remove_all(&mut self) -> impl Iterator<Item = T> {
         core::mem::replace(self, Self::new())
             .places
             .into_iter()
@@ -115,7 +126,7 @@ impl<T> HandleTable<T> {
     }
 
     /// The number of an object that `which` selects. Looks at all of them.
-    pub(super) fn find(&self, which: impl Fn(&T) -> bool) -> Option<u32> {
+    pub(crate) fn find(&self, which: impl Fn(&T) -> bool) -> Option<u32> {
         let found = self
             .places
             .iter()
