@@ -16,6 +16,8 @@ pub(crate) enum LedgerKind {
     Vms,
     /// Contexts of open files of the render node.
     Contexts,
+    /// Lists of buffers of open files of the render node.
+    BoLists,
     /// Buffer objects.
     Bos,
     /// User queues.
@@ -46,10 +48,11 @@ pub(crate) enum LedgerKind {
 
 impl LedgerKind {
     /// Every kind, in the order in which debugfs shows them.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Processes,
         Self::Vms,
         Self::Contexts,
+        Self::BoLists,
         Self::Bos,
         Self::Queues,
         Self::Vmids,
@@ -71,6 +74,7 @@ impl LedgerKind {
             Self::Processes => "processes",
             Self::Vms => "vms",
             Self::Contexts => "contexts",
+            Self::BoLists => "bo_lists",
             Self::Bos => "bos",
             Self::Queues => "queues",
             Self::Vmids => "vmids",

@@ -2,6 +2,7 @@
 //! The render node, as far as libdrm_amdgpu and libhsakmt need one: its open files are the address
 //! spaces that processes acquire, and buffers are mapped through it.
 
+mod bo_lists;
 mod contexts;
 pub(crate) mod driver;
 pub(crate) mod file;

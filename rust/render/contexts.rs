@@ -53,6 +53,7 @@ pub(super) struct CtxIoctl;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for CtxIoctl {
     type Args = uapi::Ctx;
+    type Input = ();
     type Answer = ();
 
     const COMMAND: u32 =
@@ -60,7 +61,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Ctx
 
     const NAME: &'static CStr = c"AMDGPU_CTX";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
         let contexts = file.data().contexts();
         let wanted = args.wanted();
         let (flags, number) = (wanted.flags, wanted.ctx_id);

@@ -6,13 +6,13 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-use super::{contexts::CtxIoctl, file::RenderFile, gem, info::InfoQuery};
+use super::{bo_lists::BoListIoctl, contexts::CtxIoctl, file::RenderFile, gem, info::InfoQuery};
 use crate::{
     kern::drm::{
         fdinfo::FdinfoPrinter,
         ioctl::IoctlDescriptor,
         uapi::{
-            CTX_NR, GEM_CREATE_NR, GEM_METADATA_NR, GEM_MMAP_NR, GEM_OP_NR, GEM_VA_NR, GEM_WAIT_IDLE_NR,
+            BO_LIST_NR, CTX_NR, GEM_CREATE_NR, GEM_METADATA_NR, GEM_MMAP_NR, GEM_OP_NR, GEM_VA_NR, GEM_WAIT_IDLE_NR,
             INFO_NR,
         },
         DrmDevice, DrmDriver, DrmDriverInfo, DrmRegistration,
@@ -32,6 +32,7 @@ struct RenderDriver;
 const IOCTLS: [IoctlDescriptor; GEM_OP_NR as usize + 1] = {
     let mut list = [const { IoctlDescriptor::NONE }; GEM_OP_NR as usize + 1];
     list[GEM_CREATE_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemCreate>();
+    list[BO_LIST_NR as usize] = IoctlDescriptor::new::<RenderDriver, BoListIoctl>();
     list[CTX_NR as usize] = IoctlDescriptor::new::<RenderDriver, CtxIoctl>();
     list[GEM_MMAP_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemMmap>();
     list[INFO_NR as usize] = IoctlDescriptor::new::<RenderDriver, InfoQuery>();

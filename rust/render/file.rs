@@ -14,7 +14,7 @@ use kernel::{
     },
 };
 
-use super::{contexts::RenderContext, objects::FileObjects};
+use super::{bo_lists::BoList, contexts::RenderContext, objects::FileObjects};
 use crate::mem::{
     bo::Bo,
     evict::EvictMembership,
@@ -45,6 +45,8 @@ pub(crate) struct RenderFile {
     vm: Arc<Vm>,
     #[pin]
     contexts: FileObjects<RenderContext>,
+    #[pin]
+    bo_lists: FileObjects<BoList>,
     owned: Atomic<bool>,
     /// The mappings of GEM_VA. This lock is outside the VM's.
     #[pin]
@@ -65,6 +67,7 @@ impl RenderFile {
             pin_init!(Self {
                 membership <- new_mutex!(None, "RenderFile::membership"),
                 contexts <- FileObjects::new(),
+                bo_lists <- FileObjects::new(),
                 vm,
                 owned: Atomic::new(false),
                 placed <- new_mutex!(RBTree::new(), "RenderFile::placed"),
@@ -147,6 +150,11 @@ impl RenderFile {
     /// The contexts.
     pub(super) fn contexts(&self) -> &FileObjects<RenderContext> {
         &self.contexts
+    }
+
+    /// The lists of buffers.
+    pub(super) fn bo_lists(&self) -> &FileObjects<BoList> {
+        &self.bo_lists
     }
 
     /// The address space.

@@ -60,13 +60,14 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     for GemCreate
 {
     type Args = uapi::GemCreate;
+    type Input = ();
     type Answer = ();
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_CREATE_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_CREATE";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
         let wanted = args.wanted();
         let flags = wanted.domain_flags;
         if wanted.domains & DOMAINS == 0
@@ -115,13 +116,14 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     for GemMmap
 {
     type Args = uapi::GemMmap;
+    type Input = ();
     type Answer = ();
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_MMAP_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_MMAP";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
         let bo = file.object(args.handle())?;
         args.answer(bo.mmap_offset()?);
         Ok(())
@@ -139,13 +141,14 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     for GemMetadata
 {
     type Args = uapi::GemMetadata;
+    type Input = ();
     type Answer = ();
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_METADATA_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_METADATA";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
         let bo = file.object(args.handle)?;
         let data = &mut args.data;
         match args.op {
@@ -179,13 +182,14 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     for GemWaitIdle
 {
     type Args = uapi::GemWaitIdle;
+    type Input = ();
     type Answer = ();
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_WAIT_IDLE_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_WAIT_IDLE";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
         let bo = file.object(args.handle())?;
         args.answer_idle(domain_of(&bo)? as u32);
         Ok(())
@@ -203,13 +207,14 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     for GemOp
 {
     type Args = uapi::GemOp;
+    type Input = ();
     type Answer = IoctlReply;
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_OP_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_OP";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result<IoctlReply> {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result<IoctlReply> {
         let bo = file.object(args.handle)?;
         match args.op {
             uapi::OP_GET_CREATE_INFO => {
@@ -269,6 +274,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     for GemVa
 {
     type Args = uapi::GemVa;
+    type Input = ();
     type Answer = ();
 
     const COMMAND: u32 =
@@ -276,7 +282,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 
     const NAME: &'static CStr = c"AMDGPU_GEM_VA";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
         let syncs = args.vm_timeline_syncobj_out != 0 || args.num_syncobj_handles != 0;
         if syncs || args.flags & va_flag::PRT != 0 {
             return Err(errno::not_supported());

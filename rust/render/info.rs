@@ -33,6 +33,7 @@ pub(super) struct InfoQuery;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for InfoQuery {
     type Args = InfoArgs;
+    type Input = ();
     type Answer = IoctlReply;
 
     const COMMAND: u32 =
@@ -40,7 +41,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
 
     const NAME: &'static CStr = c"AMDGPU_INFO";
 
-    fn call(file: &OpenDrmFile<'_, D>, info: &mut InfoArgs) -> Result<IoctlReply> {
+    fn call(file: &OpenDrmFile<'_, D>, info: &mut InfoArgs, (): ()) -> Result<IoctlReply> {
         let gpu = file.device();
         match info.query() {
             uapi::ACCEL_WORKING => info.answer(&1u32),

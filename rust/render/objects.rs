@@ -46,6 +46,13 @@ impl<T> FileObjects<T> {
         self.objects.lock().get(number).cloned()
     }
 
+    /// Puts `object` in the place of the one with this number, if there is one, and returns that.
+    pub(super) fn replace(&self, number: u32, object: Arc<T>) -> Option<Arc<T>> {
+        let mut objects = self.objects.lock();
+        let place = objects.get_mut(number)?;
+        Some(core::mem::replace(place, object))
+    }
+
     /// Takes out the object with this number.
     pub(super) fn remove(&self, number: u32) -> Option<Arc<T>> {
         self.objects.lock().remove(number)

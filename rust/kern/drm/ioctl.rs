@@ -23,6 +23,9 @@ pub(crate) trait DrmIoctl<D: DrmDriver> {
     /// The full command number, as in `DRM_IOCTL_...`.
     const COMMAND: u32;
 
+    /// The data in the caller's memory that the structure points to, or `()`.
+    type Input: IoctlInput<Self::Args>;
+
     /// The result in addition to the structure: `()` or an [`IoctlReply`].
     type Answer: IoctlAnswer;
 
@@ -32,7 +35,27 @@ pub(crate) trait DrmIoctl<D: DrmDriver> {
     /// Executes the ioctl for `file`. The device is not unplugged during the call, and neither is
     /// any other: an unplug of any DRM device waits for its end. So this must not access the
     /// caller's memory: a program can delay an access to its pages for as long as it likes.
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args) -> Result<Self::Answer>;
+    fn call(
+        file: &OpenDrmFile<'_, D>,
+        args: &mut Self::Args,
+        input: Self::Input,
+    ) -> Result<Self::Answer>;
+}
+
+/// Data that are read before the call, when an unplug does not wait yet.
+pub(crate) trait IoctlInput<A>: Sized {
+    /// Reads them. May wait for the caller's pages.
+    ///
+    /// # Errors
+    ///
+    /// The call fails with the error.
+    fn read(args: &A) -> Result<Self>;
+}
+
+impl<A> IoctlInput<A> for () {
+    fn read(_args: &A) -> Result {
+        Ok(())
+    }
 }
 
 /// A result that is delivered after the call, when an unplug no longer waits for it.
@@ -127,8 +150,11 @@ unsafe extern "C" fn callback<D: DrmDriver, I: DrmIoctl<D>>(
     // SAFETY: DRM's buffer is as long as the command says, which is the size of `Args`. It has no
     // other user, and any bytes are a value.
     let args = unsafe { &mut *data.cast::<I::Args>() };
-    let answer = dev.while_plugged(|| I::call(&file, args));
-    match answer.unwrap_or(Err(ENODEV)).and_then(IoctlAnswer::deliver) {
+    let answer = I::Input::read(args).and_then(|input| {
+        let answer = dev.while_plugged(|| I::call(&file, args, input));
+        answer.unwrap_or(Err(ENODEV))?.deliver()
+    });
+    match answer {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }

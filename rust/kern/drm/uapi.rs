@@ -22,7 +22,7 @@ pub(crate) use crate::ffi::{
     AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_SCLK as SENSOR_STABLE_PSTATE_GFX_SCLK,
     AMDGPU_INFO_SENSOR_VDDGFX as SENSOR_VDDGFX, AMDGPU_INFO_VIS_VRAM_USAGE as VIS_VRAM_USAGE,
     AMDGPU_INFO_VRAM_GTT as VRAM_GTT, AMDGPU_INFO_VRAM_USAGE as VRAM_USAGE,
-    AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM, DRM_AMDGPU_CTX as CTX_NR, DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR,
+    AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM, DRM_AMDGPU_BO_LIST as BO_LIST_NR, DRM_AMDGPU_CTX as CTX_NR, DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR,
     DRM_AMDGPU_GEM_METADATA as GEM_METADATA_NR, DRM_AMDGPU_GEM_MMAP as GEM_MMAP_NR,
     DRM_AMDGPU_GEM_OP as GEM_OP_NR, DRM_AMDGPU_GEM_VA as GEM_VA_NR,
     DRM_AMDGPU_GEM_WAIT_IDLE as GEM_WAIT_IDLE_NR, DRM_AMDGPU_INFO as INFO_NR,
@@ -36,6 +36,14 @@ pub(crate) use crate::ffi::{
     AMDGPU_GEM_OP_SET_PLACEMENT as OP_SET_PLACEMENT, AMDGPU_VA_OP_CLEAR as VA_CLEAR,
     AMDGPU_VA_OP_MAP as VA_MAP, AMDGPU_VA_OP_REPLACE as VA_REPLACE, AMDGPU_VA_OP_UNMAP as VA_UNMAP,
 };
+
+/// `operation` of BO_LIST.
+pub(crate) mod bo_list_op {
+    pub(crate) use crate::ffi::{
+        AMDGPU_BO_LIST_OP_CREATE as CREATE, AMDGPU_BO_LIST_OP_DESTROY as DESTROY,
+        AMDGPU_BO_LIST_OP_UPDATE as UPDATE,
+    };
+}
 
 /// `op` of CTX.
 pub(crate) mod ctx_op {
@@ -130,6 +138,10 @@ pub(crate) type GemMetadata = ffi::drm_amdgpu_gem_metadata;
 pub(crate) type GemOp = ffi::drm_amdgpu_gem_op;
 /// The argument of GEM_VA.
 pub(crate) type GemVa = ffi::drm_amdgpu_gem_va;
+/// The input of BO_LIST.
+pub(crate) type BoListIn = ffi::drm_amdgpu_bo_list_in;
+/// A buffer in BO_LIST.
+pub(crate) type BoListEntry = ffi::drm_amdgpu_bo_list_entry;
 /// The input of CTX.
 pub(crate) type CtxIn = ffi::drm_amdgpu_ctx_in;
 /// The input of GEM_CREATE.
@@ -158,6 +170,8 @@ macro_rules! exchanges {
 }
 
 exchanges! {
+    /// The argument of BO_LIST.
+    BoList = drm_amdgpu_bo_list, 24;
     /// The argument of CTX.
     Ctx = drm_amdgpu_ctx, 16;
     /// The argument of GEM_CREATE.
@@ -166,6 +180,21 @@ exchanges! {
     GemMmap = drm_amdgpu_gem_mmap, 8;
     /// The argument of GEM_WAIT_IDLE.
     GemWaitIdle = drm_amdgpu_gem_wait_idle, 16;
+}
+
+impl BoList {
+    /// The input.
+    pub(crate) fn wanted(&self) -> &BoListIn {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }
+    }
+
+    /// Writes the number of a list as the output, or 0 for none.
+    pub(crate) fn answer(&mut self, handle: u32) {
+        self.0 = Default::default();
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.out.as_mut() }.list_handle = handle;
+    }
 }
 
 impl Ctx {

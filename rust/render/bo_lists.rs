@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0
+//! AMDGPU_BO_LIST: lists of the buffers that jobs use. A list keeps its buffers, whether or not
+//! handles to them are left.
+
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    uaccess::{UserPtr, UserSlice},
+};
+
+use super::file::RenderFile;
+use crate::{
+    kern::drm::{
+        file::OpenDrmFile,
+        ioctl::{DrmIoctl, IoctlInput},
+        uapi::{self, bo_list_op, BoListEntry, BoListIn},
+        DrmDriver,
+    },
+    ledger::{LedgerHold, LedgerKind},
+    mem::{
+        bo::{Bo, BoData},
+        GpuMemory,
+    },
+};
+
+/// The most entries of a list: amdgpu's limit.
+const MOST: u32 = 128 * 1024;
+/// Bytes of an entry.
+const ENTRY: usize = size_of::<BoListEntry>();
+
+/// A list of buffers, in which one may occur more than once.
+pub(super) struct BoList {
+    _bos: KVVec<ARef<Bo>>,
+    _hold: LedgerHold,
+}
+
+/// The entries of a list in the caller's memory. Their priorities have no meaning here.
+pub(super) struct BoListInput {
+    bytes: KVVec<u8>,
+}
+
+impl BoListInput {
+    /// Reads the entries that `wanted` names.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for entries of another size, and for too many of them; `EFAULT` if they cannot be
+    /// read; `ENOMEM`.
+    fn of(wanted: &BoListIn) -> Result<Self> {
+        if wanted.bo_number > MOST || wanted.bo_info_size as usize != ENTRY {
+            return Err(EINVAL);
+        }
+        let from = usize::try_from(wanted.bo_info_ptr).map_err(|_| EFAULT)?;
+        let size = wanted.bo_number as usize * ENTRY;
+        let mut bytes = KVVec::new();
+        UserSlice::new(UserPtr::from_addr(from), size).read_all(&mut bytes, GFP_KERNEL_ACCOUNT)?;
+        Ok(Self { bytes })
+    }
+
+    /// The handles in it.
+    fn handles(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        // The handle is the first field of an entry.
+        let entries = self.bytes.chunks_exact(ENTRY);
+        entries.map(|entry| entry.first_chunk().map_or(0, |first| u32::from_ne_bytes(*first)))
+    }
+}
+
+impl IoctlInput<uapi::BoList> for BoListInput {
+    fn read(args: &uapi::BoList) -> Result<Self> {
+        let wanted = args.wanted();
+        match wanted.operation {
+            bo_list_op::CREATE | bo_list_op::UPDATE => Self::of(wanted),
+            bo_list_op::DESTROY => Ok(Self {
+                bytes: KVVec::new(),
+            }),
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+impl BoList {
+    /// A list of the buffers of `file` that `input` has handles of.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` for an unknown handle; `ENOMEM`.
+    fn new<D>(file: &OpenDrmFile<'_, D>, input: &BoListInput) -> Result<Arc<Self>>
+    where
+        D: DrmDriver<Data = Arc<GpuMemory>, Object = BoData>,
+    {
+        let handles = input.handles();
+        let mut bos = KVVec::with_capacity(handles.len(), GFP_KERNEL_ACCOUNT)?;
+        for handle in handles {
+            bos.push(file.object(handle)?, GFP_KERNEL_ACCOUNT)?;
+        }
+        let list = Self {
+            _bos: bos,
+            _hold: file.device().hw.ledger.hold(LedgerKind::BoLists, 1),
+        };
+        Ok(Arc::new(list, GFP_KERNEL_ACCOUNT)?)
+    }
+}
+
+/// BO_LIST: makes, replaces and frees lists.
+///
+/// # Errors
+///
+/// `EINVAL` for unknown operations, entries of another size, and too many of them; `EFAULT` if they
+/// cannot be read; `ENOENT` for an unknown buffer, and for an unknown list to be replaced; `ENOSPC`
+/// with too many lists; `ENOMEM`.
+pub(super) struct BoListIoctl;
+
+impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
+    for BoListIoctl
+{
+    type Args = uapi::BoList;
+    type Input = BoListInput;
+    type Answer = ();
+
+    const COMMAND: u32 =
+        kernel::ioctl::_IOWR::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::BO_LIST_NR);
+
+    const NAME: &'static CStr = c"AMDGPU_BO_LIST";
+
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, input: BoListInput) -> Result {
+        let lists = file.data().bo_lists();
+        let (operation, number) = (args.wanted().operation, args.wanted().list_handle);
+        let number = match operation {
+            bo_list_op::CREATE => lists.add(BoList::new(file, &input)?)?,
+            bo_list_op::UPDATE => {
+                let list = BoList::new(file, &input)?;
+                drop(lists.replace(number, list).ok_or(ENOENT)?);
+                number
+            }
+            bo_list_op::DESTROY => {
+                // As with amdgpu, there need not be one.
+                drop(lists.remove(number));
+                0
+            }
+            _ => return Err(EINVAL),
+        };
+        args.answer(number);
+        Ok(())
+    }
+}
