@@ -158,7 +158,7 @@ impl DeviceParts {
         // Both stay until `stop`: the handler of the entries also keeps the ring.
         gpu.hw.faults.set_owner(Some(kfd::fault_owner()?));
         gpu.hw.ih.listen(dispatch);
-        gpu.start()?;
+        gpu.start(&kfd::pasids()?)?;
         let watch = Watchdog::new(gpu)?;
         let sensors = firmware.sensors();
         if let Some(sensors) = &sensors {

@@ -14,6 +14,7 @@ use crate::firmware::files::FirmwareFiles;
 use crate::firmware::{self, LoadedFirmware};
 use crate::health::{WedgeReport, WedgedPart};
 use crate::ip::Hardware;
+use crate::mem::pasid::PasidPool;
 use crate::mem::vram_image::VramImage;
 use crate::mem::GpuMemory;
 use crate::queue::GpuQueues;
@@ -65,17 +66,20 @@ impl Gpu {
 
     /// Starts the parts that run by themselves: the driver's own rings, and the scheduler of
     /// compute queues.
-    pub(crate) fn start(&self) -> Result {
+    ///
+    /// Address spaces that no process has acquired get one of `pasids` for their jobs.
+    pub(crate) fn start(&self, pasids: &Arc<PasidPool>) -> Result {
         self.hw.ih.start();
         let slots: Arc<dyn RingEngines> = self.queues.slots.clone();
         self.rings.start(&slots)?;
         self.memory.start_scrubbing()?;
-        self.queues.start()
+        self.queues.start(pasids)
     }
 
     /// Stops the parts that run by themselves; the device is about to go. The GPU has no users any
     /// more.
     pub(crate) fn stop(&self) {
+        self.queues.stop_jobs();
         self.memory.evictor.stop();
         // While there are engines to copy the memory of processes, and no process has the GPU.
         self.memory.shared_vram.close(&self.memory);

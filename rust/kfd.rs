@@ -29,6 +29,7 @@ use crate::kern::host::NumaNode;
 use crate::kern::mm_exit;
 use crate::kern::pci_ext;
 use crate::mem::bo::DrmDevice;
+use crate::mem::pasid::PasidPool;
 use crate::process::context::GpuContext;
 use crate::process::sysfs::ProcessesFolder;
 use crate::process::table::ProcessTable;
@@ -276,6 +277,15 @@ pub(crate) fn notify_reset(gpu: &Arc<Gpu>) {
 /// `ENODEV` without an interface.
 pub(crate) fn process_sink() -> Result<Arc<dyn ProcessSink>> {
     Ok(Kfd::instance()?.processes.sink())
+}
+
+/// The PASIDs, of which address spaces without a process get some too.
+///
+/// # Errors
+///
+/// `ENODEV` without an interface.
+pub(crate) fn pasids() -> Result<Arc<PasidPool>> {
+    Ok(Kfd::instance()?.processes.pasids().clone())
 }
 
 /// The owner of the page faults of processes.

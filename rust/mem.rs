@@ -6,7 +6,8 @@
 //! a fence.
 //!
 //! [`GpuMemory`] is all of it for one GPU. It knows the hardware. Of the layers above, it knows
-//! only that one of them copies memory for it ([`copy_engine`]).
+//! only that one of them copies memory for it ([`copy_engine`]), and one executes the jobs of its
+//! clients ([`job_engine`]).
 
 pub(crate) mod account;
 pub(crate) mod bo;
@@ -16,8 +17,10 @@ pub(crate) mod cpu_view;
 pub(crate) mod evict;
 pub(crate) mod gart;
 mod import;
+pub(crate) mod job_engine;
 mod lost;
 pub(crate) mod metadata;
+pub(crate) mod pasid;
 pub(crate) mod placement;
 pub(crate) mod queue_group;
 mod scrub;
@@ -43,6 +46,7 @@ use budget::VramBudget;
 use copy_engine::CopyEngine;
 use evict::Evictor;
 use gart::Gart;
+use job_engine::JobEngine;
 use lost::LostMemory;
 use shared_vram::SharedVram;
 use vms::VmList;
@@ -60,6 +64,8 @@ const GART_BYTES: u64 = 512 << 20;
 pub(crate) struct GpuMemory {
     /// Clears and copies VRAM; empty until the engines are set up.
     copy_engine: SetOnce<Arc<dyn CopyEngine>>,
+    /// Executes jobs of clients; empty until queues are set up.
+    job_engine: SetOnce<Arc<dyn JobEngine>>,
     /// Memory that the GPU may still access.
     #[pin]
     pub(crate) lost: LostMemory,
@@ -116,6 +122,7 @@ impl GpuMemory {
         Arc::pin_init(
             try_pin_init!(Self {
                 copy_engine: SetOnce::new(),
+                job_engine: SetOnce::new(),
                 lost <- LostMemory::new(),
                 gart,
                 evictor: Evictor::new()?,
@@ -160,6 +167,21 @@ impl GpuMemory {
         let engine = self.copy_engine.as_ref().ok_or(ENODEV)?;
         self.vram.scrubber().start(engine.clone());
         Ok(())
+    }
+
+    /// Makes `engine` execute the jobs of clients from now on. After the engine is closed, it must
+    /// not keep references to the memory.
+    pub(crate) fn set_job_engine(&self, engine: Arc<dyn JobEngine>) {
+        self.job_engine.populate(engine);
+    }
+
+    /// Returns the engine that executes jobs.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if there is none.
+    pub(crate) fn job_engine(&self) -> Result<&dyn JobEngine> {
+        Ok(&**self.job_engine.as_ref().ok_or(ENODEV)?)
     }
 
     /// Returns the engine that clears and copies.

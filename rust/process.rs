@@ -7,7 +7,6 @@ pub(crate) mod context;
 pub(crate) mod events;
 mod exceptions;
 pub(crate) mod memory;
-mod pasid;
 mod queues;
 mod registers;
 pub(crate) mod svm;
@@ -25,13 +24,13 @@ use crate::kern::drm::file::DrmFileRef;
 use crate::kern::mm_exit::{AddressSpace, MmExitSubscription};
 use crate::kern::task::TaskName;
 use crate::kern::user_range;
+use crate::mem::pasid::Pasid;
 use crate::queue;
 use crate::queue::request::{CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use crate::render::file::RenderFile;
 use context::GpuContext;
 use events::{ConsumedEvents, ProcessEvents, WaitItems};
 use exceptions::ProcessExceptions;
-use pasid::Pasid;
 use queues::{ProcessQueues, QueueEntry};
 use svm::{ClosingGpus, Svm};
 use sysfs::ProcessFolder;
@@ -43,7 +42,7 @@ use table::ProcessTable;
 pub(crate) struct Process {
     space: AddressSpace,
     pid: i32,
-    pasid: Pasid,
+    pasid: Arc<Pasid>,
     events: Arc<ProcessEvents>,
     svm: Arc<Svm>,
     exceptions: Arc<ProcessExceptions>,
@@ -87,7 +86,7 @@ impl Process {
     fn new(
         table: &Arc<ProcessTable>,
         space: AddressSpace,
-        pasid: Pasid,
+        pasid: Arc<Pasid>,
         subscription: MmExitSubscription<ProcessTable>,
     ) -> Result<Arc<Self>> {
         let events = ProcessEvents::new()?;
@@ -196,7 +195,7 @@ impl Process {
         if let Some(context) = contexts.list.iter().find(|context| context.is_on(gpu)) {
             return Ok(context.clone());
         }
-        let context = GpuContext::new(gpu, self.pid, self.pasid.get(), &self.space)?;
+        let context = GpuContext::new(gpu, self.pid, &self.pasid, &self.space)?;
         contexts.list.push(context.clone(), GFP_KERNEL)?;
         Ok(context)
     }

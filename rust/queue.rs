@@ -21,6 +21,7 @@ mod fault_reports;
 pub(crate) mod gpu;
 pub(crate) mod hardware_queues;
 pub(crate) mod interrupts;
+mod jobs;
 mod pointers;
 mod quota;
 pub(crate) mod request;
@@ -31,6 +32,7 @@ mod suspects;
 
 use crate::ip::Hardware;
 use crate::kern::params::{is_isolation_enforced, SchedulerMode};
+use crate::mem::pasid::PasidPool;
 use crate::mem::vm::Vm;
 use crate::ring::KernelRings;
 use compute::{ComputeScheduler, TrapPage, UserComputeQueue};
@@ -39,6 +41,7 @@ use fault_reports::FaultReports;
 use gpu::{AllSdmaSlots, HangListener, QueueGpu};
 use hardware_queues::HardwareQueues;
 use interrupts::InterruptDispatch;
+use jobs::RenderJobs;
 use kernel::prelude::*;
 use kernel::sync::{Arc, SetOnce};
 use quota::QueueQuota;
@@ -53,6 +56,8 @@ pub(crate) struct GpuQueues {
     pub(crate) interrupts: SetOnce<Arc<InterruptDispatch>>,
     /// The reports of faults of processes.
     pub(crate) faults: Arc<FaultReports>,
+    /// The jobs of the render node.
+    jobs: Arc<RenderJobs>,
     /// The slots of SDMA engines.
     pub(crate) slots: Arc<SdmaSlots>,
     /// The scheduler of compute queues.
@@ -89,6 +94,7 @@ impl GpuQueues {
         )?;
         let queues = Self {
             interrupts: SetOnce::new(),
+            jobs: RenderJobs::new()?,
             faults: FaultReports::new(&rings.memory, &slots, &compute)?,
             slots,
             compute,
@@ -101,16 +107,24 @@ impl GpuQueues {
         Ok(Arc::new(queues, GFP_KERNEL)?)
     }
 
-    /// Starts the scheduler of compute queues, once the rings have started and interrupts are
-    /// taken.
-    pub(crate) fn start(&self) -> Result {
+    /// Starts the scheduler of compute queues and jobs of the render node, once the rings have
+    /// started and interrupts are taken. Address spaces that no process has acquired get one of
+    /// `pasids` for their jobs.
+    pub(crate) fn start(self: &Arc<Self>, pasids: &Arc<PasidPool>) -> Result {
         if let Some(dispatch) = self.interrupts.as_ref() {
             self.gpu.listen(dispatch.clone());
         }
         let turns = HardwareQueues::new(&self.slots, &self.compute)?;
         self.compute.start(&self.gpu.memory)?;
         self.hw.vmids.set_user(Some(turns));
+        self.jobs.start(self, pasids);
+        self.rings.memory.set_job_engine(self.jobs.clone());
         Ok(())
+    }
+
+    /// Stops the jobs of the render node, for good; the node is gone. Bounded; sleeps.
+    pub(crate) fn stop_jobs(&self) {
+        self.jobs.close();
     }
 
     /// Returns the resources that process `pid`, with PASID `pasid`, needs for queues.

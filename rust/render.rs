@@ -2,10 +2,15 @@
 //! The render node, as far as libdrm_amdgpu and libhsakmt need one: its open files are the address
 //! spaces that processes acquire, and buffers are mapped through it.
 
+mod bo_list;
 mod bo_lists;
 mod contexts;
+mod cs;
+mod ctx;
 pub(crate) mod driver;
 pub(crate) mod file;
 mod gem;
 mod info;
 mod objects;
+mod rings;
+mod wait_fences;

@@ -269,6 +269,49 @@ impl Fence {
         }
     }
 
+    /// Waits at most `timeout`; returns whether the fence is signalled.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS` if a signal for the task comes first.
+    pub(crate) fn wait_interruptible(&self, timeout: Jiffies) -> Result<bool> {
+        let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
+        // SAFETY: A shared reference proves that the fence is valid.
+        match unsafe { ffi::dma_fence_wait_timeout(self.as_raw(), true, timeout) } {
+            error if error < 0 => Err(Error::from_errno(error as c_int)),
+            left => Ok(left > 0),
+        }
+    }
+
+    /// Waits at most `timeout` for one of `fences`, of which there is at least one; returns its
+    /// place, or `None` after that time.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS` if a signal for the task comes first; `ENOMEM` if there is no memory.
+    pub(crate) fn wait_any(fences: &[ARef<Self>], timeout: Jiffies) -> Result<Option<usize>> {
+        let count = u32::try_from(fences.len()).map_err(|_| EINVAL)?;
+        if count == 0 {
+            return Err(EINVAL);
+        }
+        let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
+        let mut raw = KVec::with_capacity(fences.len(), GFP_KERNEL_ACCOUNT)?;
+        for fence in fences {
+            raw.push(fence.as_raw(), GFP_KERNEL_ACCOUNT)?;
+        }
+        let mut first = u32::MAX;
+        // SAFETY: The fences are valid as long as they are borrowed, which is longer than the
+        // call; the array has as many as the count says.
+        let left = unsafe {
+            ffi::dma_fence_wait_any_timeout(raw.as_mut_ptr(), count, true, timeout, &mut first)
+        };
+        match left {
+            error if error < 0 => Err(Error::from_errno(error as c_int)),
+            0 => Ok(None),
+            _ => Ok(Some(first as usize)),
+        }
+    }
+
     /// Waits at most `timeout`, ignoring signals to the task; returns whether the fence is
     /// signalled.
     pub(crate) fn wait_timeout(&self, timeout: Jiffies) -> bool {

@@ -101,6 +101,11 @@ impl<T> HandleTable<T> {
     }
 
     /// All objects, in the order of their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().flatten()
+    }
+
+    /// All objects, in the order of their numbers.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().flatten()
     }

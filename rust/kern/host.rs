@@ -81,6 +81,12 @@ pub(crate) fn raw_ns() -> u64 {
     unsafe { ffi::ktime_get_raw() as u64 }
 }
 
+/// The monotonic clock in nanoseconds, as programs read it.
+pub(crate) fn monotonic_ns() -> u64 {
+    // SAFETY: It reads a clock.
+    unsafe { ffi::ktime_get() as u64 }
+}
+
 /// The time since boot in nanoseconds, including sleep.
 pub(crate) fn boot_ns() -> u64 {
     // SAFETY: It reads a clock.

@@ -10,7 +10,7 @@
 //! - Fences read the scheduler's name until a grace period after they are signalled, so its memory
 //!   is freed by RCU.
 //! - One work item runs jobs, never twice at a time; another one frees them. A scheduler with a
-//!   timeout has an ordered workqueue of its own, so that the timeout handler does not run at the
+//!   timeout has an ordered workqueue, so that the timeout handler does not run at the
 //!   same time as a job is started. Without a timeout, many schedulers share a [`SharedWorkQueue`]:
 //!   a job is freed only after its end, which is after its start.
 //!
@@ -178,11 +178,30 @@ impl SharedWorkQueue {
     }
 }
 
+/// The same for schedulers with a timeout: it runs one item at a time.
+pub(crate) struct OrderedWorkQueue(SchedWorkQueue);
+
+impl OrderedWorkQueue {
+    /// A workqueue of this name.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn new(name: &CStr) -> Result<Arc<Self>> {
+        Ok(Arc::new(
+            Self(SchedWorkQueue::ordered(name)?),
+            GFP_KERNEL_ACCOUNT,
+        )?)
+    }
+}
+
 /// The workqueue of a scheduler.
 pub(crate) enum SchedRunner {
     /// A workqueue of its own, with a thread: a job that takes longer than the timeout is reported
     /// to [`SchedBackend::timed_out`].
     Own(Option<Jiffies>),
+    /// A workqueue that is shared with other schedulers, with a timeout as above.
+    Ordered(Arc<OrderedWorkQueue>, Jiffies),
     /// A workqueue that is shared with other schedulers. Jobs may take any time.
     Shared(Arc<SharedWorkQueue>),
 }
@@ -190,6 +209,7 @@ pub(crate) enum SchedRunner {
 /// A [`SchedRunner`] in use.
 enum ActiveRunner {
     Own(SchedWorkQueue),
+    Ordered(Arc<OrderedWorkQueue>),
     Shared(Arc<SharedWorkQueue>),
 }
 
@@ -197,6 +217,7 @@ impl ActiveRunner {
     fn queue(&self) -> &SchedWorkQueue {
         match self {
             Self::Own(queue) => queue,
+            Self::Ordered(workers) => &workers.0,
             Self::Shared(workers) => &workers.0,
         }
     }
@@ -250,6 +271,9 @@ impl<B: SchedBackend> DrmScheduler<B> {
         let (running, timeout) = match runner {
             SchedRunner::Own(timeout) => {
                 (ActiveRunner::Own(SchedWorkQueue::ordered(name)?), timeout)
+            }
+            SchedRunner::Ordered(workers, timeout) => {
+                (ActiveRunner::Ordered(workers), Some(timeout))
             }
             SchedRunner::Shared(workers) => (ActiveRunner::Shared(workers), None),
         };

@@ -4,6 +4,7 @@
 
 use crate::kern::mm_exit::AddressSpace;
 use crate::kern::trace;
+use crate::mem::pasid::Pasid;
 use crate::mem::stopwatch::Stopwatch;
 use crate::smi::{Smi, SmiEvent, SmiProcess};
 use kernel::{
@@ -94,9 +95,9 @@ pub(crate) struct QueueGroup {
     smi: Arc<Smi>,
     pid: Atomic<i32>,
     pasid: Atomic<u32>,
-    /// The address space of the owning process, once there is one.
+    /// The address space of the owning process and its PASID, once there is one.
     #[pin]
-    space: SpinLock<Option<AddressSpace>>,
+    space: SpinLock<Option<(AddressSpace, Arc<Pasid>)>>,
     /// How long the queues were quiesced.
     #[pin]
     evicted: Stopwatch,
@@ -148,11 +149,21 @@ impl QueueGroup {
     }
 
     /// Sets the owner of the queues for the watchers' events: the process of `space`.
-    pub(crate) fn belongs_to(&self, pid: i32, pasid: u16, space: &AddressSpace) {
-        let before = self.space.lock().replace(space.clone());
+    ///
+    /// The PASID stays leased as long as the address space exists: jobs of the render node may run
+    /// under it when the process has ended.
+    pub(crate) fn belongs_to(&self, pid: i32, pasid: &Arc<Pasid>, space: &AddressSpace) {
+        let owner = (space.clone(), pasid.clone());
+        let before = self.space.lock().replace(owner);
         drop(before);
         self.pid.store(pid, Relaxed);
-        self.pasid.store(pasid.into(), Relaxed);
+        self.pasid.store(pasid.get().into(), Relaxed);
+    }
+
+    /// Returns the PASID of the owner, if there is one.
+    pub(crate) fn lease(&self) -> Option<Arc<Pasid>> {
+        let space = self.space.lock();
+        space.as_ref().map(|(_, pasid)| pasid.clone())
     }
 
     /// Returns the PID of the owner, in the initial PID namespace; 0 if there is none yet.
@@ -281,7 +292,11 @@ impl QueueGroup {
     pub(super) fn owner(&self) -> SmiProcess {
         SmiProcess {
             pid: self.pid() as i32,
-            space: self.space.lock().as_ref().map_or(0, AddressSpace::id),
+            space: self
+                .space
+                .lock()
+                .as_ref()
+                .map_or(0, |(space, _)| space.id()),
         }
     }
 

@@ -17,6 +17,7 @@ use crate::kern::killable::KillableMutex;
 use crate::kern::mm_exit::AddressSpace;
 use crate::mem::account::MemoryClient;
 use crate::mem::bo;
+use crate::mem::pasid::Pasid;
 use crate::mem::vm::Vm;
 use crate::queue::compute::TrapPage;
 use crate::queue::resources::QueueResources;
@@ -27,7 +28,7 @@ use crate::render::file::RenderFile;
 pub(crate) struct GpuContext {
     gpu: Arc<Gpu>,
     pid: i32,
-    pasid: u16,
+    pasid: Arc<Pasid>,
     space: AddressSpace,
     /// No further mappings on the GPU are allowed: a copy of the flag in `memory`, for code that
     /// holds another context's memory.
@@ -93,15 +94,15 @@ impl GpuContext {
     pub(super) fn new(
         gpu: &Arc<Gpu>,
         pid: i32,
-        pasid: u16,
+        pasid: &Arc<Pasid>,
         space: &AddressSpace,
     ) -> Result<Arc<Self>> {
-        let registers = RegisterPage::new(gpu, pasid)?;
+        let registers = RegisterPage::new(gpu, pasid.get())?;
         Arc::pin_init(
             pin_init!(Self {
                 gpu: gpu.clone(),
                 pid,
-                pasid,
+                pasid: pasid.clone(),
                 space: space.clone(),
                 closed: AtomicFlag::new(false),
                 memory <- KillableMutex::new(
@@ -202,8 +203,8 @@ impl GpuContext {
         })?;
         // Each call that gets here would set the same value.
         let _ = self.vm.populate(vm.clone());
-        vm.client().belongs_to(self.pasid);
-        vm.group().belongs_to(self.pid, self.pasid, &self.space);
+        vm.client().belongs_to(self.pasid.get());
+        vm.group().belongs_to(self.pid, &self.pasid, &self.space);
         Ok(())
     }
 
@@ -228,7 +229,7 @@ impl GpuContext {
     ///
     /// `ENODEV` at the end; `ENOMEM`.
     pub(crate) fn queue_resources(&self) -> Result<Arc<QueueResources>> {
-        let open = || self.gpu.queues.open(self.pid, self.pasid);
+        let open = || self.gpu.queues.open(self.pid, self.pasid.get());
         self.resources.lock().get(open)
     }
 
@@ -302,7 +303,7 @@ impl GpuContext {
     /// of other GPUs' buffers here.
     pub(super) fn release(&self) {
         // The address space outlives its VMIDs.
-        self.gpu.queues.slots.wait_settled(Some(self.pasid));
+        self.gpu.queues.slots.wait_settled(Some(self.pasid.get()));
         let trap = self.trap.lock().end();
         drop(trap);
         self.memory.lock().release();

@@ -10,7 +10,6 @@ use kernel::workqueue::WorkItem;
 
 use super::by_pasid::PasidMap;
 use super::events::{EventKind, EventPayload};
-use super::pasid::PasidPool;
 use super::sysfs::ProcessesFolder;
 use super::Process;
 use crate::gpu::Gpu;
@@ -18,6 +17,7 @@ use crate::ip::retries::FaultOwner;
 use crate::kern::mm_exit::{AddressSpace, MmExitListener, MmExitSubscription};
 use crate::kern::task::{TaskIdentity, TaskName};
 use crate::kern::{user_range, workqueue};
+use crate::mem::pasid::PasidPool;
 use crate::queue::interrupts::ProcessSink;
 
 /// All processes. The thread that marks a process as ending also ends it, so that this happens
@@ -97,6 +97,11 @@ impl ProcessTable {
         )
     }
 
+    /// The PASIDs of processes.
+    pub(crate) fn pasids(&self) -> &Arc<PasidPool> {
+        &self.pasids
+    }
+
     /// The handler that passes interrupts to processes.
     pub(crate) fn sink(&self) -> Arc<dyn ProcessSink> {
         self.by_pasid.clone()
@@ -150,7 +155,12 @@ impl ProcessTable {
         // Outside the lock: this takes the mmap lock, which the process may keep busy.
         let subscription = MmExitSubscription::current(self.clone())?;
         user_range::prepare(&space)?;
-        let process = Process::new(self, space, self.pasids.lease()?, subscription)?;
+        let process = Process::new(
+            self,
+            space,
+            Arc::new(self.pasids.lease()?, GFP_KERNEL_ACCOUNT)?,
+            subscription,
+        )?;
         let entry = ProcessEntry {
             process: process.clone(),
             files: 1,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! AMDGPU_BO_LIST: lists of the buffers that jobs use. A list keeps its buffers, whether or not
+//! Lists of the buffers that jobs use. A list keeps its buffers, whether or not
 //! handles to them are left.
 
 use kernel::{
@@ -8,11 +8,10 @@ use kernel::{
     uaccess::{UserPtr, UserSlice},
 };
 
-use super::file::RenderFile;
 use crate::{
     kern::drm::{
         file::OpenDrmFile,
-        ioctl::{DrmIoctl, IoctlInput},
+        ioctl::IoctlInput,
         uapi::{self, bo_list_op, BoListEntry, BoListIn},
         DrmDriver,
     },
@@ -46,7 +45,7 @@ impl BoListInput {
     ///
     /// `EINVAL` for entries of another size, and for too many of them; `EFAULT` if they cannot be
     /// read; `ENOMEM`.
-    fn of(wanted: &BoListIn) -> Result<Self> {
+    pub(super) fn of(wanted: &BoListIn) -> Result<Self> {
         if wanted.bo_number > MOST || wanted.bo_info_size as usize != ENTRY {
             return Err(EINVAL);
         }
@@ -61,7 +60,11 @@ impl BoListInput {
     fn handles(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         // The handle is the first field of an entry.
         let entries = self.bytes.chunks_exact(ENTRY);
-        entries.map(|entry| entry.first_chunk().map_or(0, |first| u32::from_ne_bytes(*first)))
+        entries.map(|entry| {
+            entry
+                .first_chunk()
+                .map_or(0, |first| u32::from_ne_bytes(*first))
+        })
     }
 }
 
@@ -84,7 +87,7 @@ impl BoList {
     /// # Errors
     ///
     /// `ENOENT` for an unknown handle; `ENOMEM`.
-    fn new<D>(file: &OpenDrmFile<'_, D>, input: &BoListInput) -> Result<Arc<Self>>
+    pub(super) fn new<D>(file: &OpenDrmFile<'_, D>, input: &BoListInput) -> Result<Arc<Self>>
     where
         D: DrmDriver<Data = Arc<GpuMemory>, Object = BoData>,
     {
@@ -98,48 +101,5 @@ impl BoList {
             _hold: file.device().hw.ledger.hold(LedgerKind::BoLists, 1),
         };
         Ok(Arc::new(list, GFP_KERNEL_ACCOUNT)?)
-    }
-}
-
-/// BO_LIST: makes, replaces and frees lists.
-///
-/// # Errors
-///
-/// `EINVAL` for unknown operations, entries of another size, and too many of them; `EFAULT` if they
-/// cannot be read; `ENOENT` for an unknown buffer, and for an unknown list to be replaced; `ENOSPC`
-/// with too many lists; `ENOMEM`.
-pub(super) struct BoListIoctl;
-
-impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
-    for BoListIoctl
-{
-    type Args = uapi::BoList;
-    type Input = BoListInput;
-    type Answer = ();
-
-    const COMMAND: u32 =
-        kernel::ioctl::_IOWR::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::BO_LIST_NR);
-
-    const NAME: &'static CStr = c"AMDGPU_BO_LIST";
-
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, input: BoListInput) -> Result {
-        let lists = file.data().bo_lists();
-        let (operation, number) = (args.wanted().operation, args.wanted().list_handle);
-        let number = match operation {
-            bo_list_op::CREATE => lists.add(BoList::new(file, &input)?)?,
-            bo_list_op::UPDATE => {
-                let list = BoList::new(file, &input)?;
-                drop(lists.replace(number, list).ok_or(ENOENT)?);
-                number
-            }
-            bo_list_op::DESTROY => {
-                // As with amdgpu, there need not be one.
-                drop(lists.remove(number));
-                0
-            }
-            _ => return Err(EINVAL),
-        };
-        args.answer(number);
-        Ok(())
     }
 }

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
-//! AMDGPU_CTX: the contexts of an open file. A context is what jobs are submitted in, and what a job
-//! that hangs costs.
+//! Contexts of an open file. A context is what jobs are submitted in; a job that hangs costs its
+//! context.
 
-use kernel::{prelude::*, sync::Arc};
-
-use super::file::RenderFile;
-use crate::{
-    kern::{
-        drm::{
-            file::OpenDrmFile,
-            ioctl::DrmIoctl,
-            uapi::{self, ctx_op, ctx_priority, stable_pstate},
-            DrmDriver,
-        },
-        errno,
-        task,
-    },
-    ledger::{LedgerHold, LedgerKind},
-    mem::GpuMemory,
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{aref::ARef, Arc, Mutex},
 };
 
+use super::rings::ContextRing;
+use crate::{
+    kern::{drm::uapi::hw_ip, errno, fence::Fence},
+    ledger::{LedgerHold, LedgerKind},
+    mem::{job_engine::JobLine, GpuMemory},
+};
+
+/// Rings of a context for SDMA engines.
+pub(super) const DMA_RINGS: usize = 2;
+
 /// A context.
+#[pin_data]
 pub(super) struct RenderContext {
+    /// The rings that were used. Held while one is made.
+    #[pin]
+    rings: Mutex<[Option<Arc<ContextRing>>; DMA_RINGS]>,
     _hold: LedgerHold,
 }
 
@@ -31,77 +33,57 @@ impl RenderContext {
     /// # Errors
     ///
     /// `ENOMEM`.
-    fn new(gpu: &GpuMemory) -> Result<Arc<Self>> {
-        let context = Self {
-            _hold: gpu.hw.ledger.hold(LedgerKind::Contexts, 1),
-        };
-        Ok(Arc::new(context, GFP_KERNEL_ACCOUNT)?)
+    pub(super) fn new(gpu: &GpuMemory) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                rings <- new_mutex!([const { None }; DMA_RINGS], "RenderContext::rings"),
+                _hold: gpu.hw.ledger.hold(LedgerKind::Contexts, 1),
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )
     }
-}
 
-/// CTX: makes, frees and describes contexts.
-///
-/// A GPU that is reset goes and comes back as another one, so a file that can still make calls has
-/// seen no reset. The clocks cannot be held for a profiler.
-///
-/// # Errors
-///
-/// `EINVAL` for unknown operations, flags and contexts; `EACCES` for a high priority without
-/// CAP_SYS_NICE, unless the file is the master of its device; `EOPNOTSUPP` for a state of the
-/// clocks; `ENOSPC` with too many contexts; `ENOMEM`.
-pub(super) struct CtxIoctl;
-
-impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for CtxIoctl {
-    type Args = uapi::Ctx;
-    type Input = ();
-    type Answer = ();
-
-    const COMMAND: u32 =
-        kernel::ioctl::_IOWR::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::CTX_NR);
-
-    const NAME: &'static CStr = c"AMDGPU_CTX";
-
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
-        let contexts = file.data().contexts();
-        let wanted = args.wanted();
-        let (flags, number) = (wanted.flags, wanted.ctx_id);
-        let is_setter = wanted.op == ctx_op::SET_STABLE_PSTATE;
-        let known = if is_setter { stable_pstate::MASK } else { 0 };
-        if flags & !known != 0 {
+    /// The ring `number` of instance `instance` of the engines of kind `ip`. The first use makes
+    /// it, of the line that `make` returns.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown one; `ENOMEM`; those of `make`.
+    pub(super) fn ring(
+        &self,
+        (ip, instance, number): (u32, u32, u32),
+        make: impl FnOnce() -> Result<Arc<dyn JobLine>>,
+    ) -> Result<Arc<ContextRing>> {
+        if ip != hw_ip::DMA || instance != 0 {
             return Err(EINVAL);
         }
-        match wanted.op {
-            ctx_op::ALLOC => {
-                // A number that is no priority counts as the normal one.
-                let is_high = matches!(
-                    wanted.priority,
-                    ctx_priority::HIGH | ctx_priority::VERY_HIGH
-                );
-                if is_high && !task::may_raise_priority() && !file.is_master() {
-                    return Err(EACCES);
-                }
-                args.answer_id(contexts.add(RenderContext::new(file.device())?)?);
-            }
-            ctx_op::FREE => drop(contexts.remove(number).ok_or(EINVAL)?),
-            ctx_op::QUERY_STATE | ctx_op::QUERY_STATE2 => {
-                contexts.get(number).ok_or(EINVAL)?;
-                args.answer_good_state();
-            }
-            ctx_op::GET_STABLE_PSTATE => {
-                contexts.get(number).ok_or(EINVAL)?;
-                args.answer_pstate(stable_pstate::NONE);
-            }
-            ctx_op::SET_STABLE_PSTATE => {
-                if flags > stable_pstate::PEAK {
-                    return Err(EINVAL);
-                }
-                contexts.get(number).ok_or(EINVAL)?;
-                if flags != stable_pstate::NONE {
-                    return Err(errno::not_supported());
-                }
-            }
-            _ => return Err(EINVAL),
+        let mut rings = self.rings.lock();
+        let place = rings.get_mut(number as usize).ok_or(EINVAL)?;
+        if let Some(ring) = place {
+            return Ok(ring.clone());
+        }
+        let ring = ContextRing::new(make()?)?;
+        *place = Some(ring.clone());
+        Ok(ring)
+    }
+
+    /// Adds the fences of its last jobs, as far as they are not done, to `fences`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn add_busy(&self, fences: &mut KVec<ARef<Fence>>) -> Result {
+        let rings = self.rings.lock().clone();
+        for fence in rings.iter().flatten().filter_map(|ring| ring.busy()) {
+            fences.push(fence, GFP_KERNEL_ACCOUNT)?;
         }
         Ok(())
+    }
+
+    /// Whether a job of it took too long.
+    pub(super) fn is_guilty(&self) -> bool {
+        let rings = self.rings.lock();
+        let mut errors = rings.iter().flatten().filter_map(|ring| ring.error());
+        errors.any(|error| error == errno::timer_expired())
     }
 }

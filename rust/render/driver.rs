@@ -6,14 +6,22 @@ use kernel::{
     sync::{aref::ARef, Arc},
 };
 
-use super::{bo_lists::BoListIoctl, contexts::CtxIoctl, file::RenderFile, gem, info::InfoQuery};
+use super::{
+    bo_list::BoListIoctl,
+    cs::{CsIoctl, WaitCsIoctl},
+    ctx::CtxIoctl,
+    file::RenderFile,
+    gem,
+    info::InfoQuery,
+    wait_fences::WaitFencesIoctl,
+};
 use crate::{
     kern::drm::{
         fdinfo::FdinfoPrinter,
         ioctl::IoctlDescriptor,
         uapi::{
-            BO_LIST_NR, CTX_NR, GEM_CREATE_NR, GEM_METADATA_NR, GEM_MMAP_NR, GEM_OP_NR, GEM_VA_NR, GEM_WAIT_IDLE_NR,
-            INFO_NR,
+            BO_LIST_NR, CS_NR, CTX_NR, GEM_CREATE_NR, GEM_METADATA_NR, GEM_MMAP_NR, GEM_OP_NR,
+            GEM_VA_NR, GEM_WAIT_IDLE_NR, INFO_NR, WAIT_CS_NR, WAIT_FENCES_NR,
         },
         DrmDevice, DrmDriver, DrmDriverInfo, DrmRegistration,
     },
@@ -29,10 +37,13 @@ use crate::{
 struct RenderDriver;
 
 /// The driver's ioctls, by their numbers up to the highest.
-const IOCTLS: [IoctlDescriptor; GEM_OP_NR as usize + 1] = {
-    let mut list = [const { IoctlDescriptor::NONE }; GEM_OP_NR as usize + 1];
+const IOCTLS: [IoctlDescriptor; WAIT_FENCES_NR as usize + 1] = {
+    let mut list = [const { IoctlDescriptor::NONE }; WAIT_FENCES_NR as usize + 1];
     list[GEM_CREATE_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemCreate>();
     list[BO_LIST_NR as usize] = IoctlDescriptor::new::<RenderDriver, BoListIoctl>();
+    list[CS_NR as usize] = IoctlDescriptor::new::<RenderDriver, CsIoctl>();
+    list[WAIT_CS_NR as usize] = IoctlDescriptor::new::<RenderDriver, WaitCsIoctl>();
+    list[WAIT_FENCES_NR as usize] = IoctlDescriptor::new::<RenderDriver, WaitFencesIoctl>();
     list[CTX_NR as usize] = IoctlDescriptor::new::<RenderDriver, CtxIoctl>();
     list[GEM_MMAP_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemMmap>();
     list[INFO_NR as usize] = IoctlDescriptor::new::<RenderDriver, InfoQuery>();
@@ -69,6 +80,10 @@ impl DrmDriver for RenderDriver {
 
     fn open_object(file: &Arc<RenderFile>, bo: &Bo) -> Result {
         bo.pay(file.vm().client())
+    }
+
+    fn closing(file: &Arc<RenderFile>) {
+        file.stop_jobs();
     }
 
     fn close_object(file: &Arc<RenderFile>, bo: &Bo) {

@@ -18,6 +18,7 @@ use super::{bo_lists::BoList, contexts::RenderContext, objects::FileObjects};
 use crate::mem::{
     bo::Bo,
     evict::EvictMembership,
+    job_engine::{JobClient, JobLine},
     vm::{MappedPart, Vm},
 };
 
@@ -43,6 +44,10 @@ pub(crate) struct RenderFile {
     #[pin]
     membership: Mutex<Option<EvictMembership>>,
     vm: Arc<Vm>,
+    /// What the jobs of the file have in common, from the first one on. Held while that is made,
+    /// and while a process takes the address space.
+    #[pin]
+    jobs: Mutex<Option<Arc<dyn JobClient>>>,
     #[pin]
     contexts: FileObjects<RenderContext>,
     #[pin]
@@ -66,6 +71,7 @@ impl RenderFile {
         let file = Arc::pin_init(
             pin_init!(Self {
                 membership <- new_mutex!(None, "RenderFile::membership"),
+                jobs <- new_mutex!(None, "RenderFile::jobs"),
                 contexts <- FileObjects::new(),
                 bo_lists <- FileObjects::new(),
                 vm,
@@ -147,6 +153,39 @@ impl RenderFile {
         Ok(())
     }
 
+    /// Makes a line of jobs in the address space.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` while a process takes the address space; those of [`JobEngine::open`] and of
+    /// [`JobClient::line`].
+    ///
+    /// [`JobEngine::open`]: crate::mem::job_engine::JobEngine::open
+    pub(super) fn job_line(&self) -> Result<Arc<dyn JobLine>> {
+        let mut jobs = self.jobs.lock();
+        let client = match &*jobs {
+            Some(client) => client.clone(),
+            None => {
+                // A process that has just taken it is about to give it its PASID.
+                if self.owned.load(Relaxed) && self.vm.group().lease().is_none() {
+                    return Err(EBUSY);
+                }
+                jobs.insert(self.vm.gpu().job_engine()?.open(&self.vm)?)
+                    .clone()
+            }
+        };
+        drop(jobs);
+        client.line()
+    }
+
+    /// Stops all jobs, before the buffers that they use are unmapped. No call is under way, and
+    /// none follows. Bounded; sleeps.
+    pub(super) fn stop_jobs(&self) {
+        self.contexts.clear();
+        let jobs = self.jobs.lock().take();
+        drop(jobs);
+    }
+
     /// The contexts.
     pub(super) fn contexts(&self) -> &FileObjects<RenderContext> {
         &self.contexts
@@ -166,8 +205,12 @@ impl RenderFile {
     ///
     /// # Errors
     ///
-    /// `EBUSY` while another process has it.
+    /// `EBUSY` while another process has it, and once jobs run in it under another PASID.
     pub(crate) fn own(self: &Arc<Self>) -> Result<VmOwner> {
+        let jobs = self.jobs.lock();
+        if jobs.is_some() {
+            return Err(EBUSY);
+        }
         // Relaxed: ownership guards no data, since the address space has a lock.
         self.owned
             .cmpxchg(false, true, Relaxed)

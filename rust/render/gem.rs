@@ -9,16 +9,17 @@ use hw::{
     va::{VaRange, GPUVM_BASE, PAGE_SIZE},
 };
 
-use super::file::RenderFile;
+use super::{cs::timeout, file::RenderFile};
 use crate::{
     kern::{
         drm::{
             file::OpenDrmFile,
-            ioctl::{DrmIoctl, IoctlReply},
+            ioctl::{Delivery, DrmIoctl, IoctlAnswer, IoctlReply},
             uapi::{self, create_flag, domain, va_flag, GemCreateIn},
             DrmDriver,
         },
         errno,
+        fence::Fence,
     },
     mem::{
         bo::{self, Bo, BoData, BoUsage},
@@ -67,7 +68,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 
     const NAME: &'static CStr = c"AMDGPU_GEM_CREATE";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result {
         let wanted = args.wanted();
         let flags = wanted.domain_flags;
         if wanted.domains & DOMAINS == 0
@@ -123,7 +124,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 
     const NAME: &'static CStr = c"AMDGPU_GEM_MMAP";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result {
         let bo = file.object(args.handle())?;
         args.answer(bo.mmap_offset()?);
         Ok(())
@@ -148,7 +149,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 
     const NAME: &'static CStr = c"AMDGPU_GEM_METADATA";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result {
         let bo = file.object(args.handle)?;
         let data = &mut args.data;
         match args.op {
@@ -171,11 +172,38 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     }
 }
 
-/// GEM_WAIT_IDLE: no buffer is ever busy in DRM's sense, since queues are the process's own.
+/// The wait for the jobs that may use a buffer of this domain.
+pub(super) struct IdleWait {
+    fences: KVec<ARef<Fence>>,
+    until: u64,
+    domain: u32,
+}
+
+impl IoctlAnswer<uapi::GemWaitIdle> for IdleWait {
+    /// Waits. What became of the jobs does not count.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS` on a signal.
+    fn deliver(self, args: &mut uapi::GemWaitIdle) -> Result<Delivery> {
+        let mut is_busy = false;
+        for fence in &self.fences {
+            is_busy = !fence.wait_interruptible(timeout(self.until))?;
+            if is_busy {
+                break;
+            }
+        }
+        args.answer(is_busy, self.domain);
+        Ok(Delivery::Done)
+    }
+}
+
+/// GEM_WAIT_IDLE: waits until a time for the jobs of the file, any of which may use the buffer.
+/// Queues of processes do not count.
 ///
 /// # Errors
 ///
-/// `ENOENT`.
+/// `ENOENT`; `ERESTARTSYS` on a signal; `ENOMEM`.
 pub(super) struct GemWaitIdle;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -183,16 +211,23 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 {
     type Args = uapi::GemWaitIdle;
     type Input = ();
-    type Answer = ();
+    type Answer = IdleWait;
 
     const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_WAIT_IDLE_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_WAIT_IDLE";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result<IdleWait> {
         let bo = file.object(args.handle())?;
-        args.answer_idle(domain_of(&bo)? as u32);
-        Ok(())
+        let mut fences = KVec::new();
+        for context in file.data().contexts().all()? {
+            context.add_busy(&mut fences)?;
+        }
+        Ok(IdleWait {
+            fences,
+            until: args.until(),
+            domain: domain_of(&bo)? as u32,
+        })
     }
 }
 
@@ -214,7 +249,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 
     const NAME: &'static CStr = c"AMDGPU_GEM_OP";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result<IoctlReply> {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result<IoctlReply> {
         let bo = file.object(args.handle)?;
         match args.op {
             uapi::OP_GET_CREATE_INFO => {
@@ -282,7 +317,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 
     const NAME: &'static CStr = c"AMDGPU_GEM_VA";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): ()) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result {
         let syncs = args.vm_timeline_syncobj_out != 0 || args.num_syncobj_handles != 0;
         if syncs || args.flags & va_flag::PRT != 0 {
             return Err(errno::not_supported());

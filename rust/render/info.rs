@@ -6,13 +6,16 @@ use hw::ih::HubKind;
 use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
 
-use super::file::RenderFile;
+use super::{contexts::DMA_RINGS, file::RenderFile};
 use crate::{
     ip::sensor::SensorKind,
     kern::drm::{
         file::OpenDrmFile,
         ioctl::{DrmIoctl, IoctlReply},
-        uapi::{self, vmhub, DeviceInfo, GpuvmFault, HeapInfo, InfoArgs, MemoryInfo, VramGtt},
+        uapi::{
+            self, hw_ip, vmhub, DeviceInfo, GpuvmFault, HeapInfo, HwIpInfo, InfoArgs, MemoryInfo,
+            VramGtt,
+        },
         DrmDriver,
     },
     mem::{account, vm::Vm, GpuMemory},
@@ -28,6 +31,11 @@ const MAX_REGISTERS: u32 = 128;
 /// The first GPU address that user space should use.
 const FIRST_ADDRESS: u64 = 0x20_0000;
 
+/// Alignment of indirect buffers that amdgpu asks for, bytes.
+const IB_START_ALIGNMENT: u32 = 256;
+/// SDMA 4.4.0, as it is in amdgpu's answer.
+const SDMA_VERSION: u32 = 0x04_0400;
+
 /// The ioctl.
 pub(super) struct InfoQuery;
 
@@ -41,10 +49,12 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
 
     const NAME: &'static CStr = c"AMDGPU_INFO";
 
-    fn call(file: &OpenDrmFile<'_, D>, info: &mut InfoArgs, (): ()) -> Result<IoctlReply> {
+    fn call(file: &OpenDrmFile<'_, D>, info: &mut InfoArgs, (): &()) -> Result<IoctlReply> {
         let gpu = file.device();
         match info.query() {
             uapi::ACCEL_WORKING => info.answer(&1u32),
+            uapi::HW_IP_INFO => info.answer(&engines(info.hw_ip())?),
+            uapi::HW_IP_COUNT => info.answer(&engine_count(gpu, info.hw_ip())?),
             uapi::READ_MMR_REG => info.answer(&register(gpu, info)?),
             uapi::DEV_INFO => info.answer(&device(gpu)),
             uapi::VRAM_USAGE => info.answer(&gpu.vram.used()),
@@ -62,6 +72,41 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
             _ => Err(EINVAL),
         }
     }
+}
+
+/// The answer to `HW_IP_INFO` for engines of a kind and instance: there are those of SDMA. Others
+/// have no rings.
+///
+/// # Errors
+///
+/// `EINVAL` for an unknown kind or instance.
+fn engines((ip, instance): (u32, u32)) -> Result<HwIpInfo> {
+    if ip >= hw_ip::NUM || instance != 0 {
+        return Err(EINVAL);
+    }
+    if ip != hw_ip::DMA {
+        return Ok(HwIpInfo::default());
+    }
+    Ok(HwIpInfo {
+        version: [4, 0],
+        ib_start_alignment: IB_START_ALIGNMENT,
+        ib_size_alignment: 4,
+        available_rings: (1 << DMA_RINGS) - 1,
+        discovery_version: SDMA_VERSION,
+        ..HwIpInfo::default()
+    })
+}
+
+/// The answer to `HW_IP_COUNT`: all engines of SDMA.
+///
+/// # Errors
+///
+/// `EINVAL` for other kinds.
+fn engine_count(gpu: &GpuMemory, (ip, _): (u32, u32)) -> Result<u32> {
+    if ip != hw_ip::DMA {
+        return Err(EINVAL);
+    }
+    Ok(gpu.hw.asic.sdma.engines().into())
 }
 
 /// The value of a register that user space may read.

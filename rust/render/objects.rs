@@ -53,6 +53,26 @@ impl<T> FileObjects<T> {
         Some(core::mem::replace(place, object))
     }
 
+    /// All objects.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn all(&self) -> Result<KVVec<Arc<T>>> {
+        let objects = self.objects.lock();
+        let mut all = KVVec::with_capacity(objects.len(), GFP_KERNEL_ACCOUNT)?;
+        for object in objects.iter() {
+            all.push(object.clone(), GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(all)
+    }
+
+    /// Takes out all objects.
+    pub(super) fn clear(&self) {
+        let all = core::mem::replace(&mut *self.objects.lock(), HandleTable::new());
+        drop(all);
+    }
+
     /// Takes out the object with this number.
     pub(super) fn remove(&self, number: u32) -> Option<Arc<T>> {
         self.objects.lock().remove(number)

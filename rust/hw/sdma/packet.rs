@@ -62,6 +62,7 @@ pub(crate) const NOP_COUNT: Field = Field::new(29, 16);
 pub(crate) const WRITE_COUNT: Field = Field::new(19, 0);
 pub(crate) const COPY_BROADCAST: Field = Field::bit(27);
 pub(crate) const BYTE_COUNT: Field = Field::new(29, 0);
+const IB_DWORDS: Field = Field::new(19, 0);
 const TRAP_CONTEXT: Field = Field::new(27, 0);
 const FILL_SIZE: Field = Field::new(31, 30);
 const FILL_SIZE_DWORD: u32 = 2;
@@ -159,6 +160,47 @@ pub const fn const_fill(destination: u64, value: u32, bytes: FillBytes) -> [u32;
 #[inline]
 pub const fn fence(address: u64, value: u32) -> [u32; 4] {
     [header(op::FENCE, 0), lo(address), hi(address), value]
+}
+
+/// How many dwords past a fetch boundary INDIRECT begins, so that it ends on one.
+pub const INDIRECT_PHASE: u64 = 2;
+/// Bytes to which indirect buffers are aligned: the engine ignores lower bits of the address.
+const IB_ALIGNMENT: u64 = 32;
+
+/// Dwords of packets in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndirectBuffer {
+    address: u64,
+    dwords: u32,
+}
+
+impl IndirectBuffer {
+    /// `dwords` dwords at `address`, whose low bits are ignored; `None` for more than a packet can
+    /// have.
+    #[inline]
+    pub const fn new(address: u64, dwords: u32) -> Option<Self> {
+        if dwords > IB_DWORDS.max() {
+            return None;
+        }
+        Some(Self {
+            address: address & !(IB_ALIGNMENT - 1),
+            dwords,
+        })
+    }
+}
+
+/// INDIRECT: executes the packets of `buffer`, in the address space of the ring unless that is the
+/// kernel's.
+#[inline]
+pub const fn indirect(buffer: IndirectBuffer) -> [u32; 6] {
+    [
+        header(op::INDIRECT, 0),
+        lo(buffer.address),
+        hi(buffer.address),
+        IB_DWORDS.put(buffer.dwords),
+        0,
+        0,
+    ]
 }
 
 /// TRAP: raises an interrupt whose first data dword is `context`, cut to 28 bits.

@@ -83,6 +83,9 @@ pub(crate) trait DrmDriver: Sized + 'static {
     /// with locks of DRM held.
     fn open_object(file: &Arc<Self::File>, object: &GemObject<Self::Object>) -> Result;
 
+    /// `file` is about to be closed: no call is under way, and it still has its handles. May sleep.
+    fn closing(file: &Arc<Self::File>);
+
     /// The last handle of `file` to `object` is closed, or `file` is.
     fn close_object(file: &Arc<Self::File>, object: &GemObject<Self::Object>);
 }

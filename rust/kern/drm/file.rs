@@ -34,7 +34,7 @@ impl DrmFileOps {
 pub(super) static FOPS: DrmFileOps = DrmFileOps(ffi::file_operations {
     owner: (&raw const ffi::__this_module).cast_mut(),
     open: Some(ffi::drm_open),
-    release: Some(ffi::drm_release),
+    release: Some(release_callback),
     unlocked_ioctl: Some(ffi::drm_ioctl),
     #[cfg(CONFIG_COMPAT)]
     compat_ioctl: Some(ffi::drm_compat_ioctl),
@@ -54,6 +54,8 @@ struct FileHeader {
     of: TypeId,
     /// The driver's function for the first handle of an object.
     open_object: unsafe fn(*mut ffi::drm_file, *mut ffi::drm_gem_object) -> Result,
+    /// The driver's function for a file that is about to be closed.
+    closing: unsafe fn(*mut ffi::drm_file),
     /// The driver's function for closing the last handle of an object.
     close_object: unsafe fn(*mut ffi::drm_file, *mut ffi::drm_gem_object),
 }
@@ -77,6 +79,7 @@ pub(super) extern "C" fn open_callback<D: DrmDriver>(
         let header = FileHeader {
             of: TypeId::of::<D::File>(),
             open_object: open_object::<D>,
+            closing: closing::<D>,
             close_object: close_object::<D>,
         };
         Ok(KBox::new(FilePrivate { header, file }, GFP_KERNEL_ACCOUNT)?)
@@ -87,6 +90,32 @@ pub(super) extern "C" fn open_callback<D: DrmDriver>(
         Err(e) => return e.to_errno(),
     }
     0
+}
+
+/// `file_operations::release`.
+///
+/// # Safety
+///
+/// `file` must be a file with [`FOPS`] that is being closed.
+unsafe extern "C" fn release_callback(inode: *mut ffi::inode, file: *mut ffi::file) -> c_int {
+    // SAFETY: By this function's contract `private_data` is a `drm_file`, which `open_callback` of
+    // its driver has opened. Only `drm_release` below ends that.
+    unsafe {
+        let raw = (*file).private_data.cast::<ffi::drm_file>();
+        let header = *(*raw).driver_priv.cast::<FileHeader>();
+        (header.closing)(raw);
+        ffi::drm_release(inode, file)
+    }
+}
+
+/// Tells the driver that a file is about to be closed.
+///
+/// # Safety
+///
+/// `raw` must be an open file of a device of `D`.
+unsafe fn closing<D: DrmDriver>(raw: *mut ffi::drm_file) {
+    // SAFETY: By this function's contract.
+    D::closing(unsafe { private::<D>(raw) });
 }
 
 /// `drm_driver::postclose`.

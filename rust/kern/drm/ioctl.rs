@@ -27,7 +27,7 @@ pub(crate) trait DrmIoctl<D: DrmDriver> {
     type Input: IoctlInput<Self::Args>;
 
     /// The result in addition to the structure: `()` or an [`IoctlReply`].
-    type Answer: IoctlAnswer;
+    type Answer: IoctlAnswer<Self::Args>;
 
     /// The name of the ioctl.
     const NAME: &'static CStr;
@@ -38,7 +38,7 @@ pub(crate) trait DrmIoctl<D: DrmDriver> {
     fn call(
         file: &OpenDrmFile<'_, D>,
         args: &mut Self::Args,
-        input: Self::Input,
+        input: &Self::Input,
     ) -> Result<Self::Answer>;
 }
 
@@ -59,14 +59,23 @@ impl<A> IoctlInput<A> for () {
 }
 
 /// A result that is delivered after the call, when an unplug no longer waits for it.
-pub(crate) trait IoctlAnswer {
-    /// Delivers it. May wait for the caller's pages.
-    fn deliver(self) -> Result;
+pub(crate) trait IoctlAnswer<A> {
+    /// Delivers it. May wait for the caller's pages, and for as long as the caller likes.
+    fn deliver(self, args: &mut A) -> Result<Delivery>;
 }
 
-impl IoctlAnswer for () {
-    fn deliver(self) -> Result {
-        Ok(())
+/// What follows when a result was delivered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// The ioctl is done.
+    Done,
+    /// What the call has found in its way is gone: it is made once more.
+    CallAgain,
+}
+
+impl<A> IoctlAnswer<A> for () {
+    fn deliver(self, _args: &mut A) -> Result<Delivery> {
+        Ok(Delivery::Done)
     }
 }
 
@@ -93,16 +102,17 @@ impl IoctlReply {
     }
 }
 
-impl IoctlAnswer for IoctlReply {
+impl<A> IoctlAnswer<A> for IoctlReply {
     /// Copies the bytes.
     ///
     /// # Errors
     ///
     /// `EFAULT` if the pointer is bad.
-    fn deliver(self) -> Result {
+    fn deliver(self, _args: &mut A) -> Result<Delivery> {
         UserSlice::new(self.to, self.bytes.len())
             .writer()
-            .write_slice(&self.bytes)
+            .write_slice(&self.bytes)?;
+        Ok(Delivery::Done)
     }
 }
 
@@ -150,9 +160,12 @@ unsafe extern "C" fn callback<D: DrmDriver, I: DrmIoctl<D>>(
     // SAFETY: DRM's buffer is as long as the command says, which is the size of `Args`. It has no
     // other user, and any bytes are a value.
     let args = unsafe { &mut *data.cast::<I::Args>() };
-    let answer = I::Input::read(args).and_then(|input| {
-        let answer = dev.while_plugged(|| I::call(&file, args, input));
-        answer.unwrap_or(Err(ENODEV))?.deliver()
+    let answer = I::Input::read(args).and_then(|input| loop {
+        let answer = dev.while_plugged(|| I::call(&file, args, &input));
+        match answer.unwrap_or(Err(ENODEV))?.deliver(args)? {
+            Delivery::Done => return Ok(()),
+            Delivery::CallAgain => {}
+        }
     });
     match answer {
         Ok(()) => 0,

@@ -11,7 +11,8 @@ use crate::{ffi, kern::drm::ioctl::IoctlReply};
 pub(crate) use crate::ffi::{
     AMDGPU_FAMILY_AI as FAMILY_AI, AMDGPU_INFO_ACCEL_WORKING as ACCEL_WORKING,
     AMDGPU_INFO_DEV_INFO as DEV_INFO, AMDGPU_INFO_GPUVM_FAULT as GPUVM_FAULT,
-    AMDGPU_INFO_GTT_USAGE as GTT_USAGE, AMDGPU_INFO_MEMORY as MEMORY,
+    AMDGPU_INFO_GTT_USAGE as GTT_USAGE, AMDGPU_INFO_HW_IP_COUNT as HW_IP_COUNT,
+    AMDGPU_INFO_HW_IP_INFO as HW_IP_INFO, AMDGPU_INFO_MEMORY as MEMORY,
     AMDGPU_INFO_READ_MMR_REG as READ_MMR_REG, AMDGPU_INFO_SENSOR as SENSOR,
     AMDGPU_INFO_SENSOR_GFX_MCLK as SENSOR_GFX_MCLK, AMDGPU_INFO_SENSOR_GFX_SCLK as SENSOR_GFX_SCLK,
     AMDGPU_INFO_SENSOR_GPU_AVG_POWER as SENSOR_GPU_AVG_POWER,
@@ -22,10 +23,12 @@ pub(crate) use crate::ffi::{
     AMDGPU_INFO_SENSOR_STABLE_PSTATE_GFX_SCLK as SENSOR_STABLE_PSTATE_GFX_SCLK,
     AMDGPU_INFO_SENSOR_VDDGFX as SENSOR_VDDGFX, AMDGPU_INFO_VIS_VRAM_USAGE as VIS_VRAM_USAGE,
     AMDGPU_INFO_VRAM_GTT as VRAM_GTT, AMDGPU_INFO_VRAM_USAGE as VRAM_USAGE,
-    AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM, DRM_AMDGPU_BO_LIST as BO_LIST_NR, DRM_AMDGPU_CTX as CTX_NR, DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR,
+    AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM, DRM_AMDGPU_BO_LIST as BO_LIST_NR,
+    DRM_AMDGPU_CS as CS_NR, DRM_AMDGPU_CTX as CTX_NR, DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR,
     DRM_AMDGPU_GEM_METADATA as GEM_METADATA_NR, DRM_AMDGPU_GEM_MMAP as GEM_MMAP_NR,
     DRM_AMDGPU_GEM_OP as GEM_OP_NR, DRM_AMDGPU_GEM_VA as GEM_VA_NR,
     DRM_AMDGPU_GEM_WAIT_IDLE as GEM_WAIT_IDLE_NR, DRM_AMDGPU_INFO as INFO_NR,
+    DRM_AMDGPU_WAIT_CS as WAIT_CS_NR, DRM_AMDGPU_WAIT_FENCES as WAIT_FENCES_NR,
     DRM_COMMAND_BASE as COMMAND_BASE,
 };
 pub(crate) use crate::ffi::{
@@ -45,6 +48,26 @@ pub(crate) mod bo_list_op {
     };
 }
 
+/// `chunk_id` of CS.
+pub(crate) mod chunk_id {
+    pub(crate) use crate::ffi::{
+        AMDGPU_CHUNK_ID_BO_HANDLES as BO_HANDLES, AMDGPU_CHUNK_ID_DEPENDENCIES as DEPENDENCIES,
+        AMDGPU_CHUNK_ID_FENCE as FENCE, AMDGPU_CHUNK_ID_IB as IB,
+        AMDGPU_CHUNK_ID_SCHEDULED_DEPENDENCIES as SCHEDULED_DEPENDENCIES,
+        AMDGPU_CHUNK_ID_SYNCOBJ_IN as SYNCOBJ_IN, AMDGPU_CHUNK_ID_SYNCOBJ_OUT as SYNCOBJ_OUT,
+        AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL as SYNCOBJ_TIMELINE_SIGNAL,
+        AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT as SYNCOBJ_TIMELINE_WAIT,
+    };
+}
+
+/// Kinds of engines.
+pub(crate) mod hw_ip {
+    pub(crate) use crate::ffi::{AMDGPU_HW_IP_DMA as DMA, AMDGPU_HW_IP_NUM as NUM};
+}
+
+/// The flag of an IB for an engine that no chip of today has.
+pub(crate) use crate::ffi::AMDGPU_IB_FLAG_CE as IB_FLAG_CE;
+
 /// `op` of CTX.
 pub(crate) mod ctx_op {
     pub(crate) use crate::ffi::{
@@ -54,6 +77,9 @@ pub(crate) mod ctx_op {
         AMDGPU_CTX_OP_SET_STABLE_PSTATE as SET_STABLE_PSTATE,
     };
 }
+
+/// A flag of QUERY_STATE2: a job of the context has hung.
+pub(crate) use crate::ffi::AMDGPU_CTX_QUERY2_FLAGS_GUILTY as CTX_GUILTY;
 
 /// `priority` of CTX.
 pub(crate) mod ctx_priority {
@@ -142,11 +168,39 @@ pub(crate) type GemVa = ffi::drm_amdgpu_gem_va;
 pub(crate) type BoListIn = ffi::drm_amdgpu_bo_list_in;
 /// A buffer in BO_LIST.
 pub(crate) type BoListEntry = ffi::drm_amdgpu_bo_list_entry;
+/// The input of CS.
+pub(crate) type CsIn = ffi::drm_amdgpu_cs_in;
+/// A chunk of CS: its kind, its length, and where it is.
+pub(crate) type CsChunk = ffi::drm_amdgpu_cs_chunk;
+/// A chunk of CS: an indirect buffer.
+pub(crate) type CsIb = ffi::drm_amdgpu_cs_chunk_ib;
+/// A chunk of CS: where the end of the job is written.
+pub(crate) type CsFence = ffi::drm_amdgpu_cs_chunk_fence;
+/// A part of a chunk of CS: a job to wait for.
+pub(crate) type CsDependency = ffi::drm_amdgpu_cs_chunk_dep;
+/// The input of WAIT_CS.
+pub(crate) type WaitCsIn = ffi::drm_amdgpu_wait_cs_in;
+/// The input of WAIT_FENCES.
+pub(crate) type WaitFencesIn = ffi::drm_amdgpu_wait_fences_in;
+/// A job in WAIT_FENCES.
+pub(crate) type JobFence = ffi::drm_amdgpu_fence;
 /// The input of CTX.
 pub(crate) type CtxIn = ffi::drm_amdgpu_ctx_in;
 /// The input of GEM_CREATE.
 pub(crate) type GemCreateIn = ffi::drm_amdgpu_gem_create_in;
 
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for BoListIn {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for CsChunk {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for CsIb {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for CsFence {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for CsDependency {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for JobFence {}
 // SAFETY: Integers and arrays of them: any bytes are a value.
 unsafe impl FromBytes for GemMetadata {}
 // SAFETY: Integers: any bytes are a value.
@@ -172,6 +226,12 @@ macro_rules! exchanges {
 exchanges! {
     /// The argument of BO_LIST.
     BoList = drm_amdgpu_bo_list, 24;
+    /// The argument of CS.
+    Cs = drm_amdgpu_cs, 24;
+    /// The argument of WAIT_CS.
+    WaitCs = drm_amdgpu_wait_cs, 32;
+    /// The argument of WAIT_FENCES.
+    WaitFences = drm_amdgpu_wait_fences, 24;
     /// The argument of CTX.
     Ctx = drm_amdgpu_ctx, 16;
     /// The argument of GEM_CREATE.
@@ -197,6 +257,53 @@ impl BoList {
     }
 }
 
+impl Cs {
+    /// The input.
+    pub(crate) fn wanted(&self) -> &CsIn {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }
+    }
+
+    /// Writes the number of a job as the output.
+    pub(crate) fn answer(&mut self, handle: u64) {
+        self.0 = Default::default();
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.out.as_mut() }.handle = handle;
+    }
+}
+
+impl WaitCs {
+    /// The input.
+    pub(crate) fn wanted(&self) -> &WaitCsIn {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }
+    }
+
+    /// Writes as the output whether the job is still to be done.
+    pub(crate) fn answer(&mut self, is_busy: bool) {
+        self.0 = Default::default();
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.out.as_mut() }.status = is_busy.into();
+    }
+}
+
+impl WaitFences {
+    /// The input.
+    pub(crate) fn wanted(&self) -> &WaitFencesIn {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }
+    }
+
+    /// Writes as the output whether what was waited for has come, and which job was first.
+    pub(crate) fn answer(&mut self, is_done: bool, first: u32) {
+        self.0 = Default::default();
+        // SAFETY: Any bytes are a value.
+        let out = unsafe { self.0.out.as_mut() };
+        out.status = is_done.into();
+        out.first_signaled = first;
+    }
+}
+
 impl Ctx {
     /// The input.
     pub(crate) fn wanted(&self) -> &CtxIn {
@@ -211,10 +318,11 @@ impl Ctx {
         unsafe { self.0.out.as_mut().alloc.as_mut() }.ctx_id = id;
     }
 
-    /// Writes as the output of QUERY_STATE and QUERY_STATE2 that there is nothing to tell: no hang,
-    /// no reset.
-    pub(crate) fn answer_good_state(&mut self) {
+    /// Writes the output of QUERY_STATE and QUERY_STATE2: `flags`, and that there was no reset.
+    pub(crate) fn answer_state(&mut self, flags: u32) {
         self.0 = Default::default();
+        // SAFETY: Any bytes are a value, of each of the union's structures.
+        unsafe { self.0.out.as_mut().state.as_mut() }.flags = flags.into();
     }
 
     /// Writes a state of the clocks as the output.
@@ -261,11 +369,19 @@ impl GemWaitIdle {
         unsafe { self.0.in_.as_ref() }.handle
     }
 
-    /// Writes as the output that the buffer is idle, and its domain.
-    pub(crate) fn answer_idle(&mut self, domain: u32) {
+    /// Until when it is waited for, nanoseconds; see WAIT_CS.
+    pub(crate) fn until(&self) -> u64 {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }.timeout
+    }
+
+    /// Writes as the output whether the buffer is still used, and its domain.
+    pub(crate) fn answer(&mut self, is_busy: bool, domain: u32) {
         self.0 = Default::default();
         // SAFETY: Any bytes are a value.
-        unsafe { self.0.out.as_mut() }.domain = domain;
+        let out = unsafe { self.0.out.as_mut() };
+        out.status = is_busy.into();
+        out.domain = domain;
     }
 }
 
@@ -290,6 +406,30 @@ pub(crate) mod vmhub {
     /// That of SDMA.
     pub(crate) const MM: u32 = ffi::AMDGPU_VMHUB_TYPE_MM0;
 }
+
+/// INFO's output about the engines of a kind, as `struct drm_amdgpu_info_hw_ip` without gaps.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct HwIpInfo {
+    /// Major and minor number of amdgpu's code for them.
+    pub(crate) version: [u32; 2],
+    /// No flags are defined.
+    pub(crate) capabilities: [u32; 2],
+    /// Alignment of an IB, bytes.
+    pub(crate) ib_start_alignment: u32,
+    /// Alignment of its size, bytes.
+    pub(crate) ib_size_alignment: u32,
+    /// The rings of a context, a bit each.
+    pub(crate) available_rings: u32,
+    /// Version in the discovery table: major, minor, revision, in bytes.
+    pub(crate) discovery_version: u32,
+    /// User queues by the firmware of later chips.
+    pub(crate) userq_slots: u32,
+    /// What C leaves unused.
+    pub(crate) gap: u32,
+}
+
+const _: () = assert!(size_of::<HwIpInfo>() == size_of::<ffi::drm_amdgpu_info_hw_ip>());
 
 /// The argument of INFO: the query, and the destination of the output.
 #[repr(transparent)]
@@ -321,6 +461,13 @@ impl InfoArgs {
             dword: query.dword_offset,
             count: query.count,
         }
+    }
+
+    /// Kind and instance of the engines of a HW_IP query.
+    pub(crate) fn hw_ip(&self) -> (u32, u32) {
+        // SAFETY: Any bytes are a value of each of the union's structures.
+        let query = unsafe { self.0.__bindgen_anon_1.query_hw_ip.as_ref() };
+        (query.type_, query.ip_instance)
     }
 
     /// The sensor of a SENSOR query.
@@ -362,5 +509,6 @@ answers! {
     HeapInfo, 32;
     MemoryInfo, 96;
     GpuvmFault, 16;
+    HwIpInfo, 40;
     GemCreateIn, 32;
 }

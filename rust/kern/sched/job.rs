@@ -96,6 +96,20 @@ impl<'e, B: SchedBackend> SchedJob<'e, B> {
         &mut self.allocation.payload
     }
 
+    /// Lets the job wait for `fence` before it runs, whatever the fence's result is. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn wait_for(&mut self, fence: ARef<Fence>) -> Result {
+        let job = self.allocation.raw.0.get();
+        // SAFETY: The job is initialized and not armed. The call takes over the reference, also if
+        // it fails.
+        to_result(unsafe {
+            ffi::drm_sched_job_add_dependency(job, ARef::into_raw(fence).as_ptr().cast())
+        })
+    }
+
     /// Queues the job. The returned fence is signalled when the job is done, with an error if it
     /// did not run.
     pub(crate) fn push(mut self) -> ARef<Fence> {

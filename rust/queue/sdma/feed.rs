@@ -382,7 +382,7 @@ impl RingFeed {
         let mut at = written;
         if let Some(nops) = chunk.get_mut(..pad) {
             packet::pad(nops);
-            at = self.write(at, nops)?;
+            at = self.memory.write(at, nops)?;
         }
         let trap = self.last_trap(batch)?;
         let to = match trap {
@@ -394,13 +394,15 @@ impl RingFeed {
             let dwords = CHUNK.min(((to - from) / 4) as usize);
             let part = chunk.get_mut(..dwords).ok_or(EINVAL)?;
             from = self.pointers.read_ring(from, part)?;
-            at = self.write(at, part)?;
+            at = self.memory.write(at, part)?;
         }
-        at = self.write(
+        at = self.memory.write(
             at,
             &packet::fence(self.memory.status_map.va() + STATUS_FENCE, sequence),
         )?;
-        at = self.write(at, &trap.unwrap_or(packet::trap(END_OF_JOB)))?;
+        at = self
+            .memory
+            .write(at, &trap.unwrap_or(packet::trap(END_OF_JOB)))?;
 
         let mut state = self.state.lock();
         if let Some(error) = state.failed {
@@ -422,17 +424,6 @@ impl RingFeed {
         let mut trap = [0; length::TRAP_DWORDS as usize];
         self.pointers.read_ring(batch.to - LAST_TRAP, &mut trap)?;
         Ok(Some(trap).filter(|trap| length::is_trap(trap[0])))
-    }
-
-    fn write(&self, at: u64, dwords: &[u32]) -> Result<u64> {
-        let bytes = dwords.len() as u64 * 4;
-        let split = self.memory.size.split(at, bytes).ok_or(EINVAL)?;
-        let (first, second) = dwords.split_at(split.first.dwords);
-        self.memory
-            .ring
-            .write32s(split.first.start as u64 * 4, first)?;
-        self.memory.ring.write32s(0, second)?;
-        Ok(at + bytes)
     }
 
     /// Ends the jobs that the hardware has done, and returns whether there were any. Any process

@@ -4,6 +4,7 @@
 use super::direct::DirectQueue;
 use super::feed::RingFeed;
 use super::follow::FollowedQueue;
+use super::job_feed::JobFeed;
 use crate::ip::sdma::Sdma;
 use crate::ip::vmid::Vmid;
 use crate::ledger::LedgerHold;
@@ -59,6 +60,8 @@ pub(super) enum PacketSource {
     Followed(Pin<KBox<FollowedQueue>>),
     /// A ring of the kernel's, fed by jobs.
     Feed(Arc<RingFeed>),
+    /// The same, whose jobs a client of the render node submits.
+    Jobs(Arc<JobFeed>),
 }
 
 impl SdmaHwQueue {
@@ -115,7 +118,7 @@ impl SdmaHwQueue {
     pub(super) fn followed(&self) -> Option<&FollowedQueue> {
         match &self.source {
             PacketSource::Followed(followed) => Some(followed),
-            PacketSource::Direct(_) | PacketSource::Feed(_) => None,
+            PacketSource::Direct(_) | PacketSource::Feed(_) | PacketSource::Jobs(_) => None,
         }
     }
 
@@ -142,6 +145,7 @@ impl SdmaHwQueue {
             PacketSource::Direct(direct) => direct.has_work(out),
             PacketSource::Followed(followed) => followed.direct.has_work(out),
             PacketSource::Feed(feed) => feed.is_loaded(),
+            PacketSource::Jobs(jobs) => jobs.is_loaded(),
         }
     }
 
@@ -151,13 +155,14 @@ impl SdmaHwQueue {
             PacketSource::Direct(_) => false,
             PacketSource::Followed(followed) => followed.has_jobs(),
             PacketSource::Feed(feed) => feed.is_loaded(),
+            PacketSource::Jobs(jobs) => jobs.is_loaded(),
         }
     }
 
     /// Returns whether its process rings the hardware's doorbell, which finds the queue in any slot
     /// of its engine, and nothing while it is in none.
     pub(super) fn has_own_doorbell(&self) -> bool {
-        !matches!(self.source, PacketSource::Feed(_))
+        !matches!(self.source, PacketSource::Feed(_) | PacketSource::Jobs(_))
     }
 
     /// Returns which of the engine's doorbells for its process is its own, if it has one.
@@ -185,7 +190,7 @@ impl SdmaHwQueue {
                 self.resources.doorbells.leased_index()?,
                 self.own_doorbell().ok_or(EINVAL)?,
             ),
-            PacketSource::Feed(_) => {
+            PacketSource::Feed(_) | PacketSource::Jobs(_) => {
                 let bar = self.gpu.hw.doorbells.size();
                 (SliceIndex::new(SCHEDULED_SLICE, bar).ok_or(ENODEV)?, queue)
             }
@@ -220,6 +225,12 @@ impl SdmaHwQueue {
                 feed.read_address(),
                 feed.position(),
             ),
+            PacketSource::Jobs(jobs) => (
+                jobs.ring_address(),
+                jobs.size(),
+                jobs.read_address(),
+                jobs.position(),
+            ),
         };
         let mqd = SdmaMqd::new(&SdmaMqdConfig {
             ring_base,
@@ -239,6 +250,7 @@ impl SdmaHwQueue {
             PacketSource::Direct(direct) => direct.position().1,
             PacketSource::Followed(followed) => followed.direct.position().1,
             PacketSource::Feed(feed) => feed.position().1,
+            PacketSource::Jobs(jobs) => jobs.position().1,
         }
     }
 
@@ -258,6 +270,7 @@ impl SdmaHwQueue {
             PacketSource::Direct(_) => {}
             PacketSource::Followed(followed) => followed.enter(),
             PacketSource::Feed(feed) => feed.enter(),
+            PacketSource::Jobs(jobs) => jobs.enter(),
         }
     }
 
@@ -267,6 +280,7 @@ impl SdmaHwQueue {
             PacketSource::Direct(direct) => direct.save(rptr),
             PacketSource::Followed(followed) => followed.save(rptr),
             PacketSource::Feed(feed) => feed.save(rptr),
+            PacketSource::Jobs(jobs) => jobs.save(rptr),
         }
     }
 
@@ -283,6 +297,7 @@ impl SdmaHwQueue {
                     self.kick();
                 }
             }
+            PacketSource::Jobs(jobs) => jobs.check(),
         }
     }
 
@@ -314,6 +329,7 @@ impl SdmaHwQueue {
             PacketSource::Direct(_) => {}
             PacketSource::Followed(followed) => followed.fail(error),
             PacketSource::Feed(feed) => feed.fail(error),
+            PacketSource::Jobs(jobs) => jobs.fail(error),
         }
     }
 
@@ -329,6 +345,7 @@ impl SdmaHwQueue {
             PacketSource::Direct(direct) => direct.has_work(false),
             PacketSource::Followed(followed) => followed.direct.has_work(false),
             PacketSource::Feed(feed) => feed.wants_to_run(),
+            PacketSource::Jobs(jobs) => jobs.is_loaded(),
         };
         self.active.load(Acquire) && !self.has_failed() && more()
     }

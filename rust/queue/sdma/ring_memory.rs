@@ -55,6 +55,22 @@ impl RingMemory {
     }
 }
 
+impl RingMemory {
+    /// Writes `dwords` at byte count `at`; returns the byte count after them. Allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for more than the ring holds.
+    pub(super) fn write(&self, at: u64, dwords: &[u32]) -> Result<u64> {
+        let bytes = dwords.len() as u64 * 4;
+        let split = self.size.split(at, bytes).ok_or(EINVAL)?;
+        let (first, second) = dwords.split_at(split.first.dwords);
+        self.ring.write32s(split.first.start as u64 * 4, first)?;
+        self.ring.write32s(0, second)?;
+        Ok(at + bytes)
+    }
+}
+
 /// The memory of a queue, while the queue exists. Dropped once the hardware has let go of the
 /// queue.
 pub(super) struct RingLease {

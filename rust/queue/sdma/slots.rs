@@ -287,6 +287,11 @@ fn describe(queue: &SlotView) -> QueueView {
             let (pointers, time) = (feed.progress(), feed.time());
             (SdmaMode::Scheduled, pointers, feed.position(), Some(time))
         }
+        // The client has no ring.
+        PacketSource::Jobs(jobs) => {
+            let position = jobs.position();
+            (SdmaMode::Scheduled, position, position, Some(jobs.time()))
+        }
     };
     let rptr = match seat {
         Seat::In(slot) => rlc.gpu.hw.sdma[usize::from(rlc.engine)].rptr(slot),

@@ -39,6 +39,16 @@ impl SdmaSuspect {
                 (&followed.direct.pointers, of_own(&followed.direct))
             }
             PacketSource::Feed(feed) => (&feed.pointers, feed.progress()),
+            // Its packets are in indirect buffers, which have no pointers.
+            PacketSource::Jobs(jobs) => {
+                return Self {
+                    queue: rlc.owner.queue,
+                    engine: rlc.engine,
+                    pointers: jobs.position(),
+                    packet: None,
+                    touches: false,
+                }
+            }
         };
         let mut packets = Packets::new(ring, pointers);
         let first = packets.next();

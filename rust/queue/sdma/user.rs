@@ -6,13 +6,14 @@ use super::feed::RingFeed;
 use super::follow::FollowedQueue;
 use super::followed::FollowedLine;
 use super::hw_queue::{PacketSource, SdmaHwQueue};
+use super::member::SdmaMember;
 use super::pump::{Pump, PumpedQueue};
 use super::scheduled::ScheduledQueue;
 use super::slots::SdmaSlots;
 use crate::kern::errno::{not_supported, timer_expired};
 use crate::kern::fence::canceled;
 use crate::kern::trace;
-use crate::mem::queue_group::{GroupMember, QueueGroup, QuiesceTimeout};
+use crate::mem::queue_group::{QueueGroup, QuiesceTimeout};
 use crate::mem::vm::Vm;
 use crate::queue::gpu::QueueGpu;
 use crate::queue::pointers::QueuePointers;
@@ -45,12 +46,6 @@ pub(crate) struct UserSdmaQueue {
     /// for it.
     #[pin]
     inner: Mutex<Option<SdmaQueueInner>>,
-}
-
-/// A queue as its group sees it.
-struct SdmaMember {
-    rlc: Arc<SdmaHwQueue>,
-    slots: Arc<SdmaSlots>,
 }
 
 /// The parts of a queue.
@@ -100,15 +95,11 @@ impl UserSdmaQueue {
         };
         let rlc = SdmaHwQueue::new(gpu, owner, engine, source, vm, resources, counted)?;
         rlc.set_active(create.percentage.is_active());
-        let member = SdmaMember {
-            rlc: rlc.clone(),
-            slots: slots.clone(),
-        };
         // Leaves again, and is removed, when anything below fails.
         let inner = SdmaQueueInner {
             rlc: rlc.clone(),
             slots: slots.clone(),
-            member: Arc::new(member, GFP_KERNEL_ACCOUNT)?,
+            member: SdmaMember::new(&rlc, slots)?,
             group: vm.group().clone(),
             scheduled: None,
         };
@@ -209,6 +200,8 @@ impl SdmaQueueInner {
                 own.ok_or(EINVAL)?
             }
             (PacketSource::Direct(_), slot) => slot.ok_or(EINVAL)?,
+            // Not of a process.
+            (PacketSource::Jobs(_), _) => return Err(EINVAL),
         };
         let ring = (create.ring, create.size);
         Arc::pin_init(
@@ -235,30 +228,5 @@ impl Drop for SdmaQueueInner {
         let _ = self.slots.remove(&self.rlc);
         // Not before: a thread that quiesces the group relies on all being off the hardware.
         self.group.remove(&self.member);
-    }
-}
-
-impl GroupMember for SdmaMember {
-    fn begin_quiesce(&self) {
-        self.rlc.set_quiesced(true);
-        // Engines do not wait for each other's packets to end.
-        self.slots.poll(&self.rlc);
-    }
-
-    fn quiesce(&self, patience: &QuiesceTimeout) {
-        // Before the engine is told: from then on nothing loads it.
-        self.rlc.set_quiesced(true);
-        // A queue that hangs has failed by this, or will have.
-        let _ = self.slots.suspend(&self.rlc, patience);
-    }
-
-    fn resume(&self) {
-        self.rlc.set_quiesced(false);
-        self.slots.admit(&self.rlc);
-        self.rlc.kick();
-    }
-
-    fn wants_to_run(&self) -> bool {
-        self.rlc.wants_to_run()
     }
 }

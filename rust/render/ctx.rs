@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+//! AMDGPU_CTX: makes, frees and describes contexts.
+
+use kernel::{prelude::*, sync::Arc};
+
+use super::{contexts::RenderContext, file::RenderFile};
+use crate::{
+    kern::{
+        drm::{
+            file::OpenDrmFile,
+            ioctl::DrmIoctl,
+            uapi::{self, ctx_op, ctx_priority, stable_pstate},
+            DrmDriver,
+        },
+        errno, task,
+    },
+    mem::GpuMemory,
+};
+
+/// CTX: makes, frees and describes contexts.
+///
+/// A GPU that is reset goes and comes back as another one, so a file that can still make calls has
+/// seen no reset. The clocks cannot be held for a profiler.
+///
+/// # Errors
+///
+/// `EINVAL` for unknown operations, flags and contexts; `EACCES` for a high priority without
+/// CAP_SYS_NICE, unless the file is the master of its device; `EOPNOTSUPP` for a state of the
+/// clocks; `ENOSPC` with too many contexts; `ENOMEM`.
+pub(super) struct CtxIoctl;
+
+impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for CtxIoctl {
+    type Args = uapi::Ctx;
+    type Input = ();
+    type Answer = ();
+
+    const COMMAND: u32 =
+        kernel::ioctl::_IOWR::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::CTX_NR);
+
+    const NAME: &'static CStr = c"AMDGPU_CTX";
+
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result {
+        let contexts = file.data().contexts();
+        let wanted = args.wanted();
+        let (flags, number) = (wanted.flags, wanted.ctx_id);
+        let is_setter = wanted.op == ctx_op::SET_STABLE_PSTATE;
+        let known = if is_setter { stable_pstate::MASK } else { 0 };
+        if flags & !known != 0 {
+            return Err(EINVAL);
+        }
+        match wanted.op {
+            ctx_op::ALLOC => {
+                // A number that is no priority counts as the normal one.
+                let is_high = matches!(
+                    wanted.priority,
+                    ctx_priority::HIGH | ctx_priority::VERY_HIGH
+                );
+                if is_high && !task::may_raise_priority() && !file.is_master() {
+                    return Err(EACCES);
+                }
+                args.answer_id(contexts.add(RenderContext::new(file.device())?)?);
+            }
+            ctx_op::FREE => drop(contexts.remove(number).ok_or(EINVAL)?),
+            ctx_op::QUERY_STATE => {
+                contexts.get(number).ok_or(EINVAL)?;
+                args.answer_state(0);
+            }
+            ctx_op::QUERY_STATE2 => {
+                let guilty = contexts.get(number).ok_or(EINVAL)?.is_guilty();
+                args.answer_state(if guilty { uapi::CTX_GUILTY } else { 0 });
+            }
+            ctx_op::GET_STABLE_PSTATE => {
+                contexts.get(number).ok_or(EINVAL)?;
+                args.answer_pstate(stable_pstate::NONE);
+            }
+            ctx_op::SET_STABLE_PSTATE => {
+                if flags > stable_pstate::PEAK {
+                    return Err(EINVAL);
+                }
+                contexts.get(number).ok_or(EINVAL)?;
+                if flags != stable_pstate::NONE {
+                    return Err(errno::not_supported());
+                }
+            }
+            _ => return Err(EINVAL),
+        }
+        Ok(())
+    }
+}
