@@ -11,8 +11,16 @@
 #include "keep.h"
 #include "pool.h"
 
+/* Buffers of a list, and chunks of a job. */
+#define FEW		8u
+#define CHUNKS		4u
+
 static _Thread_local union {
 	unsigned char bytes[1u << _IOC_SIZEBITS];
+	union drm_amdgpu_ctx ctx;
+	union drm_amdgpu_bo_list list;
+	union drm_amdgpu_cs cs;
+	union drm_amdgpu_wait_cs wait;
 	union drm_amdgpu_gem_create create;
 	union drm_amdgpu_gem_mmap mmap;
 	union drm_amdgpu_gem_wait_idle idle;
@@ -115,6 +123,89 @@ static void about_one(void)
 	}
 }
 
+static void contexts_and_lists(void)
+{
+	static _Thread_local struct drm_amdgpu_bo_list_entry entries[FEW];
+	unsigned int i;
+
+	if (once_in(2)) {
+		args.ctx.in = (struct drm_amdgpu_ctx_in){
+			.op = once_in(2) ? 1 : 1 + below(7),
+			.flags = once_in(10) ? (uint32_t)odd_number() : 0,
+			.ctx_id = below(6),
+			.priority = once_in(4) ? (int32_t)odd_number() : 0,
+		};
+		AMDGPU(DRM_AMDGPU_CTX, ctx);
+		return;
+	}
+	for (i = 0; i < FEW; i++)
+		entries[i].bo_handle = (uint32_t)pool_guess(GEM);
+	args.list.in = (struct drm_amdgpu_bo_list_in){
+		.operation = below(4),
+		.list_handle = below(6),
+		.bo_number = once_in(20) ? (uint32_t)odd_number() : below(FEW + 1),
+		.bo_info_size = once_in(20) ? (uint32_t)odd_number() : sizeof(entries[0]),
+		.bo_info_ptr = (uintptr_t)some_pointer(entries),
+	};
+	AMDGPU(DRM_AMDGPU_BO_LIST, list);
+}
+
+static void job(void)
+{
+	static _Thread_local union {
+		struct drm_amdgpu_cs_chunk_ib ib;
+		struct drm_amdgpu_cs_chunk_fence fence;
+	} data[CHUNKS];
+	static _Thread_local struct drm_amdgpu_cs_chunk chunks[CHUNKS];
+	static _Thread_local uint64_t places[CHUNKS];
+	unsigned int i, id;
+
+	for (i = 0; i < CHUNKS; i++) {
+		id = once_in(2) ? AMDGPU_CHUNK_ID_IB : below(12);
+		if (id == AMDGPU_CHUNK_ID_FENCE)
+			data[i].fence = (struct drm_amdgpu_cs_chunk_fence){
+				.handle = (uint32_t)pool_guess(GEM),
+				.offset = once_in(2) ? 0 : below(KFD_PAGE),
+			};
+		else
+			data[i].ib = (struct drm_amdgpu_cs_chunk_ib){
+				.flags = once_in(20) ? (uint32_t)odd_number() : 0,
+				.va_start = pool_any(PLACE),
+				.ib_bytes = once_in(10) ? (uint32_t)odd_number() : 32 * below(16),
+				.ip_type = once_in(20) ? below(12) : AMDGPU_HW_IP_DMA,
+				.ip_instance = once_in(50),
+				.ring = once_in(10) ? below(4) : 0,
+			};
+		chunks[i] = (struct drm_amdgpu_cs_chunk){
+			.chunk_id = id,
+			.length_dw = once_in(20) ? (uint32_t)odd_number() : 8,
+			.chunk_data = (uintptr_t)some_pointer(&data[i]),
+		};
+		places[i] = (uintptr_t)some_pointer(&chunks[i]);
+	}
+	args.cs.in = (struct drm_amdgpu_cs_in){
+		.ctx_id = below(4),
+		.bo_list_handle = once_in(4) ? below(4) : 0,
+		.num_chunks = once_in(20) ? (uint32_t)odd_number() : 1 + below(CHUNKS),
+		.chunks = (uintptr_t)some_pointer(places),
+	};
+	AMDGPU(DRM_AMDGPU_CS, cs);
+}
+
+/* A wait without end ends with the job, which has two seconds. */
+static void wait_for_job(void)
+{
+	args.wait.in = (struct drm_amdgpu_wait_cs_in){
+		.handle = once_in(2) ? UINT64_MAX : below(64),
+		.timeout = once_in(50) ? odd_number() : 0,
+		.ip_type = once_in(20) ? below(12) : AMDGPU_HW_IP_DMA,
+		.ip_instance = once_in(50),
+		.ring = once_in(10) ? below(4) : 0,
+		.ctx_id = below(4),
+	};
+	AMDGPU(DRM_AMDGPU_WAIT_CS, wait);
+}
+
 static void questions(void)
 {
 	switch (below(3)) {
@@ -155,7 +246,7 @@ static void open_file(void)
 
 void fuzz_drm(void)
 {
-	switch (below(16)) {
+	switch (below(20)) {
 	case 0:
 	case 1:
 	case 2:
@@ -190,6 +281,16 @@ void fuzz_drm(void)
 		for (unsigned int i = 0; i < 256; i++)
 			args.bytes[i] = once_in(3) ? (unsigned char)random32() : 0;
 		call(below(256), below(256));
+		break;
+	case 15:
+		contexts_and_lists();
+		break;
+	case 16:
+	case 17:
+		job();
+		break;
+	case 18:
+		wait_for_job();
 		break;
 	default:
 		questions();
