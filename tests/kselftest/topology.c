@@ -383,6 +383,9 @@ static uint64_t file_version(const char *name)
 /* The firmware versions: clients show them, and depend on them. */
 TEST_F(topology, firmware)
 {
+	const bool is_gfx942 = node_value(self->dev.node, "gfx_target_version", 0) == 90402;
+	const char *mec = is_gfx942 ? "gc_9_4_3_mec.bin" : "aldebaran_mec.bin";
+	const char *engine = is_gfx942 ? "sdma_4_4_2.bin" : "aldebaran_sdma.bin";
 	uint64_t compute = 0, sdma = 0;
 	char file[256];
 
@@ -391,9 +394,9 @@ TEST_F(topology, firmware)
 	EXPECT_TRUE(kfd_property(file, "sdma_fw_version", &sdma));
 	EXPECT_LT(0, compute);
 	EXPECT_LT(0, sdma);
-	if (file_version("aldebaran_mec.bin")) {
-		EXPECT_EQ(file_version("aldebaran_mec.bin"), compute);
-		EXPECT_EQ(file_version("aldebaran_sdma.bin"), sdma);
+	if (file_version(mec)) {
+		EXPECT_EQ(file_version(mec), compute);
+		EXPECT_EQ(file_version(engine), sdma);
 	}
 }
 
