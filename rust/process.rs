@@ -338,6 +338,14 @@ impl Process {
         self.exceptions.set_wanted(false);
     }
 
+    /// The caller exits. If it is this process, waits for its memory end: its mappings keep the
+    /// file open as long as its memory is there, and so would such a wait.
+    pub(crate) fn exiting(&self) {
+        if kernel::current!().group_leader().pid() == self.pid {
+            self.exceptions.end();
+        }
+    }
+
     /// Whether page faults of its queues are retried until the page is mapped (XNACK).
     pub(crate) fn retries(&self) -> bool {
         self.svm.retries()

@@ -10,6 +10,7 @@ use kernel::prelude::*;
 use kernel::types::{ForeignOwnable, Opaque};
 
 use super::anon_file::AnonInode;
+use super::task;
 use crate::ffi;
 
 /// The operations of a character device's files.
@@ -33,6 +34,10 @@ pub(crate) trait CharFile: Sized + 'static {
         vma: &VmaNew,
         offset: u64,
     ) -> Result;
+
+    /// The calling process has the file open, and exits. Mappings of the file, and other processes,
+    /// may keep it.
+    fn exiting(data: <Self::Data as ForeignOwnable>::Borrowed<'_>);
 }
 
 /// The memory of a registered device.
@@ -68,6 +73,7 @@ impl<T: CharFile> CharDevice<T> {
         // The structures are the same for 32-bit callers; only the pointer needs widening.
         operations.compat_ioctl = ffi::compat_ptr_ioctl;
         operations.mmap = Some(mmap::<T>);
+        operations.flush = Some(flush::<T>);
         operations.llseek = Some(ffi::noop_llseek);
         let inner = KBox::new(
             CharDeviceInner {
@@ -158,6 +164,23 @@ unsafe extern "C" fn release<T: CharFile>(
 ) -> kernel::ffi::c_int {
     // SAFETY: `open` set the private data, and the file's last reference is gone.
     drop(unsafe { T::Data::from_foreign((*file).private_data) });
+    0
+}
+
+/// `file_operations::flush`: a process closes a descriptor of the file.
+///
+/// # Safety
+///
+/// The kernel calls it for a file for which `open` succeeded, and holds a reference during the
+/// call.
+unsafe extern "C" fn flush<T: CharFile>(
+    file: *mut ffi::file,
+    _owner: ffi::fl_owner_t,
+) -> kernel::ffi::c_int {
+    if task::is_exiting() {
+        // SAFETY: `open` set the private data, and the caller holds the file.
+        T::exiting(unsafe { T::Data::borrow((*file).private_data) });
+    }
     0
 }
 

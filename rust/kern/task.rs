@@ -31,6 +31,12 @@ pub(crate) fn is_kernel_thread() -> bool {
     unsafe { (*kernel::current!().as_ptr()).flags & ffi::PF_KTHREAD != 0 }
 }
 
+/// Whether the calling thread exits.
+pub(crate) fn is_exiting() -> bool {
+    // SAFETY: A thread may read its own flags.
+    unsafe { (*kernel::current!().as_ptr()).flags & ffi::PF_EXITING != 0 }
+}
+
 /// Whether the calling thread has CAP_SYS_ADMIN.
 pub(crate) fn is_admin() -> bool {
     // SAFETY: A thread may query this about itself.

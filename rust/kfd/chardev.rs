@@ -72,4 +72,8 @@ impl CharFile for KfdFile {
             MmapKind::Events | MmapKind::Reserved => Err(EINVAL),
         }
     }
+
+    fn exiting(file: ArcBorrow<'_, Self>) {
+        file.process.exiting();
+    }
 }

@@ -167,8 +167,9 @@ impl ProcessExceptions {
         written
     }
 
-    /// The runtime is told of nothing any more. The work item may continue for a moment, or as long
-    /// as a program makes it wait where it cannot be killed; nothing depends on it.
+    /// The runtime is told of nothing any more: the process exits, or has ended. The work item may
+    /// continue for a moment, or as long as a program makes it wait where it cannot be killed;
+    /// nothing depends on it.
     pub(super) fn end(&self) {
         self.scope.kill();
     }
