@@ -74,6 +74,9 @@ pub struct GfxInfo {
     pub reference_khz: u32,
     /// Waves have the formats of 8-bit floats that SH_MEM_CONFIG.F8_MODE selects.
     pub has_f8_mode: bool,
+    /// The first version of the CP's firmware that can report exceptions of queues
+    /// (kfd_topology_set_dbg_firmware_support of amdkfd).
+    pub exceptions_firmware: u32,
 }
 
 impl GfxInfo {

@@ -183,6 +183,8 @@ TEST_F(topology, gpu_node)
 	EXPECT_EQ(2, (capability >> 12) & 3);
 	/* Shared virtual memory; svm_off tests a GPU without. */
 	EXPECT_EQ(1, capability >> 27 & 1);
+	/* Exceptions are told of: ROCr's second trap handler relies on it. */
+	EXPECT_EQ(1, capability >> 29 & 1);
 	EXPECT_LE(128, self->dev.drm_minor);
 	EXPECT_GE(255, self->dev.drm_minor);
 	EXPECT_GE(UINT16_MAX, self->dev.gpu_id);

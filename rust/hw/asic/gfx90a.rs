@@ -46,6 +46,7 @@ pub const MI210: Asic = Asic {
         max_mhz: 1700,
         reference_khz: 100_000,
         has_f8_mode: false,
+        exceptions_firmware: 51,
     },
     wave_save: WaveSaveInfo {
         vgpr_bytes: 0x8_0000,

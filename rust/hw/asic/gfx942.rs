@@ -86,6 +86,7 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
             cus_per_array: 10,
             max_mhz: 2100,
             has_f8_mode: true,
+            exceptions_firmware: 0,
             ..MI210.gfx
         },
         golden: GfxGolden {

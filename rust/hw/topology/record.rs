@@ -53,6 +53,8 @@ pub mod capability {
     pub(super) const SHARED_VIRTUAL_MEMORY: u32 = Field::bit(27).flag(true);
     /// On-chip memory has error correction: the ISA is `sramecc+`.
     pub(super) const SRAM_ECC: u32 = Field::bit(26).flag(true);
+    /// The driver tells a runtime of exceptions (`HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED`).
+    pub(super) const EXCEPTIONS: u32 = Field::bit(29).flag(true);
     /// Where the ASIC's revision is.
     pub(super) const ASIC_REVISION: Field = Field::new(25, 22);
 }
@@ -144,8 +146,12 @@ impl GpuNode {
             true => capability::SHARED_VIRTUAL_MEMORY,
             false => 0,
         };
+        let exceptions = match self.fw_version >= self.cus.asic().gfx.exceptions_firmware {
+            true => capability::EXCEPTIONS,
+            false => 0,
+        };
         let revision = capability::ASIC_REVISION.put(self.asic_revision);
-        capability::DOORBELL_64 | ecc | svm | revision
+        capability::DOORBELL_64 | ecc | svm | exceptions | revision
     }
 }
 

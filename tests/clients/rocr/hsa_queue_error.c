@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ROCr's reaction to queues that go wrong: a refused packet reaches the queue's error handler,
- * a fault the one for system events, and the program goes on with other queues. A queue that
- * hangs ends the program.
+ * ROCr's reaction to queues that go wrong: a refused packet and a wave that cannot go on reach the
+ * queue's error handler, a fault the one for system events, and the program goes on with other
+ * queues. A queue that hangs ends the program.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "code.h"
 #include "common/model.h"
 #include "common/tap.h"
 #include "hsa.h"
@@ -112,6 +113,24 @@ static void refused(const char *what, const void *packet, hsa_status_t status)
 	       hsa_queue_destroy(other) == HSA_STATUS_SUCCESS, "%s: both can be destroyed", what);
 }
 
+/* Waves of the kernel @name end in an exception. */
+static void exception(const struct code *code, const char *name, hsa_status_t status)
+{
+	const struct kernel kernel = code_kernel(code, name);
+	hsa_queue_t *queue = queue_new(), *other = queue_new();
+	hsa_signal_t done = signal_new(1);
+
+	memset((void *)&told, 0, sizeof(told));
+	kernel_start(queue, &kernel, GROUP, NULL, done);
+	tap_ok(is_told() && told.queue == queue && told.status == status,
+	       "%s: the queue's handler is told", name);
+	tap_note("calls %u, status 0x%x", told.calls, told.status);
+	tap_ok(works(other), "%s: the other queue goes on", name);
+	tap_ok(hsa_queue_destroy(queue) == HSA_STATUS_SUCCESS &&
+	       hsa_queue_destroy(other) == HSA_STATUS_SUCCESS, "%s: both can be destroyed", name);
+	must(hsa_signal_destroy(done), "hsa_signal_destroy");
+}
+
 /* In a process of its own, before this one has the runtime. */
 static void hang(void)
 {
@@ -182,19 +201,30 @@ int main(void)
 		.grid_size_y = 1,
 		.grid_size_z = 1,
 	};
+	const hsa_kernel_dispatch_packet_t nothing = {
+		.header = HEADER(HSA_PACKET_TYPE_KERNEL_DISPATCH),
+		.setup = 1,
+	};
 	const hsa_barrier_and_packet_t reserved = { .header = HEADER(7) };
 	/* Its format is in the byte behind the header. */
 	const hsa_barrier_and_packet_t vendor = {
 		.header = HEADER(HSA_PACKET_TYPE_VENDOR_SPECIFIC),
 		.reserved0 = 99,
 	};
+	struct code code;
 
 	tap_start();
 	hang();
 	hsa_open();
 	refused("a dispatch of no kernel", &dispatch, HSA_STATUS_ERROR_INVALID_CODE_OBJECT);
+	refused("a dispatch of no work-items", &nothing,
+		HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS);
 	refused("a reserved type of packet", &reserved, HSA_STATUS_ERROR_INVALID_PACKET_FORMAT);
 	refused("an unknown vendor packet", &vendor, HSA_STATUS_ERROR_INVALID_PACKET_FORMAT);
+	code_load(&code);
+	exception(&code, "gives_up.kd", HSA_STATUS_ERROR_EXCEPTION);
+	exception(&code, "nonsense.kd", (hsa_status_t)HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION);
+	code_unload(&code);
 	fault();
 	hsa_close();
 	return tap_end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-// Kernels of hsa_kernels.c, in groups of 256. They have no implicit arguments, so none need to be
+// Kernels of hsa_kernels.c and hsa_queue_error.c, in groups of 256. They have no implicit arguments, so none need to be
 // filled in.
 #define GLOBAL extern "C" __attribute__((global))
 
@@ -39,4 +39,16 @@ GLOBAL void shuffle(const unsigned int *a, const unsigned int *b, unsigned int *
 	for (unsigned int n = 0; n < 64; n++)
 		mine[(n + b[here()]) & 63] = n * a[here()];
 	out[here()] = mine[b[here() ^ 1] & 63] + mine[a[here() ^ 1] & 63];
+}
+
+// As a failed assertion does.
+GLOBAL void gives_up()
+{
+	__builtin_trap();
+}
+
+// This is no instruction.
+GLOBAL void nonsense()
+{
+	asm volatile(".long 0xbfff0000");
 }

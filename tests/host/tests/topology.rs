@@ -110,13 +110,19 @@ fn a_gpu_node_says_what_libhsakmt_needs() {
     ] {
         assert_eq!(p.get(name), Some(&value), "{name}");
     }
-    // Doorbell type 2, on-chip ECC, the revision; no SVM, no debugger, no RAS events, no per-queue
-    // reset.
+    // Doorbell type 2, on-chip ECC, the revision, exceptions; no SVM, no debugger, no RAS events, no
+    // per-queue reset.
     let capability = p["capability"];
     assert_eq!(capability >> 12 & 3, 2);
     assert_eq!(capability >> 26 & 1, 1);
     assert_eq!(capability >> 22 & 0xf, 1);
-    for bit in [19, 21, 27, 28, 29, 31] {
+    assert_eq!(capability >> 29 & 1, 1);
+    let old = GpuNode {
+        fw_version: 50,
+        ..gpu_node()
+    };
+    assert_eq!(properties(&old)["capability"], capability & !(1 << 29));
+    for bit in [7, 15, 16, 17, 18, 19, 21, 27, 28, 30, 31] {
         assert_eq!(capability >> bit & 1, 0, "capability bit {bit}");
     }
     let shares = GpuNode {

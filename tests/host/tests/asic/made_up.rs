@@ -39,6 +39,7 @@ pub const MADE_UP: Asic = Asic {
         max_mhz: 2100,
         reference_khz: 100_000,
         has_f8_mode: true,
+        exceptions_firmware: 0,
     },
     wave_save: WaveSaveInfo {
         vgpr_bytes: 0x8_0000,
