@@ -14,6 +14,7 @@ use kernel::sync::Arc;
 use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
 use hw::firmware::part::FirmwarePart;
+use hw::firmware::plan::LoadStep;
 use hw::firmware::state::BootState;
 use hw::smu::SmuMessage;
 use hw::va::PAGE_SIZE;
@@ -196,7 +197,7 @@ fn start_secure_os(hw: &Hardware, state: BootState, psp: &Psp, files: &FirmwareF
     Ok(())
 }
 
-fn each(steps: &[hw::firmware::plan::Step], files: &FirmwareFiles, ring: &mut PspRing) -> Result {
+fn each(steps: &[LoadStep], files: &FirmwareFiles, ring: &mut PspRing) -> Result {
     for &(part, kind) in steps {
         ring.load(&files.image(part)?, kind)?;
     }

@@ -55,7 +55,7 @@ impl FirmwareFiles {
     ///
     /// `EINVAL` if one is missing, which the log names.
     pub(crate) fn check(&self, dev: &Device) -> Result {
-        for (part, _) in self.plan.steps() {
+        for part in self.plan.parts() {
             self.find(part).map_err(|damage| {
                 let name = self.plan.file(part.source()).unwrap_or_default();
                 dev_err!(dev, "firmware file {name}: {}\n", format_args!("{damage}"));

@@ -17,6 +17,58 @@ pub const MAKE_RING: u32 = 2 << 16;
 /// C2PMSG_64: destroy the rings (GFX_CTRL_CMD_ID_DESTROY_RINGS).
 pub const DESTROY_RINGS: u32 = 3 << 16;
 
+/// C2PMSG_35: the bootloader takes an image, which is this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BootloaderCommand {
+    /// PSP_BL__LOAD_SYSDRV.
+    SystemDriver = 0x1_0000,
+    /// PSP_BL__LOAD_SOSDRV.
+    SecureOs = 0x2_0000,
+    /// PSP_BL__LOAD_KEY_DATABASE.
+    KeyDatabase = 0x8_0000,
+    /// PSP_BL__LOAD_SOCDRV.
+    SocDriver = 0xb_0000,
+    /// PSP_BL__LOAD_DBGDRV.
+    DebugDriver = 0xc_0000,
+    /// PSP_BL__LOAD_INTFDRV.
+    InterfaceDriver = 0xd_0000,
+    /// PSP_BL__LOAD_RASDRV.
+    RasDriver = 0xe_0000,
+}
+
+/// What an image of LOAD_IP_FW is (`psp_gfx_fw_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum PspImageType {
+    /// GFX_FW_TYPE_CP_MEC.
+    Mec = 4,
+    /// GFX_FW_TYPE_CP_MEC_ME1.
+    MecJumpTable = 5,
+    /// GFX_FW_TYPE_RLC_G.
+    Rlc = 8,
+    /// GFX_FW_TYPE_SDMA0.
+    Sdma0 = 9,
+    /// GFX_FW_TYPE_SDMA1.
+    Sdma1 = 10,
+    /// GFX_FW_TYPE_SMU.
+    Smu = 18,
+    /// GFX_FW_TYPE_RLC_RESTORE_LIST_GPM_MEM.
+    RestoreGpm = 20,
+    /// GFX_FW_TYPE_RLC_RESTORE_LIST_SRM_MEM.
+    RestoreSrm = 21,
+    /// GFX_FW_TYPE_RLC_RESTORE_LIST_CNTL.
+    RestoreControl = 22,
+    /// GFX_FW_TYPE_SDMA2.
+    Sdma2 = 52,
+    /// GFX_FW_TYPE_SDMA3.
+    Sdma3 = 53,
+    /// GFX_FW_TYPE_SDMA4.
+    Sdma4 = 54,
+    /// GFX_FW_TYPE_REG_LIST.
+    RegisterList = 67,
+}
+
 /// Bytes of the ring.
 pub const RING_BYTES: u32 = 0x1000;
 /// Dwords of it, by which the write pointer wraps.
@@ -59,8 +111,8 @@ pub enum PspCommand {
         mc: u64,
         /// Bytes.
         bytes: u32,
-        /// Kind of the image.
-        kind: u32,
+        /// What it is.
+        kind: PspImageType,
     },
     /// Takes the memory back.
     DestroyTmr,
@@ -97,7 +149,7 @@ impl PspCommand {
                 lo(physical),
                 hi(physical),
             ],
-            Self::LoadIpFw { mc, bytes, kind } => [lo(mc), hi(mc), bytes, kind, 0, 0],
+            Self::LoadIpFw { mc, bytes, kind } => [lo(mc), hi(mc), bytes, kind as u32, 0, 0],
             Self::DestroyTmr => [0; 6],
         };
         let mut dwords = [0; COMMAND_DWORDS];

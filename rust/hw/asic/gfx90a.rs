@@ -13,6 +13,7 @@ use crate::firmware::plan::FirmwarePlan;
 use crate::ih::IhInfo;
 use crate::ip::{IpBlock, IpInstance, IpVersion};
 use crate::mqd::compute::MqdInfo;
+use crate::psp::{BootloaderCommand, PspImageType};
 use crate::pte::{Mtype, PteFormat, PteRule};
 use crate::queue::{HqdLocation, MecInfo};
 use crate::topology::record::cache_type;
@@ -303,26 +304,26 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
         (FirmwareSource::Rlc, c"amdgpu/aldebaran_rlc.bin"),
     ],
     bootloader: &[
-        (FirmwarePart::KeyDatabase, 0x8_0000),
-        (FirmwarePart::SystemDriver, 0x1_0000),
-        (FirmwarePart::SecureOs, 0x2_0000),
+        (FirmwarePart::KeyDatabase, BootloaderCommand::KeyDatabase),
+        (FirmwarePart::SystemDriver, BootloaderCommand::SystemDriver),
+        (FirmwarePart::SecureOs, BootloaderCommand::SecureOs),
     ],
     // Here the SMU keeps the path to memory awake.
-    before_tmr: &[(FirmwarePart::Smu, 18)],
+    before_tmr: &[(FirmwarePart::Smu, PspImageType::Smu)],
     tmr_bytes: 8 << 20,
     after_tmr: &[
-        (FirmwarePart::Sdma, 9),
-        (FirmwarePart::Sdma, 10),
-        (FirmwarePart::Sdma, 52),
-        (FirmwarePart::Sdma, 53),
-        (FirmwarePart::Sdma, 54),
-        (FirmwarePart::Mec, 4),
-        (FirmwarePart::MecJumpTable, 5),
-        (FirmwarePart::RestoreControl, 22),
-        (FirmwarePart::RestoreGpm, 20),
-        (FirmwarePart::RestoreSrm, 21),
-        (FirmwarePart::Rlc, 8),
-        (FirmwarePart::RegisterList, 67),
+        (FirmwarePart::Sdma, PspImageType::Sdma0),
+        (FirmwarePart::Sdma, PspImageType::Sdma1),
+        (FirmwarePart::Sdma, PspImageType::Sdma2),
+        (FirmwarePart::Sdma, PspImageType::Sdma3),
+        (FirmwarePart::Sdma, PspImageType::Sdma4),
+        (FirmwarePart::Mec, PspImageType::Mec),
+        (FirmwarePart::MecJumpTable, PspImageType::MecJumpTable),
+        (FirmwarePart::RestoreControl, PspImageType::RestoreControl),
+        (FirmwarePart::RestoreGpm, PspImageType::RestoreGpm),
+        (FirmwarePart::RestoreSrm, PspImageType::RestoreSrm),
+        (FirmwarePart::Rlc, PspImageType::Rlc),
+        (FirmwarePart::RegisterList, PspImageType::RegisterList),
     ],
 };
 

@@ -16,6 +16,7 @@ use crate::firmware::part::{FirmwarePart, FirmwareSource};
 use crate::firmware::plan::FirmwarePlan;
 use crate::ih::IhInfo;
 use crate::mqd::compute::{MqdInfo, XccSplit};
+use crate::psp::{BootloaderCommand, PspImageType};
 use crate::pte::{Mtype, PteFormat, PteRule};
 use crate::queue::MecInfo;
 use crate::topology::record::cache_type;
@@ -257,27 +258,30 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
         (FirmwareSource::Rlc, c"amdgpu/gc_9_4_3_rlc.bin"),
     ],
     bootloader: &[
-        (FirmwarePart::KeyDatabase, 0x8_0000),
-        (FirmwarePart::SystemDriver, 0x1_0000),
-        (FirmwarePart::SocDriver, 0xb_0000),
-        (FirmwarePart::InterfaceDriver, 0xd_0000),
-        (FirmwarePart::DebugDriver, 0xc_0000),
-        (FirmwarePart::RasDriver, 0xe_0000),
-        (FirmwarePart::SecureOs, 0x2_0000),
+        (FirmwarePart::KeyDatabase, BootloaderCommand::KeyDatabase),
+        (FirmwarePart::SystemDriver, BootloaderCommand::SystemDriver),
+        (FirmwarePart::SocDriver, BootloaderCommand::SocDriver),
+        (
+            FirmwarePart::InterfaceDriver,
+            BootloaderCommand::InterfaceDriver,
+        ),
+        (FirmwarePart::DebugDriver, BootloaderCommand::DebugDriver),
+        (FirmwarePart::RasDriver, BootloaderCommand::RasDriver),
+        (FirmwarePart::SecureOs, BootloaderCommand::SecureOs),
     ],
     before_tmr: &[],
     tmr_bytes: MI210.firmware.tmr_bytes,
     after_tmr: &[
-        (FirmwarePart::Sdma, 9),
-        (FirmwarePart::Sdma, 10),
-        (FirmwarePart::Sdma, 52),
-        (FirmwarePart::Sdma, 53),
-        (FirmwarePart::Mec, 4),
-        (FirmwarePart::MecJumpTable, 5),
-        (FirmwarePart::RestoreControl, 22),
-        (FirmwarePart::RestoreGpm, 20),
-        (FirmwarePart::RestoreSrm, 21),
-        (FirmwarePart::Rlc, 8),
-        (FirmwarePart::RegisterList, 67),
+        (FirmwarePart::Sdma, PspImageType::Sdma0),
+        (FirmwarePart::Sdma, PspImageType::Sdma1),
+        (FirmwarePart::Sdma, PspImageType::Sdma2),
+        (FirmwarePart::Sdma, PspImageType::Sdma3),
+        (FirmwarePart::Mec, PspImageType::Mec),
+        (FirmwarePart::MecJumpTable, PspImageType::MecJumpTable),
+        (FirmwarePart::RestoreControl, PspImageType::RestoreControl),
+        (FirmwarePart::RestoreGpm, PspImageType::RestoreGpm),
+        (FirmwarePart::RestoreSrm, PspImageType::RestoreSrm),
+        (FirmwarePart::Rlc, PspImageType::Rlc),
+        (FirmwarePart::RegisterList, PspImageType::RegisterList),
     ],
 };

@@ -5,9 +5,10 @@
 use core::ffi::CStr;
 
 use super::part::{FirmwarePart, FirmwareSource};
+use crate::psp::{BootloaderCommand, PspImageType};
 
-/// A part with the PSP's number for it: a command of its bootloader, or a type in LOAD_IP_FW.
-pub type Step = (FirmwarePart, u32);
+/// A part for LOAD_IP_FW, with what it is to the PSP.
+pub type LoadStep = (FirmwarePart, PspImageType);
 
 /// How a GPU's firmware is loaded.
 #[derive(Clone, Copy, Debug)]
@@ -15,21 +16,22 @@ pub struct FirmwarePlan {
     /// The files, with names relative to /lib/firmware.
     pub files: &'static [(FirmwareSource, &'static CStr)],
     /// Parts for the bootloader, each with its command. The last one takes over.
-    pub bootloader: &'static [Step],
+    pub bootloader: &'static [(FirmwarePart, BootloaderCommand)],
     /// Parts for LOAD_IP_FW before the PSP has memory of its own. They answer from then on.
-    pub before_tmr: &'static [Step],
+    pub before_tmr: &'static [LoadStep],
     /// Bytes of that memory, the trusted memory region (TMR): a power of two, to which the region
     /// is also aligned.
     pub tmr_bytes: u64,
     /// Parts for LOAD_IP_FW after that.
-    pub after_tmr: &'static [Step],
+    pub after_tmr: &'static [LoadStep],
 }
 
 impl FirmwarePlan {
-    /// All steps in order.
-    pub fn steps(&self) -> impl Iterator<Item = Step> {
-        let all = [self.bootloader, self.before_tmr, self.after_tmr];
-        all.into_iter().flatten().copied()
+    /// All parts in order. One that several engines get is there as often.
+    pub fn parts(&self) -> impl Iterator<Item = FirmwarePart> {
+        let booted = self.bootloader.iter().map(|(part, _)| *part);
+        let loaded = self.before_tmr.iter().chain(self.after_tmr);
+        booted.chain(loaded.map(|(part, _)| *part))
     }
 
     /// The name of a file; `None` if the plan does not have it.

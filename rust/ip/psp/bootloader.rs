@@ -9,7 +9,7 @@ use kernel::time::Delta;
 
 use hw::bits::lo;
 use hw::firmware::image::FirmwareImage;
-use hw::psp::{BOOTLOADER_ADDRESS_SHIFT, BOOTLOADER_CODE, READY};
+use hw::psp::{BootloaderCommand, BOOTLOADER_ADDRESS_SHIFT, BOOTLOADER_CODE, READY};
 
 use super::{Psp, PspMailbox, POLL};
 use crate::kern::mmio::GONE;
@@ -36,13 +36,17 @@ impl Psp {
     /// # Errors
     ///
     /// `ETIMEDOUT` without an answer; `EIO` if the bootloader refuses the image. The log says so.
-    pub(crate) fn boot(&self, image: &FirmwareImage<'_>, command: u32) -> Result {
+    pub(crate) fn boot(&self, image: &FirmwareImage<'_>, command: BootloaderCommand) -> Result {
         self.give(image, command)?;
         self.wait(image)
     }
 
     /// As [`Psp::boot`], for the last image: returns when the secure OS has started.
-    pub(crate) fn boot_secure_os(&self, image: &FirmwareImage<'_>, command: u32) -> Result {
+    pub(crate) fn boot_secure_os(
+        &self,
+        image: &FirmwareImage<'_>,
+        command: BootloaderCommand,
+    ) -> Result {
         self.give(image, command)?;
         fsleep(HAND_OVER);
         // The answer of a bootloader that has finished is not documented, except for an error code.
@@ -82,12 +86,12 @@ impl Psp {
         EIO
     }
 
-    fn give(&self, image: &FirmwareImage<'_>, command: u32) -> Result {
+    fn give(&self, image: &FirmwareImage<'_>, command: BootloaderCommand) -> Result {
         self.wait(image)?;
         let at = self.stage(image)?;
         self.regs
             .write(mp::MP0_C2PMSG_36, lo(at >> BOOTLOADER_ADDRESS_SHIFT));
-        self.regs.write(mp::MP0_C2PMSG_35, command);
+        self.regs.write(mp::MP0_C2PMSG_35, command as u32);
         Ok(())
     }
 

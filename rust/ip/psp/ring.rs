@@ -10,8 +10,8 @@ use kernel::time::Delta;
 use hw::bits::{hi, lo};
 use hw::firmware::image::FirmwareImage;
 use hw::psp::{
-    frame, place, PspCommand, PspStatus, DESTROY_RINGS, MAKE_RING, RESPONSE_AT, RING_BYTES,
-    RING_STATUS,
+    frame, place, PspCommand, PspImageType, PspStatus, DESTROY_RINGS, MAKE_RING, RESPONSE_AT,
+    RING_BYTES, RING_STATUS,
 };
 use hw::va::PAGE_SIZE;
 
@@ -94,21 +94,21 @@ impl Psp {
 }
 
 impl PspRing {
-    /// Has the PSP load `image`, which is of the type `kind` to it. Context: may sleep.
+    /// Has the PSP load `image`, which is a `kind` to it. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ETIMEDOUT` without an answer; `EIO` if the PSP refuses an image that is needed, so that no
     /// engine starts with firmware that the PSP refused. A refusal of any other image is only a
     /// warning.
-    pub(crate) fn load(&mut self, image: &FirmwareImage<'_>, kind: u32) -> Result {
+    pub(crate) fn load(&mut self, image: &FirmwareImage<'_>, kind: PspImageType) -> Result {
         let command = PspCommand::LoadIpFw {
             mc: self.psp.stage(image)?,
             bytes: image.bytes.len() as u32,
             kind,
         };
         let (part, must) = (image.part.name(), image.part.is_needed());
-        self.run(command, format_args!("{part} (type {kind})"), must)
+        self.run(command, format_args!("{part} (type {})", kind as u32), must)
     }
 
     /// Gives the PSP `bytes` bytes of memory at VRAM offset `offset`. Nothing else accesses that

@@ -9,7 +9,7 @@ use hw::firmware::file::{FirmwareFile, FirmwareFileError};
 use hw::firmware::image::{FirmwareImage, MOST_BYTES};
 use hw::firmware::part::{FirmwarePart, FirmwareSource};
 use hw::firmware::state::{BootRefusal, BootState, ObservedState, RunningEngines};
-use hw::psp::{frame, place, PspCommand};
+use hw::psp::{frame, place, PspCommand, PspImageType};
 use hw::smu::{
     megahertz, SmuAnswer, SmuClock, SmuFeatures, SmuMessage, SmuTable, SmuVersion, HIGHEST_LEVEL,
 };
@@ -91,7 +91,7 @@ fn whole(source: FirmwareSource) -> Vec<u8> {
 }
 
 fn parts() -> impl Iterator<Item = FirmwarePart> {
-    MI210.firmware.steps().map(|(part, _)| part)
+    MI210.firmware.parts()
 }
 
 #[test]
@@ -148,14 +148,22 @@ fn the_second_layout_of_the_psps_file() {
 
 #[test]
 fn the_order_is_amdgpus() {
-    let types: Vec<_> = MI210.firmware.after_tmr.iter().map(|step| step.1).collect();
+    let types: Vec<_> = MI210
+        .firmware
+        .after_tmr
+        .iter()
+        .map(|step| step.1 as u32)
+        .collect();
     assert_eq!(types, [9, 10, 52, 53, 54, 4, 5, 22, 20, 21, 8, 67]);
-    assert_eq!(MI210.firmware.before_tmr, [(FirmwarePart::Smu, 18)]);
+    assert_eq!(
+        MI210.firmware.before_tmr,
+        [(FirmwarePart::Smu, PspImageType::Smu)]
+    );
     let commands: Vec<_> = MI210
         .firmware
         .bootloader
         .iter()
-        .map(|step| step.1)
+        .map(|step| step.1 as u32)
         .collect();
     assert_eq!(commands, [0x8_0000, 0x1_0000, 0x2_0000]);
     assert!(SOURCES
@@ -390,7 +398,7 @@ fn commands_as_the_psp_reads_them() {
     let load = PspCommand::LoadIpFw {
         mc: 0x200_0123_4000,
         bytes: 0x8500,
-        kind: 9,
+        kind: PspImageType::Sdma0,
     }
     .dwords();
     assert_eq!(load[..7], [0, 0, 6, 0, 0, 0, 0]);

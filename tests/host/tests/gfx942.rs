@@ -8,6 +8,7 @@ use hw::doorbell::{DoorbellPort, DoorbellRange, DoorbellSlot, SliceIndex};
 use hw::firmware::part::FirmwarePart;
 use hw::ih::IhClient;
 use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat};
+use hw::psp::BootloaderCommand;
 use hw::pte::{Coherence, MemoryResidence, Mtype, PageAccess};
 use hw::queue::QueuePriority;
 use hw::sdma::ring::RingSize;
@@ -189,14 +190,12 @@ fn one_xcc_has_all_workgroups() {
 fn the_bootloader_gets_all_drivers() {
     let plan = MI300X.firmware;
     let (last, drivers) = plan.bootloader.split_last().unwrap();
-    assert_eq!(*last, (FirmwarePart::SecureOs, 0x2_0000));
+    assert_eq!(*last, (FirmwarePart::SecureOs, BootloaderCommand::SecureOs));
     assert!(drivers
         .iter()
-        .map(|step| step.1)
+        .map(|step| step.1 as u32)
         .eq([0x8_0000, 0x1_0000, 0xb_0000, 0xd_0000, 0xc_0000, 0xe_0000]));
-    assert!(plan
-        .steps()
-        .all(|(part, _)| plan.file(part.source()).is_some()));
+    assert!(plan.parts().all(|part| plan.file(part.source()).is_some()));
 }
 
 #[test]

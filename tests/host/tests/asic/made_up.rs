@@ -12,6 +12,7 @@ use hw::firmware::plan::FirmwarePlan;
 use hw::ih::IhInfo;
 use hw::ip::{IpBlock, IpInstance, IpVersion};
 use hw::mqd::compute::MqdInfo;
+use hw::psp::PspImageType;
 use hw::pte::{Mtype, PteFormat, PteRule};
 use hw::queue::{HqdLocation, MecInfo};
 use hw::topology::record::cache_type;
@@ -176,7 +177,7 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
     bootloader: &[],
     before_tmr: &[],
     tmr_bytes: 8 << 20,
-    after_tmr: &[(FirmwarePart::Sdma, 9)],
+    after_tmr: &[(FirmwarePart::Sdma, PspImageType::Sdma0)],
 };
 
 /// The blocks as a reader of a discovery table makes the list at run time, with XCC `fused_off`
