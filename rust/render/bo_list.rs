@@ -33,8 +33,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     type Input = BoListInput;
     type Answer = ();
 
-    const COMMAND: u32 =
-        kernel::ioctl::_IOWR::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::BO_LIST_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::BO_LIST_NR);
 
     const NAME: &'static CStr = c"AMDGPU_BO_LIST";
 

@@ -115,10 +115,8 @@ impl CsInput {
     fn after(&self, file: &RenderFile) -> Result<KVec<ARef<Fence>>> {
         let mut fences = KVec::with_capacity(self.after.len(), GFP_KERNEL_ACCOUNT)?;
         for job in &self.after {
-            let context = file.contexts().get(job.ctx_id).ok_or(EINVAL)?;
             let ring = (job.ip_type, job.ip_instance, job.ring);
-            let ring = context.ring(ring, || file.job_line())?;
-            if let Some(fence) = ring.fence(job.handle)? {
+            if let Some(fence) = file.job_fence(job.ctx_id, ring, job.handle)? {
                 fences.push(fence, GFP_KERNEL_ACCOUNT)?;
             }
         }
@@ -136,7 +134,7 @@ impl CsInput {
         if self.buffers.iter().any(|ib| ring(ib) != ring(first)) {
             return Err(EINVAL);
         }
-        context.ring(ring(first), || file.job_line())
+        file.ring(context, ring(first))
     }
 
     /// The indirect buffers.
@@ -214,8 +212,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     type Input = CsInput;
     type Answer = CsAnswer;
 
-    const COMMAND: u32 =
-        kernel::ioctl::_IOWR::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::CS_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::CS_NR);
 
     const NAME: &'static CStr = c"AMDGPU_CS";
 
@@ -303,18 +300,16 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Wai
     type Input = ();
     type Answer = JobWait;
 
-    const COMMAND: u32 =
-        kernel::ioctl::_IOWR::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::WAIT_CS_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::WAIT_CS_NR);
 
     const NAME: &'static CStr = c"AMDGPU_WAIT_CS";
 
     fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result<JobWait> {
         let wanted = args.wanted();
-        let context = file.data().contexts().get(wanted.ctx_id).ok_or(EINVAL)?;
         let ring = (wanted.ip_type, wanted.ip_instance, wanted.ring);
-        let ring = context.ring(ring, || file.data().job_line())?;
+        let fence = file.data().job_fence(wanted.ctx_id, ring, wanted.handle)?;
         Ok(JobWait {
-            fence: ring.fence(wanted.handle)?,
+            fence,
             until: wanted.timeout,
         })
     }

@@ -34,8 +34,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Ctx
     type Input = ();
     type Answer = ();
 
-    const COMMAND: u32 =
-        kernel::ioctl::_IOWR::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::CTX_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::CTX_NR);
 
     const NAME: &'static CStr = c"AMDGPU_CTX";
 

@@ -14,12 +14,15 @@ use kernel::{
     },
 };
 
-use super::{bo_lists::BoList, contexts::RenderContext, objects::FileObjects};
-use crate::mem::{
-    bo::Bo,
-    evict::EvictMembership,
-    job_engine::{JobClient, JobLine},
-    vm::{MappedPart, Vm},
+use super::{bo_lists::BoList, contexts::RenderContext, objects::FileObjects, rings::ContextRing};
+use crate::{
+    kern::fence::Fence,
+    mem::{
+        bo::Bo,
+        evict::EvictMembership,
+        job_engine::{JobClient, JobLine},
+        vm::{MappedPart, Vm},
+    },
 };
 
 /// Identifies a part of a buffer that GEM_VA has mapped: the buffer, by its address, and the first
@@ -161,7 +164,7 @@ impl RenderFile {
     /// [`JobClient::line`].
     ///
     /// [`JobEngine::open`]: crate::mem::job_engine::JobEngine::open
-    pub(super) fn job_line(&self) -> Result<Arc<dyn JobLine>> {
+    fn job_line(&self) -> Result<Arc<dyn JobLine>> {
         let mut jobs = self.jobs.lock();
         let client = match &*jobs {
             Some(client) => client.clone(),
@@ -176,6 +179,31 @@ impl RenderFile {
         };
         drop(jobs);
         client.line()
+    }
+
+    /// A ring of `context`; see [`RenderContext::ring`].
+    pub(super) fn ring(
+        &self,
+        context: &RenderContext,
+        place: (u32, u32, u32),
+    ) -> Result<Arc<ContextRing>> {
+        context.ring(place, || self.job_line())
+    }
+
+    /// The fence of job `number` of a ring of context `context`; `None` if it was done long ago.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown context; those of [`RenderContext::ring`] and of
+    /// [`ContextRing::fence`].
+    pub(super) fn job_fence(
+        &self,
+        context: u32,
+        ring: (u32, u32, u32),
+        number: u64,
+    ) -> Result<Option<ARef<Fence>>> {
+        let context = self.contexts.get(context).ok_or(EINVAL)?;
+        self.ring(&context, ring)?.fence(number)
     }
 
     /// Stops all jobs, before the buffers that they use are unmapped. No call is under way, and

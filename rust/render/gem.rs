@@ -29,11 +29,6 @@ use crate::{
     },
 };
 
-/// `_IOWR` of the driver's ioctl `nr`.
-const fn read_write<T>(nr: u32) -> u32 {
-    kernel::ioctl::_IOWR::<T>(b'd' as u32, uapi::COMMAND_BASE + nr)
-}
-
 /// Domains in which GEM_CREATE may place a buffer.
 const DOMAINS: u64 = domain::VRAM | domain::GTT | domain::CPU;
 /// Flags that GEM_CREATE accepts. All VRAM is cleared, and visible to the CPU.
@@ -64,7 +59,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     type Input = ();
     type Answer = ();
 
-    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_CREATE_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::GEM_CREATE_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_CREATE";
 
@@ -120,7 +115,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     type Input = ();
     type Answer = ();
 
-    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_MMAP_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::GEM_MMAP_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_MMAP";
 
@@ -145,7 +140,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     type Input = ();
     type Answer = ();
 
-    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_METADATA_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::GEM_METADATA_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_METADATA";
 
@@ -213,7 +208,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     type Input = ();
     type Answer = IdleWait;
 
-    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_WAIT_IDLE_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::GEM_WAIT_IDLE_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_WAIT_IDLE";
 
@@ -245,7 +240,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     type Input = ();
     type Answer = IoctlReply;
 
-    const COMMAND: u32 = read_write::<Self::Args>(uapi::GEM_OP_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::GEM_OP_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_OP";
 
@@ -312,8 +307,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     type Input = ();
     type Answer = ();
 
-    const COMMAND: u32 =
-        kernel::ioctl::_IOW::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::GEM_VA_NR);
+    const COMMAND: u32 = uapi::write::<Self::Args>(uapi::GEM_VA_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_VA";
 

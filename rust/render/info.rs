@@ -44,8 +44,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
     type Input = ();
     type Answer = IoctlReply;
 
-    const COMMAND: u32 =
-        kernel::ioctl::_IOW::<InfoArgs>(b'd' as u32, uapi::COMMAND_BASE + uapi::INFO_NR);
+    const COMMAND: u32 = uapi::write::<InfoArgs>(uapi::INFO_NR);
 
     const NAME: &'static CStr = c"AMDGPU_INFO";
 

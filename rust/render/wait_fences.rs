@@ -101,8 +101,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Wai
     type Input = JobFences;
     type Answer = FencesWait;
 
-    const COMMAND: u32 =
-        kernel::ioctl::_IOWR::<Self::Args>(b'd' as u32, uapi::COMMAND_BASE + uapi::WAIT_FENCES_NR);
+    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::WAIT_FENCES_NR);
 
     const NAME: &'static CStr = c"AMDGPU_WAIT_FENCES";
 
@@ -114,10 +113,8 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Wai
         let all = args.wanted().wait_all != 0;
         let mut fences = KVec::with_capacity(jobs.0.len(), GFP_KERNEL_ACCOUNT)?;
         for (place, job) in jobs.0.iter().enumerate() {
-            let context = file.data().contexts().get(job.ctx_id).ok_or(EINVAL)?;
             let ring = (job.ip_type, job.ip_instance, job.ring);
-            let ring = context.ring(ring, || file.data().job_line())?;
-            match ring.fence(job.seq_no)? {
+            match file.data().job_fence(job.ctx_id, ring, job.seq_no)? {
                 Some(fence) => fences.push(fence, GFP_KERNEL_ACCOUNT)?,
                 None if all => {}
                 None => return Ok(FencesWait::Done(place as u32)),

@@ -29,7 +29,6 @@ pub(crate) use crate::ffi::{
     DRM_AMDGPU_GEM_OP as GEM_OP_NR, DRM_AMDGPU_GEM_VA as GEM_VA_NR,
     DRM_AMDGPU_GEM_WAIT_IDLE as GEM_WAIT_IDLE_NR, DRM_AMDGPU_INFO as INFO_NR,
     DRM_AMDGPU_WAIT_CS as WAIT_CS_NR, DRM_AMDGPU_WAIT_FENCES as WAIT_FENCES_NR,
-    DRM_COMMAND_BASE as COMMAND_BASE,
 };
 pub(crate) use crate::ffi::{
     AMDGPU_GEM_METADATA_OP_GET_METADATA as METADATA_GET,
@@ -39,6 +38,16 @@ pub(crate) use crate::ffi::{
     AMDGPU_GEM_OP_SET_PLACEMENT as OP_SET_PLACEMENT, AMDGPU_VA_OP_CLEAR as VA_CLEAR,
     AMDGPU_VA_OP_MAP as VA_MAP, AMDGPU_VA_OP_REPLACE as VA_REPLACE, AMDGPU_VA_OP_UNMAP as VA_UNMAP,
 };
+
+/// `_IOWR` of the driver's ioctl `nr`, whose structure is `T`.
+pub(crate) const fn read_write<T>(nr: u32) -> u32 {
+    kernel::ioctl::_IOWR::<T>(b'd' as u32, ffi::DRM_COMMAND_BASE + nr)
+}
+
+/// `_IOW` of the driver's ioctl `nr`, whose structure is `T`.
+pub(crate) const fn write<T>(nr: u32) -> u32 {
+    kernel::ioctl::_IOW::<T>(b'd' as u32, ffi::DRM_COMMAND_BASE + nr)
+}
 
 /// `operation` of BO_LIST.
 pub(crate) mod bo_list_op {
