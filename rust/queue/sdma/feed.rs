@@ -3,7 +3,7 @@
 //! the process's packets.
 
 use super::queue_time::{QueueTime, QueueTimeState};
-use super::ring_memory::{RingLease, RingMemory, STATUS_FENCE, STATUS_RPTR};
+use super::ring_memory::{RingLease, RingMemory, STATUS_FENCE};
 use crate::kern::fence::{Fence, HwFence};
 use crate::mem::vm::Vm;
 use crate::mem::GpuMemory;
@@ -214,19 +214,9 @@ impl RingFeed {
         self.time.total()
     }
 
-    /// Returns the GPU address of the hardware ring.
-    pub(super) fn ring_address(&self) -> u64 {
-        self.memory.ring_map.va()
-    }
-
-    /// Returns the size of the hardware ring.
-    pub(super) fn size(&self) -> RingSize {
-        self.memory.size
-    }
-
-    /// Returns the GPU address to which the hardware writes its read pointer.
-    pub(super) fn read_address(&self) -> u64 {
-        self.memory.status_map.va() + STATUS_RPTR
+    /// Returns the hardware ring.
+    pub(super) fn memory(&self) -> &RingMemory {
+        &self.memory
     }
 
     /// Returns the credits that the hardware ring has for jobs.
@@ -396,10 +386,9 @@ impl RingFeed {
             from = self.pointers.read_ring(from, part)?;
             at = self.memory.write(at, part)?;
         }
-        at = self.memory.write(
-            at,
-            &packet::fence(self.memory.status_map.va() + STATUS_FENCE, sequence),
-        )?;
+        at = self
+            .memory
+            .write(at, &packet::fence(self.memory.fence_address(), sequence))?;
         at = self
             .memory
             .write(at, &trap.unwrap_or(packet::trap(END_OF_JOB)))?;

@@ -5,6 +5,7 @@ use super::direct::DirectQueue;
 use super::feed::RingFeed;
 use super::follow::FollowedQueue;
 use super::job_feed::JobFeed;
+use super::ring_memory::RingMemory;
 use crate::ip::sdma::Sdma;
 use crate::ip::vmid::Vmid;
 use crate::ledger::LedgerHold;
@@ -216,21 +217,19 @@ impl SdmaHwQueue {
                 direct.position(),
             )
         };
+        let of_ring = |ring: &RingMemory, position| {
+            (
+                ring.ring_address(),
+                ring.size,
+                ring.read_address(),
+                position,
+            )
+        };
         let (ring_base, ring_size, read_pointer, (rptr, _)) = match &self.source {
             PacketSource::Direct(direct) => of_own(direct),
             PacketSource::Followed(followed) => of_own(&followed.direct),
-            PacketSource::Feed(feed) => (
-                feed.ring_address(),
-                feed.size(),
-                feed.read_address(),
-                feed.position(),
-            ),
-            PacketSource::Jobs(jobs) => (
-                jobs.ring_address(),
-                jobs.size(),
-                jobs.read_address(),
-                jobs.position(),
-            ),
+            PacketSource::Feed(feed) => of_ring(feed.memory(), feed.position()),
+            PacketSource::Jobs(jobs) => of_ring(jobs.memory(), jobs.position()),
         };
         let mqd = SdmaMqd::new(&SdmaMqdConfig {
             ring_base,

@@ -4,7 +4,7 @@
 
 use super::feed::END_OF_JOB;
 use super::queue_time::{QueueTime, QueueTimeState};
-use super::ring_memory::{RingLease, RingMemory, STATUS_FENCE, STATUS_RPTR};
+use super::ring_memory::{RingLease, RingMemory, STATUS_FENCE};
 use crate::kern::fence::{Fence, HwFence};
 use crate::mem::job_engine::{JobWork, UserFence, MOST_BUFFERS};
 use crate::mem::vm::Vm;
@@ -62,6 +62,13 @@ struct JobFeedState {
     failed: Option<Error>,
 }
 
+impl JobFeedState {
+    /// See [`QueueTimeState::count`].
+    fn count(&mut self, time: &QueueTime) {
+        self.time.count(self.flight.count(), time);
+    }
+}
+
 impl JobFeed {
     /// Makes the ring for jobs in `vm`, which counts as the client's memory.
     ///
@@ -113,19 +120,9 @@ impl JobFeed {
             .ok_or(EINVAL)
     }
 
-    /// Returns the GPU address of the ring.
-    pub(super) fn ring_address(&self) -> u64 {
-        self.memory.ring_map.va()
-    }
-
-    /// Returns the size of the ring.
-    pub(super) fn size(&self) -> RingSize {
-        self.memory.size
-    }
-
-    /// Returns the GPU address to which the hardware writes its read pointer.
-    pub(super) fn read_address(&self) -> u64 {
-        self.memory.status_map.va() + STATUS_RPTR
+    /// Returns the ring.
+    pub(super) fn memory(&self) -> &RingMemory {
+        &self.memory
     }
 
     /// Returns whether the ring has jobs that are not done.
@@ -155,7 +152,7 @@ impl JobFeed {
             at = memory.write(at, nops)?;
             at = memory.write(at, &packet::indirect(buffer))?;
         }
-        let status = memory.status_map.va() + STATUS_FENCE;
+        let status = memory.fence_address();
         at = memory.write(at, &packet::fence(status, state.flight.next()))?;
         at = memory.write(at, &packet::trap(END_OF_JOB))?;
         if state.flight.count() == 0 {
@@ -165,8 +162,7 @@ impl JobFeed {
         let mark = work.user_fence.clone();
         state.flight.push(mark, fence).map_err(|_| EBUSY)?;
         state.written = at;
-        let count = state.flight.count();
-        state.time.count(count, &self.time);
+        state.count(&self.time);
         Ok(handle)
     }
 
@@ -181,8 +177,7 @@ impl JobFeed {
                 return;
             };
             state.oldest = self.time.total();
-            let count = state.flight.count();
-            state.time.count(count, &self.time);
+            state.count(&self.time);
             drop(state);
             if let Some(place) = mark {
                 place.write();
@@ -206,8 +201,7 @@ impl JobFeed {
         loop {
             let mut state = self.state.lock();
             let taken = state.flight.pop_oldest();
-            let count = state.flight.count();
-            state.time.count(count, &self.time);
+            state.count(&self.time);
             drop(state);
             match taken {
                 Some((mark, fence)) => {
@@ -249,7 +243,6 @@ impl JobFeed {
     fn sit(&self, seated: bool) {
         let mut state = self.state.lock();
         state.time.seated = seated;
-        let count = state.flight.count();
-        state.time.count(count, &self.time);
+        state.count(&self.time);
     }
 }

@@ -110,6 +110,13 @@ impl SchedBackend for LineBackend {
     }
 }
 
+/// The name of a line's fences and scheduler.
+fn line_name(rlc: &SdmaHwQueue) -> Result<CString> {
+    let (owner, engine) = (rlc.owner, rlc.engine);
+    let name = CString::try_from_fmt(fmt!("sdma{engine}.{}.cs{}", owner.pid, owner.queue))?;
+    Ok(name)
+}
+
 impl LineQueue {
     fn new(
         gpu: &Arc<QueueGpu>,
@@ -125,10 +132,9 @@ impl LineQueue {
         let source = PacketSource::Jobs(feed.clone());
         let rlc = SdmaHwQueue::new(gpu, owner, engine, source, vm, resources, counted)?;
         rlc.set_active(true);
-        let name = CString::try_from_fmt(fmt!("sdma{engine}.{}.cs{}", owner.pid, owner.queue))?;
         // Leaves again, and is removed, when anything below fails.
         let queue = Self {
-            fences: Arc::new(FenceContext::new(&name), GFP_KERNEL_ACCOUNT)?,
+            fences: Arc::new(FenceContext::new(&line_name(&rlc)?), GFP_KERNEL_ACCOUNT)?,
             feed,
             member: SdmaMember::new(&rlc, slots)?,
             rlc,
@@ -154,8 +160,7 @@ impl Drop for LineQueue {
 
 impl JobQueueInner {
     fn new(queue: LineQueue, workers: &Arc<OrderedWorkQueue>) -> Result<Self> {
-        let (owner, engine) = (queue.rlc.owner, queue.rlc.engine);
-        let name = CString::try_from_fmt(fmt!("sdma{engine}.{}.cs{}", owner.pid, owner.queue))?;
+        let name = line_name(&queue.rlc)?;
         let runner = SchedRunner::Ordered(workers.clone(), msecs_to_jiffies(TIMEOUT_MS));
         let credits = JobFeed::credits();
         let scheduler = DrmScheduler::new(&name, credits, runner, &queue.rlc.gpu.hw.dev)?;

@@ -15,7 +15,7 @@ use kernel::sync::Arc;
 /// Bytes of the page that the hardware writes to: the number of the fence, and the read pointer.
 const STATUS_BYTES: usize = 4096;
 pub(super) const STATUS_FENCE: u64 = 0;
-pub(super) const STATUS_RPTR: u64 = 64;
+const STATUS_RPTR: u64 = 64;
 /// Largest ring that is kept for the next queue, bytes.
 const MOST_KEPT: u64 = 1 << 20;
 
@@ -23,8 +23,8 @@ const MOST_KEPT: u64 = 1 << 20;
 pub(crate) struct RingMemory {
     pub(super) size: RingSize,
     // The GPU loses the memory before it is freed.
-    pub(super) ring_map: KernelMapping,
-    pub(super) status_map: KernelMapping,
+    ring_map: KernelMapping,
+    status_map: KernelMapping,
     pub(super) ring: Arc<SystemPages>,
     pub(super) status: Arc<SystemPages>,
     _share: SystemShare,
@@ -53,9 +53,22 @@ impl RingMemory {
             _share: share,
         })
     }
-}
 
-impl RingMemory {
+    /// The GPU address of the ring.
+    pub(super) fn ring_address(&self) -> u64 {
+        self.ring_map.va()
+    }
+
+    /// The GPU address to which the hardware writes its read pointer.
+    pub(super) fn read_address(&self) -> u64 {
+        self.status_map.va() + STATUS_RPTR
+    }
+
+    /// The GPU address to which the number of the fence is written.
+    pub(super) fn fence_address(&self) -> u64 {
+        self.status_map.va() + STATUS_FENCE
+    }
+
     /// Writes `dwords` at byte count `at`; returns the byte count after them. Allocates nothing.
     ///
     /// # Errors
