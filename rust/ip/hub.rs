@@ -110,8 +110,11 @@ impl XgmiRegisters {
     ///
     /// `ENODEV` if the hubs are of a version that the driver does not know.
     pub(super) fn new(dev: &Device, ips: IpTable<'_>) -> Result<Self> {
-        let [control, size] = hal::choose(dev, ips)?.xgmi();
-        Ok(Self { control, size })
+        let base = hal::choose(dev, ips)?.xgmi();
+        Ok(Self {
+            control: regs::MC_VM_XGMI_LFB_CNTL.within(base),
+            size: regs::MC_VM_XGMI_LFB_SIZE.within(base),
+        })
     }
 
     /// The place that they tell.
@@ -323,7 +326,8 @@ impl Hub {
             | context::ENABLE_CONTEXT.flag(true)
             | context::PAGE_TABLE_DEPTH.put(CONTEXT_DEPTH)
             | context::PAGE_TABLE_BLOCK_SIZE.put(CONTEXT_BLOCK_SIZE)
-            | context::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT.flag(self.hal.retries_always());
+            // Whether or not the process retries (XNACK).
+            | context::RETRY_PERMISSION_OR_INVALID_PAGE_FAULT.flag(true);
         for n in 1..regs::VMIDS {
             self.write_pair(
                 regs::pair_of(regs::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32, n),

@@ -8,7 +8,6 @@ use hw::ih::HubKind;
 use hw::ip::{IpBlock, IpTable};
 
 use super::super::version;
-use crate::regs::hub::{MC_VM_XGMI_LFB_CNTL, MC_VM_XGMI_LFB_SIZE};
 use crate::regs::{gc, mmhub, Register, RegisterWindow};
 
 /// A version of the hubs.
@@ -19,13 +18,8 @@ pub(super) trait HubHal: Send + Sync {
     /// The register of hub `which` from which the offsets of apertures count (MC_VM_*).
     fn apertures(&self, which: HubKind) -> Register;
 
-    /// MC_VM_XGMI_LFB_CNTL and MC_VM_XGMI_LFB_SIZE of the hub of graphics: the place among the GPUs
-    /// that XGMI joins.
-    fn xgmi(&self) -> [Register; 2];
-
-    /// Whether user contexts have RETRY_PERMISSION_OR_INVALID_PAGE_FAULT set, whether or not the
-    /// process retries (XNACK).
-    fn retries_always(&self) -> bool;
+    /// The register of the hub of graphics from which the offsets of MC_VM_XGMI_* count.
+    fn xgmi(&self) -> Register;
 
     /// Sets up the hub of SDMA, `regs`, beyond translation: accesses of SDMA snoop.
     fn snoop_sdma(&self, regs: &RegisterWindow);
@@ -46,13 +40,8 @@ impl HubHal for HubV9_4_2 {
         self.first(which)
     }
 
-    fn xgmi(&self) -> [Register; 2] {
-        let base = self.apertures(HubKind::Gfx);
-        [MC_VM_XGMI_LFB_CNTL, MC_VM_XGMI_LFB_SIZE].map(|register| register.within(base))
-    }
-
-    fn retries_always(&self) -> bool {
-        true
+    fn xgmi(&self) -> Register {
+        self.apertures(HubKind::Gfx)
     }
 
     fn snoop_sdma(&self, regs: &RegisterWindow) {
@@ -93,13 +82,8 @@ impl HubHal for HubV1_8 {
         self.first(which).before(4)
     }
 
-    fn xgmi(&self) -> [Register; 2] {
-        let base = self.first(HubKind::Gfx).before(1);
-        [MC_VM_XGMI_LFB_CNTL, MC_VM_XGMI_LFB_SIZE].map(|register| register.within(base))
-    }
-
-    fn retries_always(&self) -> bool {
-        true
+    fn xgmi(&self) -> Register {
+        self.first(HubKind::Gfx).before(1)
     }
 
     fn snoop_sdma(&self, regs: &RegisterWindow) {
