@@ -40,8 +40,6 @@ static const struct step {
 };
 
 #define COUNT(a)	(sizeof(a) / sizeof((a)[0]))
-/* Some ticks, after which the jobs of followed queues are there. */
-#define FOLLOWS_US	50000
 
 static struct gpu gpu;
 static struct queue queue;

@@ -5,6 +5,9 @@
 
 #include <stdbool.h>
 
+/* Some ticks, after which the jobs of followed queues are there. */
+#define FOLLOWS_US	50000
+
 /* Makes an empty instance; false if tracefs is not there. */
 bool trace_open(const char *name);
 /* @event: "group/event", or "group" for all of it. */

@@ -12,10 +12,7 @@
 #include "counts.h"
 
 static char ring[32], pid[32];
-static bool scheduled, followed;
-
-/* Some ticks, after which the jobs of followed queues are there. */
-#define FOLLOWS_US	50000
+static long long sdma_sched;
 
 void counts_open(void)
 {
@@ -27,8 +24,7 @@ void counts_open(void)
 	    !trace_enable("rkfd/rkfd_doorbell") || !trace_enable("rkfd/rkfd_map"))
 		die("no trace of gpu_scheduler and rkfd");
 	debugfs_read("parameters", text, sizeof(text));
-	scheduled = debugfs_number(text, "sdma_sched") == 1;
-	followed = debugfs_number(text, "sdma_sched") == 2;
+	sdma_sched = debugfs_number(text, "sdma_sched");
 }
 
 /*
@@ -65,7 +61,7 @@ struct counts counts_now(void)
 	static char text[16 << 10];
 	struct counts c;
 
-	if (followed)
+	if (sdma_sched == 2)
 		usleep(FOLLOWS_US);
 	c = (struct counts){
 		.jobs = trace_count("drm_run_job", ring),
@@ -77,7 +73,7 @@ struct counts counts_now(void)
 		die("the model has no summary");
 	/* A scheduled queue's doorbell is memory; the one that the engine sees is the driver's. */
 	c.doorbells = sum(text, "doorbells", "cp");
-	c.doorbells += scheduled ? trace_count("rkfd_doorbell", pid) :
+	c.doorbells += sdma_sched == 1 ? trace_count("rkfd_doorbell", pid) :
 				   sum(text, "doorbells", "sdma");
 	c.aql = sum(text, "aql", NULL);
 	c.kernels = sum(text, "aql", "KERNEL_DISPATCH");
