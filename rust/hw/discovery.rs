@@ -76,6 +76,18 @@ fn sum(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, add)
 }
 
+/// Checks that `bytes` of `part` begin with `signature`.
+fn check_signature(
+    part: DiscoveryPart,
+    bytes: &[u8],
+    signature: u32,
+) -> Result<(), DiscoveryError> {
+    match word_at(bytes, 0).ok_or(DiscoveryError::Outside(part))? {
+        found if found == signature => Ok(()),
+        found => Err(DiscoveryError::Signature { part, found }),
+    }
+}
+
 /// Checks that `bytes` of `part` have the sum `said`.
 fn check_sum(part: DiscoveryPart, bytes: &[u8], said: u16) -> Result<(), DiscoveryError> {
     match sum(bytes) {
@@ -93,10 +105,7 @@ fn check_sum(part: DiscoveryPart, bytes: &[u8], said: u16) -> Result<(), Discove
 pub fn length(head: &[u8]) -> Result<usize, DiscoveryError> {
     const PART: DiscoveryPart = DiscoveryPart::Whole;
     let outside = DiscoveryError::Outside(PART);
-    match word_at(head, 0).ok_or(outside)? {
-        SIGNATURE => {}
-        found => return Err(DiscoveryError::Signature { part: PART, found }),
-    }
+    check_signature(PART, head, SIGNATURE)?;
     let size = half_at(head, at::SIZE).ok_or(outside)?.into();
     if size > BYTES {
         return Err(outside);

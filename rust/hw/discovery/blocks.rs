@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The list of blocks of a discovery table, and the list of those that are fused off.
 
-use super::{check_sum, half_at, word_at, DiscoveryError, DiscoveryPart};
+use super::{check_signature, check_sum, half_at, word_at, DiscoveryError, DiscoveryPart};
 use crate::bits::Field;
 use crate::ip::{IpBlock, IpInstance, IpVersion, SegmentBases, MAX_SEGMENTS};
 
@@ -144,10 +144,7 @@ impl<'a> BlockList<'a> {
         const PART: DiscoveryPart = DiscoveryPart::Blocks;
         let outside = DiscoveryError::Outside(PART);
         let list = binary.get(place..).ok_or(outside)?;
-        match word_at(list, 0).ok_or(outside)? {
-            BLOCKS_SIGNATURE => {}
-            found => return Err(DiscoveryError::Signature { part: PART, found }),
-        }
+        check_signature(PART, list, BLOCKS_SIGNATURE)?;
         let half = |at| half_at(list, at).ok_or(outside);
         let size = usize::from(half(at::SIZE)?);
         let list = list.get(..size).ok_or(outside)?;
@@ -281,10 +278,7 @@ impl<'a> HarvestList<'a> {
         const PART: DiscoveryPart = DiscoveryPart::Harvest;
         let outside = DiscoveryError::Outside(PART);
         let list = binary.get(place..).ok_or(outside)?;
-        match word_at(list, 0).ok_or(outside)? {
-            HARVEST_SIGNATURE => {}
-            found => return Err(DiscoveryError::Signature { part: PART, found }),
-        }
+        check_signature(PART, list, HARVEST_SIGNATURE)?;
         let list = list.get(..HARVEST_BYTES).ok_or(outside)?;
         check_sum(PART, list, said)?;
         Ok(Self(list.get(HARVEST_FIRST..).unwrap_or(&[])))

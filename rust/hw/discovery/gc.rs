@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The GC table of a discovery table: the size of an XCC (gc_info_v2_0 and later of amdgpu).
 
-use super::{check_sum, half_at, word_at, DiscoveryError, DiscoveryPart};
+use super::{check_signature, check_sum, half_at, word_at, DiscoveryError, DiscoveryPart};
 
 /// The first word.
 const ID: u32 = 0x4347;
@@ -36,10 +36,7 @@ impl GcFigures {
         const PART: DiscoveryPart = DiscoveryPart::Gc;
         let outside = DiscoveryError::Outside(PART);
         let table = binary.get(place..).ok_or(outside)?;
-        match word_at(table, 0).ok_or(outside)? {
-            ID => {}
-            found => return Err(DiscoveryError::Signature { part: PART, found }),
-        }
+        check_signature(PART, table, ID)?;
         let size = word_at(table, at::SIZE).ok_or(outside)?;
         let table = table.get(..size as usize).ok_or(outside)?;
         check_sum(PART, table, said)?;
