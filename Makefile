@@ -56,6 +56,9 @@ test-debug: ## the guest tests on a kernel with KASAN, lockdep, kmemleak and mor
 test-long: ## guest tests that make test has no time for; SUITE_KERNEL=forky some on the kernel of that suite (sid, experimental, trixie-backports)
 	@$(if $(SUITE_KERNEL),scripts/kernels $(SUITE_KERNEL),scripts/test long)
 
+selftests: ## tests/kselftest as a folder of the kernel's own selftests; TESTS='version queue' chooses
+	@scripts/selftests $(TESTS)
+
 fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEED= and KERNEL= choose
 	@scripts/fuzz
 
@@ -92,4 +95,4 @@ rust-project: ## rust-project.json, for rust-analyzer on the module
 rustdoc: ## the documentation of hw and the module, private items included, in target/doc
 	@scripts/rustdoc
 
-.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long fuzz kfdtest llama corpus bench bench-amdgpu state reference timeline rust-project rustdoc
+.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long selftests fuzz kfdtest llama corpus bench bench-amdgpu state reference timeline rust-project rustdoc

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd.h"
 #include "packets.h"
 

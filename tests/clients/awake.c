@@ -18,7 +18,7 @@
 #include "common/child.h"
 #include "common/copies.h"
 #include "common/kernel_log.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd.h"
 
 #define STATE		"/sys/power/state"

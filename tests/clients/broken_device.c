@@ -13,11 +13,11 @@
 
 #include "common/check.h"
 #include "common/child.h"
-#include "common/debugfs.h"
-#include "common/model.h"
+#include "debugfs.h"
+#include "model.h"
 #include "common/pattern.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd.h"
 
 #define DRIVER		"/sys/bus/pci/drivers/rkfd/"

@@ -15,7 +15,7 @@
 #include "common/child.h"
 #include "common/fair.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd_compute.h"
 #include "kfd_event.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/neighbour.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "compute_bad.h"
 #include "kfd_event.h"
 #include "objects.h"

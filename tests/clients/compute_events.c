@@ -11,8 +11,8 @@
 
 #include "common/asleep.h"
 #include "common/child.h"
-#include "common/model.h"
-#include "common/tap.h"
+#include "model.h"
+#include "tap.h"
 #include "kfd_compute.h"
 #include "kfd_event.h"
 

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "common/child.h"
-#include "common/model.h"
+#include "model.h"
 #include "common/neighbour.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd_compute.h"
 #include "kfd_event.h"
 

@@ -5,7 +5,7 @@
 
 #include "common/pattern.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 
 #define RING_SIZE	(64u << 10)
 #define KIB		(1ull << 10)

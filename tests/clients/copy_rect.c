@@ -8,7 +8,7 @@
 
 #include "common/pattern.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 
 #define RING_SIZE	(64u << 10)
 #define SIZE		(1u << 20)	/* of each surface, bytes */

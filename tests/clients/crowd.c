@@ -21,7 +21,7 @@
 #include <drm/drm.h>
 
 #include "common/child.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd.h"
 #include "kfd_compute.h"
 #include "objects.h"

@@ -9,8 +9,8 @@
 
 #include "common/pattern.h"
 #include "common/queue.h"
-#include "common/tap.h"
-#include "common/trace.h"
+#include "tap.h"
+#include "trace.h"
 
 #define RING_SIZE	(64u << 10)
 #define MIB		(1ull << 20)

@@ -12,10 +12,10 @@
 #include "common/asleep.h"
 #include "common/check.h"
 #include "common/child.h"
-#include "common/model.h"
+#include "model.h"
 #include "common/queue.h"
-#include "common/tap.h"
-#include "common/trace.h"
+#include "tap.h"
+#include "trace.h"
 
 #define RING_SIZE	(16u << 10)
 #define BYTES		4096u

@@ -15,8 +15,8 @@
 #include "common/child.h"
 #include "common/pattern.h"
 #include "common/queue.h"
-#include "common/tap.h"
-#include "common/trace.h"
+#include "tap.h"
+#include "trace.h"
 #include "kfd.h"
 #include "objects.h"
 

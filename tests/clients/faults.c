@@ -13,11 +13,11 @@
 
 #include "common/check.h"
 #include "common/child.h"
-#include "common/debugfs.h"
+#include "debugfs.h"
 #include "common/pattern.h"
 #include "common/queue.h"
-#include "common/tap.h"
-#include "common/trace.h"
+#include "tap.h"
+#include "trace.h"
 #include "common/wedged.h"
 #include "objects.h"
 

@@ -11,7 +11,7 @@
 
 #include <drm/amdgpu_drm.h>
 
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd.h"
 
 int main(int argc, char **argv)

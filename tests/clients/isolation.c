@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "common/child.h"
-#include "common/debugfs.h"
+#include "debugfs.h"
 #include "common/pattern.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd.h"
 
 #define RING_SIZE	(16u << 10)

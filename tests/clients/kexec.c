@@ -16,8 +16,8 @@
 #include "common/busy.h"
 #include "common/child.h"
 #include "common/copies.h"
-#include "common/model.h"
-#include "common/tap.h"
+#include "model.h"
+#include "tap.h"
 #include "kfd.h"
 #include "packets.h"
 

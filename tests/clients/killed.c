@@ -10,7 +10,7 @@
 #include "common/check.h"
 #include "common/child.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "objects.h"
 
 #define RING_SIZE	(16u << 10)

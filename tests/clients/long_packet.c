@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "common/child.h"
-#include "common/model.h"
-#include "common/packets.h"
-#include "common/tap.h"
+#include "model.h"
+#include "packets.h"
+#include "tap.h"
 #include "kfd.h"
 #include "objects.h"
 

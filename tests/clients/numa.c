@@ -14,7 +14,7 @@
 
 #include "common/gpu.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 
 #define SIZE	((size_t)4 << 20)
 #define RING	(64u << 10)

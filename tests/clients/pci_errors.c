@@ -17,8 +17,8 @@
 #include "common/check.h"
 #include "common/child.h"
 #include "common/copies.h"
-#include "common/model.h"
-#include "common/tap.h"
+#include "model.h"
+#include "tap.h"
 #include "kfd.h"
 
 #define DEVICES		"/sys/bus/pci/drivers/rkfd/????:??:??.?"

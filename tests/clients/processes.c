@@ -11,7 +11,7 @@
 #include "common/child.h"
 #include "common/pattern.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd_compute.h"
 
 #define RING_SIZE	(16u << 10)

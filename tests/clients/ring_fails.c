@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "common/check.h"
-#include "common/debugfs.h"
+#include "debugfs.h"
 #include "common/kernel_log.h"
-#include "common/model.h"
-#include "common/tap.h"
+#include "model.h"
+#include "tap.h"
 #include "common/wedged.h"
 #include "kfd.h"
 

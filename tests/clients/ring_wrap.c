@@ -5,7 +5,7 @@
 
 #include "common/pattern.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 
 #define SLOTS	64u
 #define SLOT	256u

@@ -12,7 +12,7 @@
 
 #include "common/child.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd_dmabuf.h"
 #include "objects.h"
 

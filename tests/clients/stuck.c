@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "common/check.h"
-#include "common/model.h"
-#include "common/packets.h"
-#include "common/tap.h"
+#include "model.h"
+#include "packets.h"
+#include "tap.h"
 #include "kfd.h"
 
 #define DEVICES		"/sys/bus/pci/drivers/rkfd/????:??:??.?"

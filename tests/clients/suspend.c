@@ -26,9 +26,9 @@
 #include "common/copies.h"
 #include "common/faulters.h"
 #include "common/kernel_log.h"
-#include "common/model.h"
+#include "model.h"
 #include "common/movers.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "suspend_held.h"
 
 #define STATE		"/sys/power/state"

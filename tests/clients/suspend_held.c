@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "common/pattern.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "kfd_svm.h"
 #include "kfd_userptr.h"
 #include "pagemap.h"

@@ -16,8 +16,8 @@
 #include "common/busy.h"
 #include "common/check.h"
 #include "common/child.h"
-#include "common/tap.h"
-#include "common/trace.h"
+#include "tap.h"
+#include "trace.h"
 #include "kfd_dmabuf.h"
 #include "objects.h"
 

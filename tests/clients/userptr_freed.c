@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "common/check.h"
-#include "common/packets.h"
-#include "common/pm4.h"
-#include "common/tap.h"
+#include "packets.h"
+#include "pm4.h"
+#include "tap.h"
 #include "kfd_compute.h"
 
 #define RING_SIZE	(64u << 10)

@@ -20,11 +20,11 @@
 
 #include "common/buffer.h"
 #include "common/check.h"
-#include "common/debugfs.h"
+#include "debugfs.h"
 #include "common/pattern.h"
-#include "common/pm4.h"
+#include "pm4.h"
 #include "common/queue.h"
-#include "common/tap.h"
+#include "tap.h"
 
 #define KIB		1024u
 #define MIB		(1u << 20)

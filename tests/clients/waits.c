@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/child.h"
-#include "common/model.h"
-#include "common/tap.h"
+#include "model.h"
+#include "tap.h"
 #include "common/wedged.h"
 #include "kfd.h"
 #include "objects.h"

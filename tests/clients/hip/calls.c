@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/pattern.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "hip_copy.h"
 
 /* The layout of hipMemcpy3D's boxes in memory. */

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/debugfs.h"
-#include "common/model.h"
-#include "common/tap.h"
-#include "common/trace.h"
+#include "debugfs.h"
+#include "model.h"
+#include "tap.h"
+#include "trace.h"
 #include "counts.h"
 
 static char ring[32], pid[32];

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/pattern.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "hip_copy.h"
 
 #define ROOM	(9 * MIB)

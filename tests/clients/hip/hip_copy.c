@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/debugfs.h"
-#include "common/tap.h"
+#include "debugfs.h"
+#include "tap.h"
 #include "hip_copy.h"
 
 static const size_t sizes[] = { 4, KIB, 16 * KIB, 64 * KIB, 4 * MIB, 64 * MIB, 200 * MIB };

@@ -9,7 +9,7 @@
 
 #include <hip/hip_runtime_api.h>
 
-#include "common/tap.h"
+#include "tap.h"
 
 #define SIZE	((size_t)4 << 20)
 

@@ -12,7 +12,7 @@
 #include <CL/cl.h>
 
 #include "common/pattern.h"
-#include "common/tap.h"
+#include "tap.h"
 
 #define GROUP	64u
 #define COUNT	(200 * GROUP)

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "code.h"
-#include "common/tap.h"
+#include "tap.h"
 
 void code_load(struct code *code)
 {

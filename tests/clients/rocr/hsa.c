@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/tap.h"
+#include "tap.h"
 #include "hsa.h"
 
 /* The offset in its page at which memory of malloc begins. */

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/tap.h"
-#include "common/trace.h"
+#include "tap.h"
+#include "trace.h"
 #include "hsa.h"
 
 /*

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "code.h"
-#include "common/debugfs.h"
+#include "debugfs.h"
 #include "common/kernel_log.h"
-#include "common/tap.h"
+#include "tap.h"
 
 #define ITEMS	(64 * GROUP)
 #define BYTES	((size_t)4 * ITEMS)

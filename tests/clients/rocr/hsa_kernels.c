@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "code.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "hsa.h"
 
 #define ITEMS	(64 * GROUP)

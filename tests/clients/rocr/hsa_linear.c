@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "common/pattern.h"
-#include "common/tap.h"
-#include "common/trace.h"
+#include "tap.h"
+#include "trace.h"
 #include "hsa.h"
 #include "kfd_asleep.h"
 

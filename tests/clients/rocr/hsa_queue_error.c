@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "code.h"
-#include "common/model.h"
-#include "common/tap.h"
+#include "model.h"
+#include "tap.h"
 #include "hsa.h"
 
 #define PACKETS		64u

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/pattern.h"
-#include "common/tap.h"
+#include "tap.h"
 #include "hsa.h"
 
 /* One side of a copy: a box in a pitched block of memory. */

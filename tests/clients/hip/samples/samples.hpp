@@ -9,7 +9,7 @@
 #include <hip/hip_runtime.h>
 
 extern "C" {
-#include "common/tap.h"
+#include "tap.h"
 }
 
 /* Ends the program if @error is one; @what names the call. */
