@@ -2,9 +2,8 @@
 //! The BARs, as the machine's firmware and the kernel have left them. One for which there was no
 //! room has no address, and nothing can be done with the GPU before an administrator makes room.
 
-use core::fmt;
-
 use kernel::device::Core;
+use kernel::fmt;
 use kernel::pci;
 use kernel::prelude::*;
 
@@ -82,7 +81,7 @@ pub(super) fn check(pdev: &pci::Device<Core<'_>>) -> Result {
     dev_err!(
         pdev,
         "no address for {}: in the BIOS setup, {}\n",
-        format_args!("{unassigned}"),
+        unassigned,
         unassigned.remedy()
     );
     Err(ENODEV)

@@ -96,9 +96,8 @@ impl SuspendState {
         let dev: &Device = &self.gpu.hw.dev;
         dev_warn!(
             dev,
-            "no {} while the GPU is bound: {why}: first rmmod rkfd, or \
+            "no {sleep} while the GPU is bound: {why}: first rmmod rkfd, or \
              echo {} >/sys/bus/pci/drivers/rkfd/unbind\n",
-            format_args!("{sleep}"),
             dev.name()
         );
         error

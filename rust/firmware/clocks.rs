@@ -67,7 +67,7 @@ pub(super) fn start(
             // Some features may already be enabled. No other recovery exists.
             let _ = smu.ask(SmuMessage::DisableAllSmuFeatures);
             if failure.is_news {
-                dev_warn!(dev, "SMU: {WITHOUT}: {}\n", format_args!("{failure}"));
+                dev_warn!(dev, "SMU: {WITHOUT}: {failure}\n");
             }
             return ClockControl::default();
         }
@@ -107,7 +107,7 @@ fn ranges(
                 dev_warn!(
                     dev,
                     "SMU: it does not say how high clocks get: {}\n",
-                    format_args!("{failure}")
+                    failure
                 );
             }
         });

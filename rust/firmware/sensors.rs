@@ -133,7 +133,7 @@ impl SmuSensors {
             dev_err!(
                 &*self.dev,
                 "SMU: there are no sensors, and {WITHOUT}: {}\n",
-                format_args!("{failure}")
+                failure
             );
         }
     }

@@ -2,9 +2,8 @@
 //! The SMU (MP1 13.0), which controls clocks, voltages and temperatures: messages to its firmware,
 //! one at a time.
 
-use core::fmt;
-
 use kernel::device;
+use kernel::fmt;
 use kernel::io::poll::read_poll_timeout;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -64,14 +63,22 @@ impl fmt::Display for SmuFailure {
     }
 }
 
+/// What the registers of messages (MP1_C2PMSG_66, 82 and 90) hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mailbox {
+    /// No message of this driver: the answer there is none to it.
+    Fresh,
+    /// The last message, and its answer.
+    Answered,
+    /// The last message. There was no answer in time, and no other is sent before it comes.
+    Unanswered,
+}
+
 /// The SMU with firmware that runs.
 pub(crate) struct Smu {
     mp: RegisterWindow,
     nbio: RegisterWindow,
-    /// No message has been sent to this firmware yet.
-    is_fresh: bool,
-    /// The firmware has not answered the last message. It gets no other message before it has.
-    is_lost: bool,
+    mailbox: Mailbox,
     /// The last message, if it failed, and the error: the log has that already.
     failed: Option<(SmuMessage, Error)>,
     version: SmuVersion,
@@ -103,8 +110,7 @@ impl Smu {
         let mut smu = Self {
             mp: RegisterWindow::new(mmio, ips, IpBlock::Mp, 0)?,
             nbio,
-            is_fresh: true,
-            is_lost: false,
+            mailbox: Mailbox::Fresh,
             failed: None,
             version: SmuVersion(0),
             dev: dev.clone(),
@@ -190,7 +196,7 @@ impl Smu {
     pub(crate) fn send(&mut self, message: SmuMessage) -> Result<u32> {
         self.ask(message).map_err(|failure| {
             if failure.is_news {
-                dev_err!(self.dev, "SMU: {}\n", format_args!("{failure}"));
+                dev_err!(self.dev, "SMU: {failure}\n");
             }
             failure.error
         })
@@ -199,41 +205,38 @@ impl Smu {
     /// As [`Self::send`], without a log message.
     pub(crate) fn ask(&mut self, message: SmuMessage) -> Result<u32, SmuFailure> {
         let is_last = message == SmuMessage::GfxDriverReset;
-        if self.is_lost && !is_last && self.mp.read(mp::MP1_C2PMSG_90) == 0 {
-            return Err(SmuFailure {
-                message,
-                answer: None,
-                error: ETIMEDOUT,
-                is_news: false,
-            });
-        }
-        self.is_lost = false;
-        let before = match self.is_fresh {
-            // The register's value is not an answer to a message of this driver.
-            true => Ok(()),
-            false => self.answer().map(drop),
-        };
-        let before = match before {
-            Err(error) if error == ETIMEDOUT && is_last => Ok(()),
-            before => before,
+        let before = match self.mailbox {
+            Mailbox::Fresh => Ok(()),
+            Mailbox::Unanswered if !is_last && self.mp.read(mp::MP1_C2PMSG_90) == 0 => {
+                return Err(SmuFailure {
+                    message,
+                    answer: None,
+                    error: ETIMEDOUT,
+                    is_news: false,
+                });
+            }
+            Mailbox::Answered | Mailbox::Unanswered => match self.answer() {
+                Err(error) if error == ETIMEDOUT && is_last => Ok(()),
+                before => before.map(drop),
+            },
         };
         let answer = before.and_then(|()| {
-            self.is_fresh = false;
             self.mp.write(mp::MP1_C2PMSG_90, 0);
             self.mp.write(mp::MP1_C2PMSG_82, message.argument());
             self.mp.write(mp::MP1_C2PMSG_66, message.number());
             self.answer()
         });
+        self.mailbox = match answer {
+            Ok(_) => Mailbox::Answered,
+            Err(_) => Mailbox::Unanswered,
+        };
         match answer {
             Ok(SmuAnswer::Ok) => {
                 self.failed = None;
                 Ok(self.mp.read(mp::MP1_C2PMSG_82))
             }
             Ok(answer) => Err(self.failure(message, Some(answer), EIO)),
-            Err(error) => {
-                self.is_lost = true;
-                Err(self.failure(message, None, error))
-            }
+            Err(error) => Err(self.failure(message, None, error)),
         }
     }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! System sleep: notification before it begins, with a veto.
 
-use core::fmt;
 use core::ptr::NonNull;
 
 use kernel::error::to_result;
+use kernel::fmt;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
