@@ -40,6 +40,10 @@ use amdgpu_module::{AmdgpuModule, GpuLink};
 use chardev::KfdFile;
 
 /// The only instance, for callbacks that get no argument.
+/// The most GPUs: [`GpuFacts::peers`] has a bit for each. amdgpu takes as many
+/// (MAX_GPU_INSTANCE).
+const MAX_GPUS: usize = u64::BITS as usize;
+
 static INSTANCE: ArcSlot<Kfd> = ArcSlot::new();
 
 /// The interface's state. The lock of `nodes` is inside the mmap lock.
@@ -132,13 +136,16 @@ impl Kfd {
     ///
     /// # Errors
     ///
-    /// `EEXIST` if there is a GPU of the same id; `ENOMEM`.
+    /// `EEXIST` if there is a GPU of the same id; `ENOSPC` beyond [`MAX_GPUS`]; `ENOMEM`.
     fn add(&self, node: KfdNode) -> Result {
         let id = node.facts.id;
         {
             let mut nodes = self.nodes.lock();
             if nodes.iter().any(|node| node.facts.id == id) {
                 return Err(EEXIST);
+            }
+            if nodes.len() >= MAX_GPUS {
+                return Err(ENOSPC);
             }
             nodes.push(node, GFP_KERNEL)?;
         }
@@ -251,7 +258,7 @@ impl Kfd {
         let nodes = self.nodes.lock();
         for node in nodes.iter() {
             let mut facts = node.facts;
-            for (bit, other) in (0..u64::BITS).zip(nodes.iter()) {
+            for (bit, other) in nodes.iter().enumerate() {
                 let is_other = !Arc::ptr_eq(&node.gpu, &other.gpu);
                 if is_other && pci_ext::reaches(&node.gpu.hw.dev, &other.gpu.hw.dev) {
                     facts.peers |= 1 << bit;
@@ -324,7 +331,7 @@ impl PluggedGpu {
     /// # Errors
     ///
     /// `ENODEV` without an interface or a render node; `EEXIST` if there is a GPU of the same id;
-    /// `ENOMEM`.
+    /// `ENOSPC` beyond [`MAX_GPUS`]; `ENOMEM`.
     pub(crate) fn new(gpu: &Arc<Gpu>, drm: &ARef<DrmDevice>, info: NodeInfo) -> Result<Self> {
         let kfd = Kfd::instance()?;
         let facts = GpuFacts {

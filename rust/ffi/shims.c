@@ -31,11 +31,13 @@ u64 rkfd_readq(const void __iomem *addr)
 
 void rkfd_wmb(void)
 {
+	/* For kern/barrier.rs, whose callers say what it pairs with. */
 	wmb();
 }
 
 void rkfd_rmb(void)
 {
+	/* As above. */
 	rmb();
 }
 

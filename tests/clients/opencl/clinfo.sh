@@ -23,6 +23,6 @@ says 'Max compute units' 104
 says 'Preferred work group size multiple \(kernel\)' 64
 says 'Local memory size' '65536 \(64KiB\)'
 says 'Compiler Available' 'Yes'
-[ $bad = 0 ] || sed 's/^/# /' $out
+[ "$KTAP_CNT_FAIL" = 0 ] || sed 's/^/# /' $out
 rm -f $out
 finish

@@ -45,6 +45,6 @@ gpu 'Size: 64\(0x40\) KB' "size of LDS"
 gpu "Name: amdgcn-amd-amdhsa--gfx90a:sramecc\\$sramecc:xnack-" "ISA"
 grep -q 'Segment: *GLOBAL; FLAGS: *KERNARG, FINE GRAINED' $out
 result $? "pool of kernel arguments"
-[ $bad = 0 ] || sed 's/^/# /' $out
+[ "$KTAP_CNT_FAIL" = 0 ] || sed 's/^/# /' $out
 rm -f $out $out.gpu
 finish

@@ -5,70 +5,63 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tap.h"
+#include <kselftest.h>
 
-static unsigned int results;
-static unsigned int failures;
+#include "tap.h"
 
 void tap_start(void)
 {
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	printf("TAP version 13\n");
-	if (access("/dev/kfd", F_OK) != 0) {
-		printf("1..0 # SKIP no /dev/kfd\n");
-		exit(EXIT_SKIP);
-	}
+	ksft_print_header();
+	if (access("/dev/kfd", F_OK) != 0)
+		ksft_exit_skip("no /dev/kfd\n");
 }
 
 bool tap_ok(bool ok, const char *name, ...)
 {
+	char text[512];
 	va_list args;
 
-	results++;
-	if (!ok)
-		failures++;
-	printf("%s %u ", ok ? "ok" : "not ok", results);
 	va_start(args, name);
-	vprintf(name, args);
+	vsnprintf(text, sizeof(text), name, args);
 	va_end(args);
-	printf("\n");
+	ksft_test_result(ok, "%s\n", text);
 	return ok;
 }
 
 void tap_skip(const char *name, const char *why)
 {
-	results++;
-	printf("ok %u %s # SKIP %s\n", results, name, why);
+	ksft_test_result_code(KSFT_SKIP, name, "%s", why);
 }
 
 void tap_note(const char *text, ...)
 {
+	char line[1024];
 	va_list args;
 
-	printf("# ");
 	va_start(args, text);
-	vprintf(text, args);
+	vsnprintf(line, sizeof(line), text, args);
 	va_end(args);
-	printf("\n");
+	ksft_print_msg("%s\n", line);
 }
 
 int tap_end(void)
 {
-	printf("1..%u\n", results);
-	return failures || !results ? EXIT_FAILURE : EXIT_SUCCESS;
+	const unsigned int results = ksft_test_num();
+
+	ksft_set_plan(results);
+	ksft_print_cnts();
+	return ksft_get_fail_cnt() || !results ? KSFT_FAIL : KSFT_PASS;
 }
 
 void die(const char *text, ...)
 {
+	char line[512];
 	va_list args;
 
-	fflush(stdout);
-	printf("Bail out! ");
 	va_start(args, text);
-	vprintf(text, args);
+	vsnprintf(line, sizeof(line), text, args);
 	va_end(args);
-	printf("\n");
-	exit(EXIT_FAILURE);
+	ksft_exit_fail_msg("%s\n", line);
 }
 
 bool quick(void)
