@@ -31,8 +31,7 @@ fi
 
 result 0 "another kernel runs"
 echo "# after $(($(date +%s) - $(cat /rkfd/run/began))) s"
-tell summary
-after=$(echo "$answer" | sed -n 's/.*"without_master":\([0-9]*\).*/\1/p')
+after=$(counted registers.without_master)
 echo "# $after accesses to registers since the GPU may not write to memory"
 case ${1:-} in
 hang)

@@ -16,6 +16,12 @@ tell() {
 	esac
 }
 
+# counted GROUP.KEY: prints that counter of the model
+counted() {
+	tell count "$1"
+	echo "$answer" | tr -d '\r' | cut -d' ' -f2
+}
+
 # Puts into $trace the commands to the PSP, the SMU and engines since power-up, each in a line.
 trace_of_firmware() {
 	tell firmware

@@ -14,8 +14,7 @@ times=${1:-3}
 most=120
 
 accesses() {
-	tell summary
-	echo "$answer" | tr -d '\r' | sed 's/.*"registers":{"reads":\([0-9]*\),[^}]*"writes":\([0-9]*\)}.*/\1 + \2/'
+	echo "$(counted registers.reads) + $(counted registers.writes)"
 }
 
 # The time since boot, hundredths of a second.

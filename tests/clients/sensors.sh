@@ -47,8 +47,7 @@ ms() {
 }
 
 measurements() {
-	tell summary
-	echo "$answer" | sed 's/.*"measurements":\([0-9]*\).*/\1/'
+	counted smu.measurements
 }
 
 tell sensors default edge=51 junction=63 mem=70 vrgfx=52 vrsoc=53 vrmem=54 power=287 sclk=1650 socclk=1090 mclk=1600 throttle=65

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,38 +26,8 @@ void counts_open(void)
 	sdma_sched = debugfs_number(text, "sdma_sched");
 }
 
-/*
- * The sum of the numbers of object @name in a JSON text, or of its members that begin with
- * @member. Of several objects the last counts, which is that of all engines.
- */
-static unsigned int sum(const char *json, const char *name, const char *member)
-{
-	const char *p = NULL, *next = json;
-	unsigned int total = 0;
-	char key[64];
-
-	snprintf(key, sizeof(key), "\"%s\":{", name);
-	while ((next = strstr(next, key)))
-		p = next++;
-	if (!p)
-		return 0;
-	p += strlen(key);
-	while (*p && *p != '}') {
-		const char *end = strchr(p, ':');
-
-		if (!end)
-			break;
-		if (!member || strncmp(p + 1, member, strlen(member)) == 0)
-			total += (unsigned int)strtoul(end + 1, NULL, 10);
-		for (p = end + 1; isdigit((unsigned char)*p) || *p == ','; p++)
-			;
-	}
-	return total;
-}
-
 struct counts counts_now(void)
 {
-	static char text[16 << 10];
 	struct counts c;
 
 	if (sdma_sched == 2)
@@ -69,17 +38,15 @@ struct counts counts_now(void)
 	};
 	if (!model_present())
 		return c;
-	if (!model_ask("summary", text, sizeof(text)))
-		die("the model has no summary");
 	/* A scheduled queue's doorbell is memory; the one that the engine sees is the driver's. */
-	c.doorbells = sum(text, "doorbells", "cp");
+	c.doorbells = model_count("doorbells", "cp");
 	c.doorbells += sdma_sched == 1 ? trace_count("rkfd_doorbell", pid) :
-				   sum(text, "doorbells", "sdma");
-	c.aql = sum(text, "aql", NULL);
-	c.kernels = sum(text, "aql", "KERNEL_DISPATCH");
-	c.waves = sum(text, "sq", "waves");
-	c.pm4 = sum(text, "pm4", NULL);
-	c.copies = sum(text, "packets", "COPY");
+				   model_count("doorbells", "sdma");
+	c.aql = model_count("aql", "*");
+	c.kernels = model_count("aql", "KERNEL_DISPATCH*");
+	c.waves = model_count("sq", "waves");
+	c.pm4 = model_count("pm4", "*");
+	c.copies = model_count("packets", "COPY*");
 	return c;
 }
 

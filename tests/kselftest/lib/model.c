@@ -89,16 +89,14 @@ bool model_engines(const char *verb)
 
 unsigned long long model_count(const char *group, const char *key)
 {
-	char answer[16384], name[64];
-	const char *found;
+	char command[128], answer[64];
 
-	if (!model_present() || !model_ask("summary", answer, sizeof(answer)))
+	snprintf(command, sizeof(command), "count %s.%s", group, key);
+	if (!model_present())
 		return 0;
-	snprintf(name, sizeof(name), "\"%s\":{", group);
-	found = strstr(answer, name);
-	snprintf(name, sizeof(name), "\"%s\":", key);
-	found = found ? strstr(found, name) : NULL;
-	return found ? strtoull(found + strlen(name), NULL, 10) : 0;
+	if (!model_ask(command, answer, sizeof(answer)))
+		die("the model has no counter %s.%s", group, key);
+	return strtoull(answer, NULL, 10);
 }
 
 bool model_exceeds(const char *group, const char *key, unsigned long long before)

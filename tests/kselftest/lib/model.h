@@ -15,7 +15,10 @@ bool model_engines(const char *verb);
 /* The same as model_command(), with the answer without its "ok ". */
 bool model_ask(const char *command, char *answer, size_t size);
 
-/* The model's count @key of @group in its summary; 0 without a model. */
+/*
+ * The model's counter @key of @group; with PREFIX* for @key the sum of those that begin so. 0 without
+ * a model.
+ */
 unsigned long long model_count(const char *group, const char *key);
 /* Waits until that is more than @before; true if it is within timeout_ms(). */
 bool model_exceeds(const char *group, const char *key, unsigned long long before);

@@ -79,6 +79,26 @@ fn talk(gpu: &Gpu, stream: UnixStream) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The counter `GROUP.KEY` of `summary`; for `GROUP.PREFIX*`, the sum of those of the group that
+/// begin so, of which there may be none.
+fn count(summary: &serde_json::Value, what: &str) -> Result<u64, String> {
+    let unknown = || format!("no counter {what}");
+    let (group, key) = what.split_once('.').ok_or_else(unknown)?;
+    let group = summary[group].as_object().ok_or_else(unknown)?;
+    match key.strip_suffix('*') {
+        Some(prefix) => {
+            let counters = group.iter().filter(|(name, _)| name.starts_with(prefix));
+            counters
+                .map(|(_, value)| value.as_u64().ok_or_else(unknown))
+                .sum()
+        }
+        None => group
+            .get(key)
+            .and_then(|value| value.as_u64())
+            .ok_or_else(unknown),
+    }
+}
+
 /// Executes a command line. Returns the answer's text or the error.
 pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -90,6 +110,7 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
     };
     match words[..] {
         ["summary"] => return Ok(gpu.json().to_string()),
+        ["count", what] => return count(&gpu.json(), what).map(|sum| sum.to_string()),
         ["firmware"] => return Ok(gpu.psp.json().to_string()),
         ["power", start] => {
             gpu.power_cycle(start.parse()?);

@@ -341,6 +341,18 @@ fn pause_and_resume() {
     assert!(command(&rig.gpu, "pause 5").is_err());
     assert!(command(&rig.gpu, "nonsense").is_err());
     assert!(command(&rig.gpu, "summary").unwrap().starts_with('{'));
+    assert_eq!(command(&rig.gpu, "count packets.FENCE"), Ok("1".into()));
+    assert_eq!(command(&rig.gpu, "count packets.*"), Ok("1".into()));
+    assert_eq!(command(&rig.gpu, "count packets.COPY*"), Ok("0".into()));
+    for wrong in [
+        "packets.FENCES",
+        "packet.*",
+        "packets",
+        "engines.*",
+        "firmware.*",
+    ] {
+        assert!(command(&rig.gpu, &format!("count {wrong}")).is_err());
+    }
 }
 
 #[test]
