@@ -24,7 +24,11 @@ const EMULATED: &str = "max,-erms,-fsrm,-fsrs,-fzrm,-la57";
 /// On a busy machine the kernel finds too few ticks of the timer and takes it for broken, unless
 /// told not to count.
 const COMMAND_LINE: &str = "console=ttyS0 panic=-1 no_timer_check oops=panic log_buf_len=16M \
-    printk.devkmsg=on rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 random.trust_cpu=on";
+    printk.devkmsg=on random.trust_cpu=on";
+
+/// An emulated processor may stand still for as long as the host runs others: the detectors of
+/// stalls and lockups wait six times as long as usual. With KVM they have the kernel's own times.
+const EMULATED_COMMAND_LINE: &str = " rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60";
 
 /// MT/s of the memory's modules, as the firmware tells it.
 const MEMORY_SPEED: u32 = 2666;
@@ -120,10 +124,14 @@ impl CommandLine<'_> {
 
         out.option("-kernel", self.vmlinuz);
         out.option("-initrd", format!("{dir}/initrd"));
+        let patience = match self.accel {
+            Accel::Kvm => "",
+            Accel::Emulation => EMULATED_COMMAND_LINE,
+        };
         let iommu = if machine.iommu { " intel_iommu=on" } else { "" };
         out.option(
             "-append",
-            format!("{COMMAND_LINE}{iommu} {}", machine.append),
+            format!("{COMMAND_LINE}{patience}{iommu} {}", machine.append),
         );
         out.0
     }
@@ -415,9 +423,13 @@ mod tests {
     use crate::size::Size;
 
     fn line(machine: &Machine, disks: &[Disk]) -> String {
+        line_with(Accel::Emulation, machine, disks)
+    }
+
+    fn line_with(accel: Accel, machine: &Machine, disks: &[Disk]) -> String {
         let line = CommandLine {
             machine,
-            accel: Accel::Emulation,
+            accel,
             output: Output::File,
             dir: "/vm/x.1",
             vmlinuz: "/k/vmlinuz",
@@ -445,9 +457,16 @@ mod tests {
             -device {\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\
             \"path\":\"/vm/x.1/vfio.sock\"}} \
             -kernel /k/vmlinuz -initrd /vm/x.1/initrd -append console=ttyS0 panic=-1 \
-            no_timer_check oops=panic log_buf_len=16M printk.devkmsg=on \
-            rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 random.trust_cpu=on ";
+            no_timer_check oops=panic log_buf_len=16M printk.devkmsg=on random.trust_cpu=on \
+            rcupdate.rcu_cpu_stall_timeout=120 watchdog_thresh=60 ";
         assert_eq!(expected, line(&Machine::default(), &[]));
+    }
+
+    #[test]
+    fn stalls_are_seen_as_early_as_usual_with_kvm() {
+        let line = line_with(Accel::Kvm, &Machine::default(), &[]);
+        assert!(line.contains(" -accel kvm -cpu host -smp 2 "));
+        assert!(!line.contains("stall_timeout") && !line.contains("watchdog_thresh"));
     }
 
     #[test]
@@ -491,7 +510,7 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
-        assert!(line.ends_with(" random.trust_cpu=on intel_iommu=on page_poison=1"));
+        assert!(line.ends_with(" watchdog_thresh=60 intel_iommu=on page_poison=1"));
     }
 
     #[test]
