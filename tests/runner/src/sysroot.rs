@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 
 /// How many runs of guests leave their logs.
-const RUNS: usize = 12;
+const RUNS: usize = 48;
 
 const MOUNT_PROC: &str = r#"mount -t proc proc "$0/proc" 2>/dev/null; exec chroot "$0" "$@""#;
 
