@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""run.py CORPUS OBJECTS RUNNER [LEVEL...]: all kernels of the corpus, which were compiled for code
-object versions 4, 5 and 6 at these levels of optimisation, in the shader core, against numpy and
-against the corpus' own interpreter. Prints TAP.
+"""run.py OBJECTS RUNNER [LEVEL...]: all kernels of the corpus, which were compiled for code object
+versions 4, 5 and 6 at these levels of optimisation, in the shader core, against numpy and against
+the corpus' own interpreter. Prints TAP.
 
 The interpreter knows only some instructions, and is slow: it runs the kernels of version 5, unless
 the environment has INTERPRETER=no.
@@ -14,15 +14,14 @@ import sys
 import numpy as np
 
 import cases
+import interpreter
 from case import BASE, CASES
 
-corpus, objects, runner = sys.argv[1:4]
-levels = sys.argv[4:] or ["0", "2", "3"]
-sys.path.insert(0, corpus)
-import refemu  # noqa: E402
+objects, runner = sys.argv[1:3]
+levels = sys.argv[3:] or ["0", "2", "3"]
 
 VERSIONS = (4, 5, 6)
-# Private memory of the interpreter's.
+# For private memory of the interpreter.
 ROOM = 32 << 20
 
 
@@ -63,19 +62,16 @@ def reference(case, path):
     if case.poke:
         return None
     image, kernarg, packet = place(case, 5)
-    memory = refemu.Mem(base=BASE, size=len(image) + ROOM)
-    memory.m[: len(image)] = np.frombuffer(bytes(image), np.uint8)
+    memory = interpreter.Memory(BASE, len(image) + ROOM)
+    memory.bytes[: len(image)] = np.frombuffer(bytes(image), np.uint8)
     memory.top = len(image)
-    code, symbols = refemu.load_elf(path)
-    refemu.DP = packet
+    code, symbols = interpreter.load(path)
+    descriptor = symbols[case.kernel + ".kd"]
     try:
-        refemu.dispatch(memory, code, symbols[case.kernel + ".kd"], kernarg, case.grid, case.group, lds_dyn=case.lds)
-    except NotImplementedError:
+        interpreter.dispatch(memory, code, descriptor, packet, kernarg, case.grid, case.group, case.lds)
+    except interpreter.Unknown:
         return None
-    except KeyError:
-        # An instruction that is not in its table.
-        return None
-    return memory.m[: len(image)].tobytes()
+    return memory.bytes[: len(image)].tobytes()
 
 
 def apart(case, core, reference):
