@@ -3,6 +3,9 @@
 //! BAR5 comes from the GPU's table of blocks (SOC15 addressing), so that one list serves every chip
 //! with that version of the block. Registers that another version has elsewhere are in a table for
 //! each version, and never used but through it.
+//!
+//! Source: amdgpu's headers (drivers/gpu/drm/amd/include of Linux, under MIT). Made by: hand;
+//! scripts/registers compares the files below this one with the headers.
 
 pub(crate) mod athub;
 pub(crate) mod df;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 //! gfx90a (Aldebaran): MI210, and each die of MI250 and MI250X, on PCI Express. It has no discovery
 //! table in memory, so its blocks are listed here.
+//!
+//! Source: amdgpu of Linux 7.3 (under MIT), by the names beside each table: aldebaran_ip_offset.h,
+//! gfx_v9_4_2.c for the golden settings, kfd_crat.c for the caches. Made by: hand.
 
 use super::{
     Asic, AsicIds, CacheKind, GfxGolden, GfxInfo, GoldenRegister, GoldenSetting, SdmaGolden,

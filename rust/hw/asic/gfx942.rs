@@ -3,8 +3,8 @@
 //! dies (AIDs) with an MMHUB and four SDMA engines each. A discovery table in VRAM lists its
 //! blocks.
 //!
-//! Facts are amdgpu's of Linux 7.3 where nothing else is said, and those that name gfx90a have not
-//! changed.
+//! Source: amdgpu of Linux 7.3 (under MIT) where nothing else is said; the facts that name gfx90a
+//! have not changed. Made by: hand.
 
 use super::gfx90a::{MI210, MM_CLIENTS};
 use super::{

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The words of the cleaner. scripts/shader-code generates this file from its source.
+//! The words of the cleaner.
+//!
+//! Source: this driver, cleaner/gfx9_4_2.s. Made by: scripts/shader-code.
 
 /// The code, from its first instruction on.
 pub const CODE: [u32; 67] = [
