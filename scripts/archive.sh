@@ -14,15 +14,23 @@ mirror() {
 		sed -nE "s,^'([^']*)/dists/($codename|stable|testing|unstable|sid)/InRelease'.*,\1,p" | head -n 1
 }
 
-# bootstrap_options WORK: sets BOOTSTRAP, options of mmdebstrap. This machine's settings for its
+# bootstrap_options WORK [NAME]: sets BOOTSTRAP, options of mmdebstrap. This machine's settings for its
 # archive (proxies, validity checks, retries) apply to every root. WORK is a folder that exists as
-# long as mmdebstrap runs.
+# long as mmdebstrap runs. With PINNED=y the packages of the root NAME have the versions of
+# scripts/pinned.
 bootstrap_options() {
 	apt-config dump | grep -E '^Acquire::(Check-|[Hh]ttps?::|Force|Retries|Allow|By-Hash|Queue)' >"$1/apt.conf" || true
 	BOOTSTRAP=(--mode=root --keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 		--aptopt="$1/apt.conf" --aptopt='APT::Install-Recommends "false"')
 	if [ -n "$(ls /etc/apt/auth.conf /etc/apt/auth.conf.d/* 2>/dev/null)" ]; then
 		BOOTSTRAP+=(--setup-hook='cp -r /etc/apt/auth.conf* "$1/etc/apt/"')
+	fi
+	if [ -n "${PINNED:-}" ]; then
+		if [ -n "${2:-}" ]; then
+			BOOTSTRAP+=(--setup-hook="'$TOP/scripts/pinned-packages' $2 \"\$1\"")
+		else
+			echo "scripts/pinned has no packages of this root: it gets those that the archive has"
+		fi
 	fi
 	# Mounting is not possible in every container; no package of the lists needs it.
 	unshare -m true 2>/dev/null || BOOTSTRAP+=(--skip=chroot/mount,check/canmount)

@@ -125,13 +125,15 @@ digest() {
 }
 
 # sysroot_of SERIES...: the path of a sysroot, a function of the package list and of the kernel's
-# series; the scripts that make the sysroot may change freely. For several series it is a link to
-# the sysroot of the chosen one, and the path also depends on the script that chooses.
+# series, with PINNED=y also of the list of versions; the scripts that make the sysroot may change
+# freely. For several series it is a link to the sysroot of the chosen one, and the path also depends
+# on the script that chooses.
 sysroot_of() {
 	echo "$CACHE/sysroot-$({
 		echo "$BASE $*"
 		cat "$TOP/scripts/packages"
 		[ $# -eq 1 ] || cat "$TOP/scripts/kernel-packages"
+		[ -z "${PINNED:-}" ] || cat "$TOP/scripts/pinned"
 	} | digest)"
 }
 # shellcheck disable=SC2086
