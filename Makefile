@@ -85,7 +85,10 @@ state: ## what rkfd and Debian's amdgpu set in the same device, compared
 reference: ## what guests say of their GPUs, compared with what real cards say: each difference, with its reason
 	@scripts/reference
 
-timeline: ## two HIP processes in the guest as a trace for Perfetto and a picture; DOCUMENT=y renews that in Documentation/
+sweep: ## the ways of HIP's copies around each threshold, with rkfd and with amdgpu; DOCUMENT=y writes the table of hipmemcpy.md
+	@scripts/sweep
+
+timeline: ## two HIP processes in the guest as a trace for Perfetto and pictures; DOCUMENT=y renews those in Documentation/
 	@scripts/timeline
 
 ## Read and edit the source
@@ -95,4 +98,4 @@ rust-project: ## rust-project.json, for rust-analyzer on the module
 rustdoc: ## the documentation of hw and the module, private items included, in target/doc
 	@scripts/rustdoc
 
-.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long selftests fuzz kfdtest llama corpus bench bench-amdgpu state reference timeline rust-project rustdoc
+.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long selftests fuzz kfdtest llama corpus bench bench-amdgpu state reference sweep timeline rust-project rustdoc

@@ -7,11 +7,8 @@
 #include "tap.h"
 #include "hip_copy.h"
 
-/* The layout of hipMemcpy3D's boxes in memory. */
-#define ROWS		64
-#define LAYERS		7
-#define SRC_SPARE	96	/* bytes behind each row of the source */
-#define DST_SPARE	160	/* and of the target */
+/* Bytes by which a size may be beside a whole number of KiB or MiB, and be called by that. */
+#define BESIDE		64
 
 /* hipMemcpyDeviceToDeviceNoCU came with 6.0. */
 #define HAS_NO_CU	(HIP_VERSION >= 60000000)
@@ -63,6 +60,50 @@ static void host_free(enum host_kind kind, uint8_t *p)
 	free(p);
 }
 
+/* "16 KiB", "16 KiB + 4 B", "16 KiB - 4 B". */
+static void size_name(char *text, size_t room, size_t bytes)
+{
+	static const struct unit {
+		size_t bytes;
+		const char *name;
+	} units[] = { { MIB, "MiB" }, { KIB, "KiB" } };
+	size_t i;
+
+	for (i = 0; i < COUNT_OF(units); i++) {
+		const size_t whole = bytes / units[i].bytes, rest = bytes % units[i].bytes;
+		const size_t missing = units[i].bytes - rest;
+
+		if (missing <= BESIDE) {
+			snprintf(text, room, "%zu %s - %zu B", whole + 1, units[i].name, missing);
+			return;
+		}
+		if (!whole || (rest > BESIDE && i + 1 < COUNT_OF(units) && rest % KIB))
+			continue;
+		if (!rest) {
+			snprintf(text, room, "%zu %s", whole, units[i].name);
+			return;
+		}
+		if (rest <= BESIDE) {
+			snprintf(text, room, "%zu %s + %zu B", whole, units[i].name, rest);
+			return;
+		}
+	}
+	snprintf(text, room, "%zu B", bytes);
+}
+
+static struct box box_of(const struct call *c)
+{
+	if (c->box)
+		return *c->box;
+	return (struct box){
+		.width = c->bytes / (64 * 7) & ~(size_t)3,
+		.rows = 64,
+		.layers = 7,
+		.src_spare = 96,
+		.dst_spare = 160,
+	};
+}
+
 const char *call_name(const struct call *c)
 {
 	static const char *const hows[] = { "hipMemcpy", "hipMemcpy (default)", "hipMemcpyAsync",
@@ -75,14 +116,13 @@ const char *call_name(const struct call *c)
 		[WITHIN_NO_CU] = "device to device, NoCU",
 	};
 	static char text[128];
-	char size[32];
+	char size[64];
 
-	if (c->bytes >= MIB)
-		snprintf(size, sizeof(size), "%zu MiB", c->bytes / MIB);
-	else if (c->bytes >= KIB)
-		snprintf(size, sizeof(size), "%zu KiB", c->bytes / KIB);
+	if (c->box)
+		snprintf(size, sizeof(size), "rows of %zu B in %zu", c->box->width,
+			 c->box->width + c->box->src_spare);
 	else
-		snprintf(size, sizeof(size), "%zu B", c->bytes);
+		size_name(size, sizeof(size), c->bytes);
 	if (c->way == WITHIN || c->way == WITHIN_NO_CU)
 		snprintf(text, sizeof(text), "%s %s, %s", hows[c->how], ways[c->way], size);
 	else
@@ -159,17 +199,18 @@ static bool run_linear(const struct call *c, struct counts *counts)
 	return ok;
 }
 
-static hipPitchedPtr pitched(void *p, size_t pitch, size_t width)
+static hipPitchedPtr pitched(void *p, size_t pitch, const struct box *box)
 {
-	return (hipPitchedPtr){ .ptr = p, .pitch = pitch, .xsize = width, .ysize = ROWS };
+	return (hipPitchedPtr){ .ptr = p, .pitch = pitch, .xsize = box->width, .ysize = box->rows };
 }
 
-/* Rows of @width bytes in pitched memory on both sides. */
+/* A box in pitched memory on both sides. */
 static bool run_3d(const struct call *c, struct counts *counts)
 {
-	const size_t width = c->bytes / (ROWS * LAYERS) & ~(size_t)3;
-	const size_t src_pitch = width + SRC_SPARE, dst_pitch = width + DST_SPARE;
-	const size_t src_size = src_pitch * ROWS * LAYERS, dst_size = dst_pitch * ROWS * LAYERS;
+	const struct box box = box_of(c);
+	const size_t width = box.width, rows = box.rows * box.layers;
+	const size_t src_pitch = width + box.src_spare, dst_pitch = width + box.dst_spare;
+	const size_t src_size = src_pitch * rows, dst_size = dst_pitch * rows;
 	uint8_t *src = host_new(c->way == TO_DEVICE ? c->host : HOST_PAGEABLE, src_size);
 	uint8_t *dst = host_new(c->way == TO_HOST ? c->host : HOST_PAGEABLE, dst_size);
 	const uint64_t s = ++seed;
@@ -188,10 +229,10 @@ static bool run_3d(const struct call *c, struct counts *counts)
 		plain(to, dst, dst_size, hipMemcpyHostToDevice);
 	memset(&parms, 0, sizeof(parms));
 	parms.extent.width = width;
-	parms.extent.height = ROWS;
-	parms.extent.depth = LAYERS;
-	parms.srcPtr = pitched(c->way == TO_DEVICE ? src : from, src_pitch, width);
-	parms.dstPtr = pitched(c->way == TO_HOST ? dst : to, dst_pitch, width);
+	parms.extent.height = box.rows;
+	parms.extent.depth = box.layers;
+	parms.srcPtr = pitched(c->way == TO_DEVICE ? src : from, src_pitch, &box);
+	parms.dstPtr = pitched(c->way == TO_HOST ? dst : to, dst_pitch, &box);
 	parms.kind = kinds[c->way];
 	*counts = counts_now();
 	must(hipMemcpy3D(&parms), "hipMemcpy3D");
@@ -200,11 +241,11 @@ static bool run_3d(const struct call *c, struct counts *counts)
 	if (c->way != TO_HOST)
 		plain(dst, to, dst_size, hipMemcpyDeviceToHost);
 	/* Each row's bytes were copied, and those between rows are unchanged. */
-	for (row = 0; row < ROWS * LAYERS && ok; row++) {
+	for (row = 0; row < rows && ok; row++) {
 		const size_t at = row * dst_pitch, end = at + width;
 
 		ok = pattern_check(dst + at, width, s, row * src_pitch) == width &&
-		     pattern_check(dst + end, DST_SPARE, ~s, end) == DST_SPARE;
+		     pattern_check(dst + end, box.dst_spare, ~s, end) == box.dst_spare;
 		if (!ok)
 			tap_note("row %zu of %zu bytes differs", row, width);
 	}

@@ -3,7 +3,8 @@
  * Copies and fills by the HIP runtime with its default settings: hipMemcpy, hipMemcpyAsync,
  * hipMemcpy3D and hipMemset, from and to each kind of host memory and within the device. Prints
  * TAP, or with --table the path of each copy: its stores to doorbells, and the resulting jobs
- * and packets. With another argument only copies whose names hold it are made.
+ * and packets. With another argument only copies whose names hold it are made. --sweep prints
+ * the ways of sizes around each threshold, with rkfd or amdgpu; behind --table both.
  *
  * HIP and ROCr choose which of them use a kernel: fills and copies within the device do, and
  * from HIP 6.4 on those of up to 16 KiB (GPU_FORCE_BLIT_COPY_SIZE). hipMemcpyDeviceToDeviceNoCU
@@ -24,8 +25,7 @@ static const size_t within_sizes[] = { 4, KIB, 64 * KIB, 1000 * KIB, 4 * MIB, 64
 static bool table, all_right = true;
 static const char *only = "";
 
-/* The path of a copy. */
-static const char *path_of(const struct counts *c, const struct call *call)
+const char *path_of(const struct counts *c, const struct call *call)
 {
 	static char text[64];
 	const char *host = "", *by;
@@ -76,12 +76,18 @@ static void one(const struct call *c)
 		tap_ok(ok, "%s: %s", call_name(c), path_of(&counts, c));
 }
 
+/* A table leaves out large copies whose rows would be those of others. */
+static bool repeats(const struct call *c)
+{
+	return c->bytes > 4 * MIB && (c->how == HOW_ASYNC || c->host == HOST_REGISTERED);
+}
+
 static void copies(void)
 {
 	/* The first copy in a direction makes a queue, whose memory is mapped as well. */
 	const struct call first[] = {
-		{ TO_DEVICE, HOW_MEMCPY, HOST_PINNED, KIB },
-		{ TO_HOST, HOW_MEMCPY, HOST_PINNED, KIB },
+		{ TO_DEVICE, HOW_MEMCPY, HOST_PINNED, KIB, NULL },
+		{ TO_HOST, HOW_MEMCPY, HOST_PINNED, KIB, NULL },
 	};
 	enum host_kind host;
 	struct counts unused;
@@ -95,37 +101,38 @@ static void copies(void)
 	for (i = 0; i < COUNT_OF(sizes); i++) {
 		for (host = 0; host < HOST_KINDS; host++) {
 			const struct call calls[] = {
-				{ TO_DEVICE, HOW_MEMCPY, host, sizes[i] },
-				{ TO_HOST, HOW_MEMCPY, host, sizes[i] },
-				{ TO_DEVICE, HOW_ASYNC, host, sizes[i] },
-				{ TO_HOST, HOW_ASYNC, host, sizes[i] },
+				{ TO_DEVICE, HOW_MEMCPY, host, sizes[i], NULL },
+				{ TO_HOST, HOW_MEMCPY, host, sizes[i], NULL },
+				{ TO_DEVICE, HOW_ASYNC, host, sizes[i], NULL },
+				{ TO_HOST, HOW_ASYNC, host, sizes[i], NULL },
 			};
 			size_t n;
 
 			if (quick() && sizes[i] > 64 * MIB)
 				continue;
 			for (n = 0; n < COUNT_OF(calls); n++)
-				one(&calls[n]);
+				if (!table || !repeats(&calls[n]))
+					one(&calls[n]);
 		}
 	}
 	for (i = 0; i < COUNT_OF(within_sizes); i++) {
 		const size_t bytes = within_sizes[i];
 
-		one(&(struct call){ WITHIN, HOW_MEMCPY, HOST_PAGEABLE, bytes });
-		one(&(struct call){ WITHIN, HOW_ASYNC, HOST_PAGEABLE, bytes });
-		one(&(struct call){ WITHIN_NO_CU, HOW_MEMCPY, HOST_PAGEABLE, bytes });
-		one(&(struct call){ WITHIN_NO_CU, HOW_ASYNC, HOST_PAGEABLE, bytes });
+		one(&(struct call){ WITHIN, HOW_MEMCPY, HOST_PAGEABLE, bytes, NULL });
+		one(&(struct call){ WITHIN, HOW_ASYNC, HOST_PAGEABLE, bytes, NULL });
+		one(&(struct call){ WITHIN_NO_CU, HOW_MEMCPY, HOST_PAGEABLE, bytes, NULL });
+		one(&(struct call){ WITHIN_NO_CU, HOW_ASYNC, HOST_PAGEABLE, bytes, NULL });
 	}
 	for (host = 0; host < HOST_KINDS; host++) {
-		one(&(struct call){ TO_DEVICE, HOW_DEFAULT, host, 64 * KIB });
-		one(&(struct call){ TO_HOST, HOW_DEFAULT, host, 64 * KIB });
-		one(&(struct call){ HOST_TO_HOST, HOW_MEMCPY, host, 64 * KIB });
-		one(&(struct call){ HOST_TO_HOST, HOW_DEFAULT, host, 64 * KIB });
-		one(&(struct call){ TO_DEVICE, HOW_3D, host, 4 * MIB });
-		one(&(struct call){ TO_HOST, HOW_3D, host, 4 * MIB });
+		one(&(struct call){ TO_DEVICE, HOW_DEFAULT, host, 64 * KIB, NULL });
+		one(&(struct call){ TO_HOST, HOW_DEFAULT, host, 64 * KIB, NULL });
+		one(&(struct call){ HOST_TO_HOST, HOW_MEMCPY, host, 64 * KIB, NULL });
+		one(&(struct call){ HOST_TO_HOST, HOW_DEFAULT, host, 64 * KIB, NULL });
+		one(&(struct call){ TO_DEVICE, HOW_3D, host, 4 * MIB, NULL });
+		one(&(struct call){ TO_HOST, HOW_3D, host, 4 * MIB, NULL });
 	}
-	one(&(struct call){ WITHIN, HOW_DEFAULT, HOST_PAGEABLE, 64 * KIB });
-	one(&(struct call){ WITHIN, HOW_3D, HOST_PAGEABLE, 4 * MIB });
+	one(&(struct call){ WITHIN, HOW_DEFAULT, HOST_PAGEABLE, 64 * KIB, NULL });
+	one(&(struct call){ WITHIN, HOW_3D, HOST_PAGEABLE, 4 * MIB, NULL });
 }
 
 static void device_test(void)
@@ -201,9 +208,24 @@ static void event_test(void)
 
 int main(int argc, char **argv)
 {
-	table = argc > 1 && strcmp(argv[1], "--table") == 0;
-	if (argc > 1 + table)
-		only = argv[1 + table];
+	bool sweeps = false;
+	int n;
+
+	for (n = 1; n < argc; n++) {
+		if (strcmp(argv[n], "--table") == 0)
+			table = true;
+		else if (strcmp(argv[n], "--sweep") == 0)
+			sweeps = true;
+		else
+			only = argv[n];
+	}
+	if (sweeps && !table) {
+		counts_open();
+		must(hipStreamCreate(&stream), "hipStreamCreate");
+		all_right = sweep();
+		must(hipStreamDestroy(stream), "hipStreamDestroy");
+		return all_right ? EXIT_SUCCESS : EXIT_FAILURE;
+	}
 	if (!table)
 		tap_start();
 	counts_open();
@@ -217,6 +239,10 @@ int main(int argc, char **argv)
 	copies();
 	if (!table && !*only)
 		fills();
+	if (sweeps) {
+		printf("\nThe same around each threshold:\n");
+		all_right &= sweep();
+	}
 	must(hipStreamDestroy(stream), "hipStreamDestroy");
 	if (table)
 		return all_right ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -30,7 +30,7 @@ enum how {
 	HOW_MEMCPY,		/* hipMemcpy */
 	HOW_DEFAULT,		/* hipMemcpy, which finds out by itself what the addresses are */
 	HOW_ASYNC,		/* hipMemcpyAsync and hipStreamSynchronize */
-	HOW_3D,			/* hipMemcpy3D, of 7 layers of 64 rows */
+	HOW_3D,			/* hipMemcpy3D */
 };
 
 enum way {
@@ -41,11 +41,21 @@ enum way {
 	WITHIN_NO_CU,		/* without its compute units */
 };
 
+/* The layout of hipMemcpy3D's boxes in memory. */
+struct box {
+	size_t width;		/* bytes of a row */
+	size_t rows, layers;
+	size_t src_spare;	/* bytes behind each row of the source */
+	size_t dst_spare;	/* and of the target */
+};
+
 struct call {
 	enum way way;
 	enum how how;
 	enum host_kind host;
 	size_t bytes;
+	/* For HOW_3D. Without one: 7 layers of 64 rows, whose widths and pitches 4 divides. */
+	const struct box *box;
 };
 
 extern hipStream_t stream;
@@ -62,5 +72,13 @@ bool call_exists(const struct call *c);
 
 /* hipMemset in all its forms. */
 void fills(void);
+
+/* The way of a call, of which this was the work; in a buffer that the next call overwrites. */
+const char *path_of(const struct counts *c, const struct call *call);
+/*
+ * Prints the way of copies whose sizes are around each threshold. False if data was wrong, or if
+ * a threshold changed nothing.
+ */
+bool sweep(void);
 
 #endif /* RKFD_TEST_HIP_COPY_H */

@@ -124,7 +124,7 @@ impl Packet {
             Packet::Nop => "NOP",
             Packet::CopyLinear { also_to: None, .. } => "COPY_LINEAR",
             Packet::CopyLinear { .. } => "COPY_BROADCAST",
-            Packet::CopySubWindow(_) => "COPY_SUBWIN",
+            Packet::CopySubWindow(window) => window.name(),
             Packet::Write { .. } => "WRITE",
             Packet::Fill { .. } => "FILL",
             Packet::Fence { .. } => "FENCE",

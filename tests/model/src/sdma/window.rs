@@ -32,7 +32,21 @@ pub struct SubWindow {
     pub size: [u64; 3],
 }
 
+/// Names by the bytes of an element, for the summary.
+const NAMES: [&str; 5] = [
+    "COPY_SUBWIN_1B",
+    "COPY_SUBWIN_2B",
+    "COPY_SUBWIN_4B",
+    "COPY_SUBWIN_8B",
+    "COPY_SUBWIN_16B",
+];
+
 impl SubWindow {
+    /// For the summary.
+    pub fn name(&self) -> &'static str {
+        NAMES[self.element as usize]
+    }
+
     /// Decodes the 13 dwords of the packet.
     pub fn decode(words: &[u32]) -> std::result::Result<SubWindow, Refusal> {
         let [header, words @ ..] = words else {
