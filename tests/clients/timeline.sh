@@ -13,7 +13,7 @@ fail() {
 
 mkdir $trace || fail "no instance of tracefs"
 # The names of processes: init has turned that off.
-echo 1 >$trace/options/record-cmd
+echo 1 >/sys/kernel/tracing/options/record-cmd || fail "no names of processes"
 # HIP's times are by the same clock.
 echo mono >$trace/trace_clock || fail "no clock"
 echo 32768 >$trace/buffer_size_kb

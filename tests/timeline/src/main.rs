@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! `rkfd-timeline --trace FILE [--hip FILE]... --json FILE --svg FILE [--title TEXT] --window
-//! MILLISECONDS...`: a trace for Perfetto, and a picture of the busiest windows, from a recording.
-//! It fails when an event cannot be read, or a kind of track is missing.
+//! MILLISECONDS... [--copy FILE] [--dispatch FILE] [--scene MILLISECONDS]`: a trace for Perfetto, and
+//! pictures, from a recording: of the busiest windows, of one copy, and of one dispatch. It fails when
+//! an event cannot be read, or a kind of track is missing.
 
 use lexopt::Arg::Long;
 use lexopt::ValueExt;
@@ -19,6 +20,9 @@ struct Settings {
     svg: PathBuf,
     title: String,
     windows: Vec<u64>,
+    copy: Option<PathBuf>,
+    dispatch: Option<PathBuf>,
+    scene: u64,
 }
 
 fn settings() -> Result<Settings, lexopt::Error> {
@@ -32,6 +36,9 @@ fn settings() -> Result<Settings, lexopt::Error> {
             Long("svg") => settings.svg = parser.value()?.into(),
             Long("title") => settings.title = parser.value()?.string()?,
             Long("window") => settings.windows.push(parser.value()?.parse()?),
+            Long("copy") => settings.copy = Some(parser.value()?.into()),
+            Long("dispatch") => settings.dispatch = Some(parser.value()?.into()),
+            Long("scene") => settings.scene = parser.value()?.parse()?,
             other => return Err(other.unexpected()),
         }
     }
@@ -60,6 +67,20 @@ fn run() -> Result<(), Box<dyn Error>> {
         .collect();
     let svg = picture::draw(&timeline, &windows, &settings.title)?;
     fs::write(&settings.svg, svg)?;
+    // The names of tracks are those that the builder gives them.
+    for (file, track, engine) in [
+        (&settings.copy, "doorbell of queue", "sdma"),
+        (&settings.dispatch, "packets of HIP's queue", "compute"),
+    ] {
+        let Some(file) = file else { continue };
+        let us = settings.scene * 1000;
+        let scene = picture::quietest(&timeline, track, engine, us)
+            .ok_or_else(|| format!("the recording has no scene of a {track}"))?;
+        fs::write(
+            file,
+            picture::draw_scene(&timeline, &scene, &settings.title)?,
+        )?;
+    }
     println!(
         "{} events and {} lines of HIP in {} tracks",
         records.len(),

@@ -5,6 +5,7 @@ use crate::timeline::{Group, Kind, Slice, Timeline, Track};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::collections::BTreeSet;
 use std::error::Error;
 
 /// Pixels: the picture, the labels at its left, a track, a line of text.
@@ -44,6 +45,11 @@ impl Window {
         within(slice.begin) || slice.end.is_some_and(within)
     }
 
+    /// Returns whether it begins and ends inside.
+    fn holds(&self, slice: &Slice) -> bool {
+        slice.begin >= self.begin && slice.end.is_some_and(|end| end <= self.end)
+    }
+
     fn x(&self, us: u64) -> i32 {
         let us = us.clamp(self.begin, self.end) - self.begin;
         let share = us as f64 / (self.end - self.begin) as f64;
@@ -76,6 +82,53 @@ pub fn busiest(timeline: &Timeline, us: u64) -> Window {
     }
 }
 
+/// A window of `us` microseconds around one event, and the process that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scene {
+    /// The window.
+    pub window: Window,
+    /// Tracks of other processes are left out.
+    pub process: Group,
+}
+
+/// The quietest scene around a slice of a process's track whose name begins with `prefix`: of those
+/// with a job that an engine of the name `engine` begins and ends there, the one with the fewest
+/// slices; one without an interrupt only if none has one. `None` without any.
+pub fn quietest(timeline: &Timeline, prefix: &str, engine: &str, us: u64) -> Option<Scene> {
+    let of_process = |track: &&Track| matches!(track.group, Group::Process(_));
+    let tracks = timeline.tracks.iter().filter(of_process);
+    let tracks = tracks.filter(|track| track.name.starts_with(prefix));
+    let scenes = tracks.flat_map(|track| {
+        track.slices.iter().map(|slice| {
+            let begin = slice.begin.saturating_sub(us / 5);
+            let end = begin + us;
+            Scene {
+                window: Window { begin, end },
+                process: track.group,
+            }
+        })
+    });
+    let works = |scene: &Scene| {
+        let engines = timeline.tracks.iter();
+        let engines = engines.filter(|t| t.group == Group::Engines && t.name.starts_with(engine));
+        let mut jobs = engines.flat_map(|track| &track.slices);
+        jobs.any(|job| scene.window.holds(job))
+    };
+    scenes.filter(works).min_by_key(|scene| {
+        let groups: BTreeSet<_> = timeline.tracks.iter().map(|track| track.group).collect();
+        let slices = groups.iter().map(|group| seen(timeline, scene, *group));
+        let silent = seen(timeline, scene, Group::Interrupts) == 0;
+        (silent, slices.sum::<usize>())
+    })
+}
+
+/// How many slices of a group begin or end in a scene.
+fn seen(timeline: &Timeline, scene: &Scene, group: Group) -> usize {
+    let tracks = timeline.tracks.iter().filter(|track| track.group == group);
+    let slices = tracks.flat_map(|track| &track.slices);
+    slices.filter(|slice| scene.window.sees(slice)).count()
+}
+
 fn colour(kind: Kind) -> RGBColor {
     match kind {
         Kind::Job => RGBColor(46, 134, 193),
@@ -90,12 +143,15 @@ fn colour(kind: Kind) -> RGBColor {
     }
 }
 
-/// Tracks with events in the window, under the names of their groups.
-fn rows<'a>(timeline: &'a Timeline, window: &Window) -> Vec<(Option<Group>, Option<&'a Track>)> {
+/// Tracks with events in the window, under the names of their groups. `process` leaves out those of
+/// others.
+fn rows<'a>(timeline: &'a Timeline, window: &Window, process: Option<Group>) -> Rows<'a> {
     let mut rows = Vec::new();
     let mut last = None;
     for track in &timeline.tracks {
-        if !track.slices.iter().any(|slice| window.has(slice)) {
+        let of_other = matches!(track.group, Group::Process(_))
+            && process.is_some_and(|process| track.group != process);
+        if of_other || !track.slices.iter().any(|slice| window.has(slice)) {
             continue;
         }
         if last != Some(track.group) {
@@ -111,8 +167,19 @@ fn rows<'a>(timeline: &'a Timeline, window: &Window) -> Vec<(Option<Group>, Opti
 pub fn draw(timeline: &Timeline, windows: &[Window], title: &str) -> Result<String> {
     let panels = windows
         .iter()
-        .map(|window| (window, rows(timeline, window)));
-    let panels: Vec<_> = panels.collect();
+        .map(|window| (window, rows(timeline, window, None)));
+    drawn(timeline, &panels.collect::<Vec<_>>(), title)
+}
+
+/// Draws a scene: one panel.
+pub fn draw_scene(timeline: &Timeline, scene: &Scene, title: &str) -> Result<String> {
+    let rows = rows(timeline, &scene.window, Some(scene.process));
+    drawn(timeline, &[(&scene.window, rows)], title)
+}
+
+type Rows<'a> = Vec<(Option<Group>, Option<&'a Track>)>;
+
+fn drawn(timeline: &Timeline, panels: &[(&Window, Rows<'_>)], title: &str) -> Result<String> {
     let height = |rows: usize| HEAD + rows as i32 * ROW + GAP;
     let total: i32 = panels.iter().map(|(_, rows)| height(rows.len())).sum();
     let mut text = String::new();
@@ -123,7 +190,7 @@ pub fn draw(timeline: &Timeline, windows: &[Window], title: &str) -> Result<Stri
         write(&root, title, (10, 12), TEXT + 4, LEFT)?;
         legend(&root)?;
         let mut top = GAP;
-        for (window, rows) in &panels {
+        for (window, rows) in panels {
             panel(&root, timeline, window, rows, top)?;
             top += height(rows.len());
         }

@@ -409,3 +409,24 @@ fn the_picture_has_what_is_in_its_windows() {
     // Ended long before.
     assert!(!svg.contains("SDMA4: trap"));
 }
+
+#[test]
+fn a_scene_has_one_process_and_a_job_that_ends_there() {
+    let timeline = timeline();
+    let scene = picture::quietest(&timeline, "doorbell of queue", "sdma", 100_000).unwrap();
+    assert_eq!(scene.process, Group::Process(150));
+    // Around the second doorbell of queue 4: the first one's job takes longer.
+    assert_eq!(scene.window.begin, 314_582_946 - 20_000);
+    let svg = picture::draw_scene(&timeline, &scene, "a copy").unwrap();
+    for text in ["a copy", "doorbell of queue 4", "process 150"] {
+        assert!(svg.contains(text), "{text}");
+    }
+    let others = timeline.processes.keys().filter(|pid| **pid != 150);
+    for pid in others {
+        assert!(!svg.contains(&format!("process {pid} ")), "{pid}");
+    }
+    assert_eq!(
+        picture::quietest(&timeline, "doorbell of queue", "vcn", 100_000),
+        None
+    );
+}
