@@ -1,8 +1,9 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
 # run.sh: installs the packages beside it on the minimal Debian of the disk "packages", uses the
-# driver, removes them, and checks for leftovers; as TAP. Debian's own dpkg, kmod and udev do it, in
-# a chroot whose writes go to an overlay: the overlay holds exactly the changes.
+# driver, also as Documentation/silicon.md says, removes them, and checks for leftovers; as TAP.
+# Debian's own dpkg, kmod and udev do it, in a chroot whose writes go to an overlay: the overlay holds
+# exactly the changes.
 here=$(dirname "$0")
 root=/packages/root
 upper=/packages/memory/upper
@@ -65,6 +66,7 @@ as_user() { # GROUP COMMAND...
 }
 
 . /rkfd/clients/tap.sh
+. "$here/page.sh"
 for d in /sys/bus/pci/devices/*; do
 	[ "$(cat "$d/vendor"):$(cat "$d/device")" != 0x1002:0x740f ] || gpus="$gpus $d"
 done
@@ -137,6 +139,14 @@ result $rc "rkfd-top shows both GPUs"
 as_user nogroup /usr/libexec/rkfd/kselftest/version >/tmp/log 2>&1
 [ $? -ne 0 ] && ! grep -q '^ok ' /tmp/log
 result $? "nobody else may"
+
+rc=0
+for program in $(page_programs); do
+	[ -x "$root/usr/libexec/rkfd/$program" ] || { echo "# there is no $program"; rc=1; }
+done
+result $rc "the programs that silicon.md names are installed"
+debian rmmod rkfd
+page_runs
 
 debian dpkg --purge rkfd-tools "rkfd-modules-$release" rkfd-common >/tmp/log 2>&1
 rc=$?

@@ -149,11 +149,17 @@ impl Content {
             fs::copy(vmlinuz, make("rkfd/kexec")?.join("vmlinuz"))?;
         }
         if machine.packages {
-            let mut files = vec![places.top.join("tests/packages/run.sh")];
+            let mut files = Vec::new();
             for entry in fs::read_dir(places.outside(&format!("{}/deb", places.out)))? {
                 files.push(entry?.path());
             }
-            files.retain(|file| file.extension().is_some_and(|e| e == "deb" || e == "sh"));
+            files.retain(|file| file.extension().is_some_and(|e| e == "deb"));
+            let own = [
+                "tests/packages/run.sh",
+                "tests/packages/page.sh",
+                "Documentation/silicon.md",
+            ];
+            files.extend(own.map(|file| places.top.join(file)));
             copy_to(&make("rkfd/packages")?, &files)?;
             let disk = path_from(setup, places.script("deb-root").arg("guest"))?;
             self.disk(setup, "packages", &disk, false);
