@@ -108,7 +108,7 @@ const QUANTUM_SCALE: Field = Field::bit(4);
 const QUANTUM_DURATION: Field = Field::new(13, 8);
 const DOORBELL_BIF_DROP: Field = Field::bit(1);
 const DOORBELL_OFFSET: Field = Field::new(27, 2);
-const QUEUE_SIZE: Field = Field::new(5, 0);
+pub(super) const QUEUE_SIZE: Field = Field::new(5, 0);
 const RPTR_BLOCK_SIZE: Field = Field::new(13, 8);
 const QUEUE_FULL_EN: Field = Field::bit(14);
 const WPP_CLAMP_EN: Field = Field::bit(16);
@@ -235,7 +235,7 @@ impl ComputeMqd {
         let aql = queue.format == PacketFormat::Aql;
         dwords[DOORBELL_CONTROL] =
             DOORBELL_OFFSET.put(queue.doorbell.dword()) | DOORBELL_BIF_DROP.flag(aql);
-        dwords[PQ_CONTROL] = pq_control(queue.ring_size, queue.format);
+        dwords[PQ_CONTROL] = pq_control(info, queue.ring_size, queue.format);
         dwords[IB_CONTROL] = MIN_IB_AVAIL.put(3) | IB_EXE_DISABLE.flag(true);
         dwords[HQ_STATUS0] = DISPATCH_PTR.flag(true);
         dwords[MQD_CONTROL] = MQD_PRIV_STATE.flag(true);
@@ -269,16 +269,23 @@ impl ComputeMqd {
     }
 }
 
+/// The field of CP_HQD_PQ_CONTROL for a ring of that size.
+#[inline]
+pub(super) fn queue_size(size: RingSize) -> u32 {
+    QUEUE_SIZE.put(size.order() - 1)
+}
+
 /// CP_HQD_PQ_CONTROL.
 #[inline]
-pub(super) fn pq_control(size: RingSize, format: PacketFormat) -> u32 {
-    let common =
-        QUEUE_SIZE.put(size.order() - 1) | RPTR_BLOCK_SIZE.put(5) | UNORD_DISPATCH.flag(true);
+fn pq_control(info: &MqdInfo, size: RingSize, format: PacketFormat) -> u32 {
+    let common = queue_size(size) | RPTR_BLOCK_SIZE.put(5) | UNORD_DISPATCH.flag(true);
     common
         | match format {
             PacketFormat::Pm4 => 0,
             PacketFormat::Aql => {
-                NO_UPDATE_RPTR.flag(true)
+                // Where XCCs share a queue, the first of them reports the read pointer
+                // (init_mqd_v9_4_3 of amdgpu).
+                NO_UPDATE_RPTR.flag(info.split.is_none())
                     | SLOT_BASED_WPTR.put(2)
                     | QUEUE_FULL_EN.flag(true)
                     | WPP_CLAMP_EN.flag(true)

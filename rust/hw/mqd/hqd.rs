@@ -2,7 +2,7 @@
 //! The part of a compute descriptor that is the image of the HQD's registers: a direct load copies
 //! it, and the CP saves it when it releases the queue.
 
-use super::compute::{pq_control, PacketFormat, HQD};
+use super::compute::{queue_size, HQD, QUEUE_SIZE};
 use crate::bits::{hi, join, lo, Field};
 use crate::queue::QueuePriority;
 use crate::sdma::ring::RingSize;
@@ -37,7 +37,6 @@ const PQ_WPTR_HI: usize = 183 - HQD.start;
 const LIVE: [usize; 12] = [132, 135, 138, 143, 145, 160, 162, 167, 168, 169, 182, 183];
 
 const DOORBELL_EN: Field = Field::bit(30);
-const QUEUE_SIZE: Field = Field::new(5, 0);
 const INIT_FETCHER: Field = Field::bit(31);
 const PROCESSING_IB: Field = Field::bit(31);
 /// In PERSISTENT_STATE: groups of a dispatch are still to be launched.
@@ -83,12 +82,13 @@ impl HqdImage {
         self.0[DEQUEUE_REQUEST] = 0;
     }
 
-    /// Sets another ring, of a queue with packets of `format`.
+    /// Sets another ring, with packets of the same format.
     #[inline]
-    pub fn set_ring(&mut self, base: u64, size: RingSize, format: PacketFormat) {
+    pub fn set_ring(&mut self, base: u64, size: RingSize) {
         self.0[PQ_BASE_LO] = lo(base >> 8);
         self.0[PQ_BASE_HI] = hi(base >> 8);
-        self.0[PQ_CONTROL] = pq_control(size, format);
+        let others = self.0[PQ_CONTROL] & !QUEUE_SIZE.put(QUEUE_SIZE.max());
+        self.0[PQ_CONTROL] = others | queue_size(size);
     }
 
     /// Sets another priority.

@@ -35,7 +35,7 @@ impl QueueChange {
             } => {
                 let image = queue.descriptor.image()?;
                 let mut changed = image;
-                write(&mut changed, queue, ring.as_ref(), *priority);
+                write(&mut changed, ring.as_ref(), *priority);
                 Ok(changed == image && *active == queue.is_active())
             }
             Self::CuMasks(masks) => Ok(queue.descriptor.cu_masks()? == *masks),
@@ -55,7 +55,7 @@ impl QueueChange {
                 priority,
                 active,
             } => {
-                let change = |image: &mut _| write(image, queue, ring.as_ref(), *priority);
+                let change = |image: &mut _| write(image, ring.as_ref(), *priority);
                 queue.descriptor.change(change)?;
                 if let Some((_, ring)) = ring {
                     queue.memory.swap_ring(ring);
@@ -69,14 +69,9 @@ impl QueueChange {
 }
 
 /// Writes the parts of [`QueueChange::Properties`] that are in the HQD's image of `queue`.
-fn write(
-    image: &mut HqdImage,
-    queue: &ComputeQueue,
-    ring: Option<&(u64, RingBuffer)>,
-    priority: QueuePriority,
-) {
+fn write(image: &mut HqdImage, ring: Option<&(u64, RingBuffer)>, priority: QueuePriority) {
     image.set_priority(priority);
     if let Some((address, ring)) = ring {
-        image.set_ring(*address, ring.size, queue.memory.format());
+        image.set_ring(*address, ring.size);
     }
 }

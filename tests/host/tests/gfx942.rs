@@ -179,6 +179,8 @@ fn one_xcc_has_all_workgroups() {
             [23, 24, 26, 27].map(|at: usize| mqd.dwords()[at]),
             [u32::MAX; 4]
         );
+        // The read pointer of AQL, which gfx90a does not report (NO_UPDATE_RPTR), is reported.
+        assert_eq!(mqd.dwords()[145] >> 27 & 1, 0);
         [39, 40, 41, 42].map(|at: usize| mqd.dwords()[at])
     };
     assert_eq!(mqd(PacketFormat::Aql), [0, u32::MAX, 1, u32::MAX]);

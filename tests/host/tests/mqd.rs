@@ -232,11 +232,7 @@ fn a_saved_image_can_be_loaded_elsewhere() {
     assert_eq!(image.dwords()[2], 0);
     assert_eq!(image.dwords()[3], 12);
     assert_eq!(image.dwords()[24], 0);
-    image.set_ring(
-        0x7f00_0010_0000,
-        RingSize::new(8192).unwrap(),
-        PacketFormat::Pm4,
-    );
+    image.set_ring(0x7f00_0010_0000, RingSize::new(8192).unwrap());
     assert_eq!(image.dwords()[8..10], [0x0000_1000, 0x7f]);
     assert_eq!(image.dwords()[17], 10 | 5 << 8 | 1 << 28);
     image.set_priority(QueuePriority::new(0).unwrap());
