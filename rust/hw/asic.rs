@@ -136,6 +136,9 @@ pub struct SdmaInfo {
     pub xgmi_engines: u8,
     /// RLC queues of an engine.
     pub queues_per_engine: u8,
+    /// Major and minor version of amdgpu's code for these engines, which HW_IP_INFO tells
+    /// (sdma_v4_0.c, sdma_v4_4_2.c).
+    pub code_version: [u32; 2],
     /// Golden settings of an engine.
     pub golden: SdmaGolden,
 }

@@ -23,6 +23,12 @@ impl IpVersion {
     pub const fn new(major: u8, minor: u8, rev: u8) -> Self {
         Self { major, minor, rev }
     }
+
+    /// It as a number, a byte each (amdgpu: IP_VERSION_MAJ_MIN_REV).
+    #[inline]
+    pub const fn packed(self) -> u32 {
+        u32::from_be_bytes([0, self.major, self.minor, self.rev])
+    }
 }
 
 impl fmt::Display for IpVersion {

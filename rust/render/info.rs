@@ -3,6 +3,7 @@
 //! initialization, which depends on them, and of the others those about memory and sensors.
 
 use hw::ih::HubKind;
+use hw::ip::IpBlock;
 use hw::va::{LARGE_PAGE_SIZE, PAGE_SIZE, USER_VA_END};
 use kernel::{prelude::*, sync::Arc};
 
@@ -33,8 +34,6 @@ const FIRST_ADDRESS: u64 = 0x20_0000;
 
 /// Alignment of indirect buffers that amdgpu asks for, bytes.
 const IB_START_ALIGNMENT: u32 = 256;
-/// SDMA 4.4.0, as it is in amdgpu's answer.
-const SDMA_VERSION: u32 = 0x04_0400;
 
 /// The ioctl.
 pub(super) struct InfoQuery;
@@ -52,7 +51,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
         let gpu = file.device();
         match info.query() {
             uapi::ACCEL_WORKING => info.answer(&1u32),
-            uapi::HW_IP_INFO => info.answer(&engines(info.hw_ip())?),
+            uapi::HW_IP_INFO => info.answer(&engines(gpu, info.hw_ip())?),
             uapi::HW_IP_COUNT => info.answer(&engine_count(gpu, info.hw_ip())?),
             uapi::READ_MMR_REG => info.answer(&register(gpu, info)?),
             uapi::DEV_INFO => info.answer(&device(gpu)),
@@ -79,19 +78,20 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Inf
 /// # Errors
 ///
 /// `EINVAL` for an unknown kind or instance.
-fn engines((ip, instance): (u32, u32)) -> Result<HwIpInfo> {
+fn engines(gpu: &GpuMemory, (ip, instance): (u32, u32)) -> Result<HwIpInfo> {
     if ip >= hw_ip::NUM || instance != 0 {
         return Err(EINVAL);
     }
     if ip != hw_ip::DMA {
         return Ok(HwIpInfo::default());
     }
+    let known = gpu.hw.ips().version(IpBlock::Sdma).ok_or(ENODEV)?;
     Ok(HwIpInfo {
-        version: [4, 0],
+        version: gpu.hw.asic.sdma.code_version,
         ib_start_alignment: IB_START_ALIGNMENT,
         ib_size_alignment: 4,
         available_rings: (1 << DMA_RINGS) - 1,
-        discovery_version: SDMA_VERSION,
+        discovery_version: known.packed(),
         ..HwIpInfo::default()
     })
 }

@@ -203,12 +203,12 @@ TEST_F(cs, info)
 	request.return_size = sizeof(ip);
 	ASSERT_EQ(0, kfd_ioctl(self->dev.drm_fd, DRM_IOCTL_AMDGPU_INFO, &request));
 	EXPECT_EQ(4, ip.hw_ip_version_major);
-	EXPECT_EQ(0, ip.hw_ip_version_minor);
+	EXPECT_EQ(kfd_is_gfx942(&self->dev) ? 4 : 0, ip.hw_ip_version_minor);
 	EXPECT_EQ(0, ip.capabilities_flags);
 	EXPECT_EQ(3, ip.available_rings);
 	EXPECT_EQ(256, ip.ib_start_alignment);
 	EXPECT_EQ(4, ip.ib_size_alignment);
-	EXPECT_EQ(0x040400, ip.ip_discovery_version);
+	EXPECT_EQ(kfd_is_gfx942(&self->dev) ? 0x040402 : 0x040400, ip.ip_discovery_version);
 	request.query_hw_ip.ip_instance = 1;
 	EXPECT_EQ(EINVAL, kfd_ioctl(self->dev.drm_fd, DRM_IOCTL_AMDGPU_INFO, &request));
 	request.query_hw_ip.ip_instance = 0;
@@ -224,7 +224,7 @@ TEST_F(cs, info)
 	request.return_pointer = (uintptr_t)&count;
 	request.return_size = sizeof(count);
 	ASSERT_EQ(0, kfd_ioctl(self->dev.drm_fd, DRM_IOCTL_AMDGPU_INFO, &request));
-	EXPECT_EQ(5, count);
+	EXPECT_EQ(kfd_sdma_engines(&self->dev), count);
 }
 
 /*

@@ -99,6 +99,7 @@ pub const MI210: Asic = Asic {
         host_engines: 2,
         xgmi_engines: 3,
         queues_per_engine: 8,
+        code_version: [4, 0],
         // golden_settings_sdma_aldebaran of amdgpu.
         golden: SdmaGolden {
             tiles_mask: 0x0018_773f,

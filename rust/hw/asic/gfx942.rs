@@ -114,6 +114,7 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
             host_engines: HOST_ENGINES,
             xgmi_engines: engines - HOST_ENGINES,
             queues_per_engine: 8,
+            code_version: [4, 4],
             // sdma_v4_4_2_inst_init_golden_registers: NUM_BANKS, PIPE_INTERLEAVE_SIZE.
             golden: SdmaGolden {
                 tiles_mask: 0x7038,

@@ -38,6 +38,20 @@ bool kfd_property(const char *file, const char *key, uint64_t *value)
 	return found;
 }
 
+bool kfd_is_gfx942(const struct kfd_dev *dev)
+{
+	uint64_t version;
+	char path[128];
+
+	snprintf(path, sizeof(path), KFD_TOPOLOGY "/nodes/%u/properties", dev->node);
+	return kfd_property(path, "gfx_target_version", &version) && version == 90402;
+}
+
+unsigned int kfd_sdma_engines(const struct kfd_dev *dev)
+{
+	return kfd_is_gfx942(dev) ? 4 : 5;
+}
+
 static bool read_number(const char *file, uint64_t *value)
 {
 	FILE *f = fopen(file, "re");

@@ -56,6 +56,10 @@ bool kfd_is_rkfd(void);
 
 /* Reads one key of a properties file under topology; false if it is not there. */
 bool kfd_property(const char *file, const char *key, uint64_t *value);
+/* True if the GPU is a gfx942, and not a gfx90a; the model can be either. */
+bool kfd_is_gfx942(const struct kfd_dev *dev);
+/* The SDMA engines of that chip. */
+unsigned int kfd_sdma_engines(const struct kfd_dev *dev);
 /*
  * The number behind @key in fdinfo of @fd; -1 if there is none, -2 if its unit is not @unit,
  * which is " KiB" or empty.

@@ -87,6 +87,7 @@ pub const MADE_UP: Asic = Asic {
         host_engines: 2,
         xgmi_engines: 14,
         queues_per_engine: 6,
+        code_version: [4, 0],
         golden: SdmaGolden {
             tiles_mask: 0x0018_773f,
             tiles: 0x0010_4002,
