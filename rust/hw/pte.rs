@@ -61,7 +61,9 @@ pub enum MemoryResidence {
 pub struct Coherence {
     /// Writes become visible to others without a flush at kernel end.
     pub coherent: bool,
-    /// Never cached; wins over `coherent`.
+    /// The same for atomic operations of the whole system (EXT_COHERENT); wins over `coherent`.
+    pub extended: bool,
+    /// Never cached; wins over both.
     pub uncached: bool,
 }
 
@@ -72,6 +74,8 @@ pub struct PteRule {
     pub plain: Mtype,
     /// Memory type of a coherent buffer.
     pub coherent: Mtype,
+    /// Memory type of one that is so for atomic operations of the whole system, too.
+    pub extended: Mtype,
     /// Memory type of a buffer that is never cached.
     pub uncached: Mtype,
     /// Accesses snoop the CPU's caches.
@@ -101,6 +105,7 @@ impl PteFormat {
         let rule = self.rule(residence);
         match coherence {
             Coherence { uncached: true, .. } => rule.uncached,
+            Coherence { extended: true, .. } => rule.extended,
             Coherence { coherent: true, .. } => rule.coherent,
             _ => rule.plain,
         }

@@ -427,7 +427,8 @@ impl SvmAttributes {
     #[inline]
     pub const fn coherence(&self) -> Coherence {
         Coherence {
-            coherent: self.flags & (flag::COHERENT | flag::EXT_COHERENT) != 0,
+            coherent: self.flags & flag::COHERENT != 0,
+            extended: self.flags & flag::EXT_COHERENT != 0,
             uncached: false,
         }
     }

@@ -241,7 +241,8 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
             execute: has(flag::EXECUTABLE),
         },
         coherence: Coherence {
-            coherent: has(flag::COHERENT | flag::EXT_COHERENT),
+            coherent: has(flag::COHERENT),
+            extended: has(flag::EXT_COHERENT),
             uncached: has(flag::UNCACHED),
         },
     };

@@ -79,7 +79,8 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
         let usage = BoUsage {
             access: PageAccess::READ_WRITE.executable(),
             coherence: Coherence {
-                coherent: flags & (create_flag::COHERENT | create_flag::EXT_COHERENT) != 0,
+                coherent: flags & create_flag::COHERENT != 0,
+                extended: flags & create_flag::EXT_COHERENT != 0,
                 uncached: flags & create_flag::UNCACHED != 0,
             },
         };
@@ -277,6 +278,7 @@ fn created_as(bo: &Bo) -> Result<GemCreateIn> {
         domains,
         domain_flags: of(domains == domain::VRAM, vram)
             | of(coherence.coherent, create_flag::COHERENT)
+            | of(coherence.extended, create_flag::EXT_COHERENT)
             | of(coherence.uncached, create_flag::UNCACHED),
     })
 }

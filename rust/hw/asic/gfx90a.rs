@@ -135,12 +135,14 @@ pub const MI210: Asic = Asic {
         local_vram: PteRule {
             plain: Mtype::Rw,
             coherent: Mtype::Cc,
+            extended: Mtype::Cc,
             uncached: Mtype::Uc,
             snooped: false,
         },
         host: PteRule {
             plain: Mtype::Nc,
             coherent: Mtype::Uc,
+            extended: Mtype::Uc,
             uncached: Mtype::Uc,
             snooped: true,
         },

@@ -151,12 +151,14 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
             local_vram: PteRule {
                 plain: Mtype::Rw,
                 coherent: Mtype::Rw,
+                extended: Mtype::Cc,
                 uncached: Mtype::Uc,
                 snooped: true,
             },
             host: PteRule {
                 plain: Mtype::Uc,
                 coherent: Mtype::Uc,
+                extended: Mtype::Uc,
                 uncached: Mtype::Uc,
                 snooped: true,
             },

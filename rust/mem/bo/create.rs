@@ -154,6 +154,7 @@ pub(crate) fn registers(
         access,
         coherence: Coherence {
             coherent: true,
+            extended: false,
             uncached: true,
         },
     };

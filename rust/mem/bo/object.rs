@@ -139,6 +139,7 @@ impl GemDriverObject for BoData {
             },
             coherence: Coherence {
                 coherent: true,
+                extended: false,
                 uncached: false,
             },
         };

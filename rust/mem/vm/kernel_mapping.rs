@@ -81,6 +81,7 @@ impl Vm {
     ) -> Result<KernelMapping> {
         let coherence = Coherence {
             coherent: true,
+            extended: false,
             uncached: true,
         };
         let flags = self

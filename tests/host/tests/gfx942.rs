@@ -124,7 +124,11 @@ fn memory_is_cached_as_in_amdgpu() {
     let coherences = [(false, false), (true, false), (false, true), (true, true)];
     let types = |residence| {
         coherences.map(|(coherent, uncached)| {
-            let coherence = Coherence { coherent, uncached };
+            let coherence = Coherence {
+                coherent,
+                extended: false,
+                uncached,
+            };
             let flags = MI300X
                 .pte
                 .flags(residence, PageAccess::READ_WRITE, coherence);
@@ -137,6 +141,16 @@ fn memory_is_cached_as_in_amdgpu() {
         [Mtype::Rw, Mtype::Rw, Mtype::Uc, Mtype::Uc]
     );
     assert_eq!(types(MemoryResidence::Host), [Mtype::Uc; 4]);
+    let extended = Coherence {
+        extended: true,
+        ..Coherence::default()
+    };
+    let types = |asic: &Asic| {
+        [MemoryResidence::LocalVram, MemoryResidence::Host]
+            .map(|residence| asic.pte.mtype(residence, extended))
+    };
+    assert_eq!(types(&MI300X), [Mtype::Cc, Mtype::Uc]);
+    assert_eq!(types(&MI210), [Mtype::Cc, Mtype::Uc]);
 }
 
 #[test]

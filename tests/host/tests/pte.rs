@@ -128,14 +128,17 @@ fn memory_types_follow_the_policy_of_gfx90a() {
     let plain = Coherence::default();
     let coherent = Coherence {
         coherent: true,
+        extended: false,
         uncached: false,
     };
     let uncached = Coherence {
         coherent: false,
+        extended: false,
         uncached: true,
     };
     let both = Coherence {
         coherent: true,
+        extended: false,
         uncached: true,
     };
     for (residence, coherence, mtype) in [

@@ -121,12 +121,14 @@ pub const MADE_UP: Asic = Asic {
         local_vram: PteRule {
             plain: Mtype::Rw,
             coherent: Mtype::Rw,
+            extended: Mtype::Cc,
             uncached: Mtype::Uc,
             snooped: true,
         },
         host: PteRule {
             plain: Mtype::Uc,
             coherent: Mtype::Uc,
+            extended: Mtype::Uc,
             uncached: Mtype::Uc,
             snooped: true,
         },
