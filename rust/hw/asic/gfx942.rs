@@ -11,6 +11,7 @@ use super::{
     Asic, AsicIds, CacheKind, GfxGolden, GfxInfo, GoldenRegister, GoldenSetting, SdmaGolden,
     SdmaInfo, VmidSplit, VramInfo, DRM_FAMILY_AI, DRM_VRAM_HBM,
 };
+use crate::cleaner::{self, Cleaner};
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::part::{FirmwarePart, FirmwareSource};
 use crate::firmware::plan::FirmwarePlan;
@@ -173,8 +174,12 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
             kept: 280 << 20,
         },
         trap: &gfx9_4_3::CODE,
-        // The driver has none for it yet.
-        cleaner: None,
+        // The firmware launches it as on gfx90a, and its words are the same (amdgpu:
+        // gfx_v9_4_3_sw_init, gfx_v9_4_3_cleaner_shader.asm).
+        cleaner: Some(Cleaner {
+            code: &cleaner::gfx9_4_2::CODE,
+            firmware: 153,
+        }),
         firmware: &FIRMWARE,
         ips: &[],
         ..MI210

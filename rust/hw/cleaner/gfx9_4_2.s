@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 //
-// The cleaner of gfx 9.4.2 (gfx90a): what the MEC's firmware runs on all compute units between two processes, so that
-// the second one finds nothing of the first one in registers and LDS. scripts/shader-code assembles it; its words are
-// in gfx9_4_2.rs.
+// The cleaner of gfx 9.4.2 (gfx90a) and 9.4.3 (gfx942): what the MEC's firmware runs on all compute units between two
+// processes, so that the second one finds nothing of the first one in registers and LDS. scripts/shader-code assembles
+// it for both, which have the same words: those in gfx9_4_2.rs.
 //
 // The firmware launches it twice on each compute unit, which has no other waves then; what follows is its part, as
-// amdgpu's gfx_v9_4_2_cleaner_shader.asm tells it.
+// amdgpu's gfx_v9_4_2_cleaner_shader.asm tells it, and gfx_v9_4_3_cleaner_shader.asm the same.
 //   s0 = 1: one group of 16 waves, of 128 VGPRs and 96 SGPRs each. So four waves have all 512 VGPRs of a SIMD, which
 //           are both arch and accumulation VGPRs of other waves, and its SGPRs 0 to 383. The group has all of the LDS.
 //           Bit 31 of s1 tells its first wave.

@@ -17,6 +17,19 @@ pub enum Ranges {
     Fabric,
 }
 
+/// Versions of firmware.
+#[derive(Debug, Clone, Copy)]
+pub struct Firmware {
+    /// What a driver before, or the board, has loaded into the MECs.
+    pub mec: u32,
+    /// The same for the SDMA engines.
+    pub sdma: u32,
+    /// The first version of the MECs' that runs a cleaner shader.
+    pub cleans: u32,
+    /// The first version of the MECs' that can chain processes with XNACK on and off in one list.
+    pub chains_xnack: u32,
+}
+
 /// A chip, as the board has it.
 #[derive(Debug)]
 pub struct Asic {
@@ -49,6 +62,8 @@ pub struct Asic {
     /// An AQL queue, too, has its read pointer reported: by the first of the XCCs that serve it
     /// (CP_HQD_PQ_CONTROL.NO_UPDATE_RPTR; amdgpu, init_mqd_v9_4_3).
     pub reports_aql: bool,
+    /// Its firmware.
+    pub firmware: Firmware,
     /// The IP discovery table, in VRAM.
     pub discovery: Option<&'static Table>,
 }
@@ -70,6 +85,13 @@ pub static GFX90A: Asic = Asic {
     has_nodes: false,
     vram_snoops: false,
     reports_aql: false,
+    // amdgpu: gfx_v9_0_sw_init, gfx_v9_4_2_init_sq.
+    firmware: Firmware {
+        mec: 0x44,
+        sdma: 8,
+        cleans: 88,
+        chains_xnack: 98,
+    },
     discovery: None,
 };
 
@@ -89,6 +111,13 @@ pub static GFX942: Asic = Asic {
     has_nodes: true,
     vram_snoops: true,
     reports_aql: true,
+    // As in linux-firmware of 2026; amdgpu: gfx_v9_4_3_sw_init, gfx_v9_4_3_xcc_init_sq.
+    firmware: Firmware {
+        mec: 194,
+        sdma: 27,
+        cleans: 153,
+        chains_xnack: 184,
+    },
     discovery: Some(&discovery::GFX942),
 };
 

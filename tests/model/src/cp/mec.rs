@@ -25,11 +25,6 @@ use crate::psp::engines as psp;
 use crate::regs::gc::{self, cp_hqd_error as error, cp_mec_cntl};
 use crate::regs::Reg;
 
-/// The first version of the firmware that can chain processes with XNACK on and off in one list
-/// (amdgpu: gfx_v9_4_2_init_sq).
-const CHAINS_XNACK: u32 = 98;
-/// The first version that runs a cleaner shader (amdgpu: gfx_v9_0_sw_init).
-const CLEANS: u32 = 88;
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(50);
 
@@ -395,7 +390,7 @@ impl Cp {
     /// Returns whether one list may have processes with XNACK on and such with it off: if the driver
     /// has said so, to firmware that can.
     pub(super) fn chains_xnack(&self, gpu: &Gpu) -> bool {
-        is_firmware(gpu, CHAINS_XNACK) && self.state().resources.chains
+        is_firmware(gpu, gpu.regs.asic.firmware.chains_xnack) && self.state().resources.chains
     }
 
     /// MAP_QUEUES of the KIQ. The inner error is the reason for a refusal.

@@ -50,11 +50,9 @@ use start::Start;
 use tmr::Tmr;
 use trace::Trace;
 
-/// Versions of the firmware that is loaded when the driver comes. Those of engines are in their
-/// registers, as after a load by these: the PSP leaves none there.
+/// Version of the secure OS that runs when the driver comes. Those of the engines' firmware are in
+/// their registers, as after a load by these: the PSP leaves none there.
 const SECURE_OS_VERSION: u32 = 0x0027_0085;
-const MEC_VERSION: u32 = 0x44;
-const SDMA_VERSION: u32 = 8;
 /// BIOS_SCRATCH_7: ASIC_INIT_COMPLETE.
 const POSTED: u32 = 1 << 9;
 /// C2PMSG_35 of a bootloader that failed before the driver came.
@@ -232,7 +230,7 @@ impl Psp {
             gpu.regs.set(reg, value);
         }
         if warm {
-            gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, MEC_VERSION);
+            gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, gpu.regs.asic.firmware.mec);
         }
         if start == Start::Dirty {
             state.ring = Some(Ring::left());
@@ -244,7 +242,7 @@ impl Psp {
             gpu.regs
                 .set(sdma::F32_CNTL.of_sdma(n), sdma::f32_cntl::HALT.of(1));
             if warm {
-                gpu.regs.set(sdma::UCODE_ADDR.of_sdma(n), SDMA_VERSION);
+                gpu.regs.set(sdma::UCODE_ADDR.of_sdma(n), gpu.regs.asic.firmware.sdma);
             }
         }
         if start == Start::Dirty {

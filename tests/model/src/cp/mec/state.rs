@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{is_firmware, State, CLEANS};
+use super::{is_firmware, State};
 use crate::cp::execute::Work;
 use crate::cp::{launch, mqd, Slot};
 use crate::error::{ModelError, Result};
@@ -43,7 +43,7 @@ impl State {
     /// Runs the cleaner shader for a process that gets a VMID, which no other process has now. Old
     /// firmware does not know that it should.
     pub(in crate::cp) fn clean(&self, gpu: &Gpu, at_once: usize) -> Result<()> {
-        if !is_firmware(gpu, CLEANS) {
+        if !is_firmware(gpu, gpu.regs.asic.firmware.cleans) {
             return Ok(());
         }
         if self.cleaner == 0 {
