@@ -206,6 +206,8 @@ impl Hardware {
         let ips = IpTable::new(&instances);
         check_instances(bound, asic, ips)?;
         version::check_known(bound, ips)?;
+        let nbio = Nbio::new(bound, &mmio, ips, asic)?;
+        nbio.check_partitioning(bound)?;
         let (state, running, place) = probe_state(bound, &mmio, ips)?;
         let engines = asic.sdma.engines();
         let mut sdma = KVec::with_capacity(engines.into(), GFP_KERNEL)?;
@@ -221,7 +223,6 @@ impl Hardware {
         };
         let rest = HaltedGpu::halt(bound, &mmio, ips, &running, &engines)?;
 
-        let nbio = Nbio::new(bound, &mmio, ips, asic)?;
         let size = nbio.vram_size()?;
         nbio.bring_up(&rest, doorbells.start());
         let revision = nbio.revision();

@@ -26,6 +26,7 @@ pub mod kernel_queue;
 pub mod latency_average;
 pub mod mqd;
 pub mod no_retry;
+pub mod partition;
 pub mod pin_state;
 pub mod pm4;
 pub mod psp;

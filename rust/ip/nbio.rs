@@ -69,6 +69,24 @@ impl Nbio {
         self.hal.revision(&self.regs)
     }
 
+    /// Checks that the GPU is one, with one memory.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for one that is partitioned, which the log says.
+    pub(super) fn check_partitioning(&self, dev: &Device) -> Result {
+        let found = self.hal.partitioning(&self.regs);
+        if found.is_whole() {
+            return Ok(());
+        }
+        dev_err!(
+            dev,
+            "the GPU is partitioned ({}): this driver drives it as a whole (SPX, NPS1)\n",
+            format_args!("{found}")
+        );
+        Err(ENODEV)
+    }
+
     /// Opens the doorbell BAR and places the HDP's flush page. `doorbells` is the bus address of
     /// the doorbell BAR: the GPU's own stores to it reach the doorbells without leaving the chip.
     /// No part of the GPU does that yet.

@@ -86,6 +86,16 @@ registers! {
     BIF_SDMA3_DOORBELL_RANGE @ 2, 0x1d7;
     /// Doorbells of SDMA engine 4.
     BIF_SDMA4_DOORBELL_RANGE @ 2, 0x1d9;
+    /// NBIO 7.9: the partitions of compute.
+    PARTITION_COMPUTE_STATUS @ 2, 0x163 as partition_compute_status {
+        /// 0: one (SPX).
+        PARTITION_MODE[7:4]
+    };
+    /// NBIO 7.9: the partitions of memory.
+    PARTITION_MEM_STATUS @ 2, 0x164 as partition_mem_status {
+        /// A bit for each number of them; bit 0: one (NPS1).
+        NPS_MODE[11:4]
+    };
     /// NBIO 7.9: XCCs whose doorbells are held back, a bit each.
     XCC_DOORBELL_FENCE @ 5, 0x740c as xcc_doorbell_fence {
         /// The XCCs.

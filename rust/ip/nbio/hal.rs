@@ -6,15 +6,22 @@ use kernel::prelude::*;
 
 use hw::doorbell::{DoorbellLayout, DoorbellPort};
 use hw::ip::{IpBlock, IpTable};
+use hw::partition::Partitioning;
 
 use super::super::version;
-use crate::regs::nbio::{self as regs, rcc_dev0_epf0_strap0, xcc_doorbell_fence};
+use crate::regs::nbio::{
+    self as regs, partition_compute_status, partition_mem_status, rcc_dev0_epf0_strap0,
+    xcc_doorbell_fence,
+};
 use crate::regs::{Register, RegisterWindow};
 
 /// A version of NBIO.
 pub(super) trait NbioHal: Send + Sync {
     /// Revision of the silicon (ATI_REV_ID).
     fn revision(&self, nbio: &RegisterWindow) -> u32;
+
+    /// The partitions that the card has been divided into.
+    fn partitioning(&self, nbio: &RegisterWindow) -> Partitioning;
 
     /// Routes the doorbells of SDMA engines and IH to them, as `layout` says; all others go to the
     /// CPs of `xccs`, a bit for each by its number on the chip.
@@ -36,6 +43,11 @@ const SDMA_RANGES: [Register; 5] = [
 impl NbioHal for NbioV7_4 {
     fn revision(&self, nbio: &RegisterWindow) -> u32 {
         rcc_dev0_epf0_strap0::ATI_REV_ID.get(nbio.read(regs::RCC_DEV0_EPF0_STRAP0))
+    }
+
+    // It has one XCC.
+    fn partitioning(&self, _: &RegisterWindow) -> Partitioning {
+        Partitioning::default()
     }
 
     fn route_doorbells(&self, nbio: &RegisterWindow, layout: &DoorbellLayout, _: u32) {
@@ -70,6 +82,14 @@ fn write_far(nbio: &RegisterWindow, reg: Register, value: u32) {
 impl NbioHal for NbioV7_9 {
     fn revision(&self, nbio: &RegisterWindow) -> u32 {
         rcc_dev0_epf0_strap0::ATI_REV_ID.get(nbio.read(regs::RCC_DEV0_EPF0_STRAP0_7_9))
+    }
+
+    fn partitioning(&self, nbio: &RegisterWindow) -> Partitioning {
+        use {partition_compute_status as compute, partition_mem_status as memory};
+        Partitioning {
+            compute: compute::PARTITION_MODE.get(nbio.read(regs::PARTITION_COMPUTE_STATUS)),
+            memory: memory::NPS_MODE.get(nbio.read(regs::PARTITION_MEM_STATUS)),
+        }
     }
 
     fn route_doorbells(&self, nbio: &RegisterWindow, layout: &DoorbellLayout, xccs: u32) {

@@ -8,6 +8,7 @@ use hw::doorbell::{DoorbellPort, DoorbellRange, DoorbellSlot, SliceIndex};
 use hw::firmware::part::FirmwarePart;
 use hw::ih::IhClient;
 use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat};
+use hw::partition::Partitioning;
 use hw::psp::BootloaderCommand;
 use hw::pte::{Coherence, MemoryResidence, Mtype, PageAccess};
 use hw::queue::QueuePriority;
@@ -228,4 +229,21 @@ fn devices_are_found() {
         .into_iter()
         .all(|id| Asic::find(id).is_none()));
     assert_eq!(KNOWN_ASICS.len(), 6);
+}
+
+#[test]
+fn only_a_whole_gpu_is_driven() {
+    let partitioning = |compute, memory| Partitioning { compute, memory };
+    for whole in [partitioning(0, 0), partitioning(0, 1)] {
+        assert!(whole.is_whole());
+        assert_eq!(whole.to_string(), "SPX, NPS1");
+    }
+    for (parts, name) in [
+        (partitioning(4, 1), "CPX, NPS1"),
+        (partitioning(0, 1 << 3), "SPX, NPS4"),
+        (partitioning(9, 0), "compute mode 9, NPS1"),
+    ] {
+        assert!(!parts.is_whole());
+        assert_eq!(parts.to_string(), name);
+    }
 }
