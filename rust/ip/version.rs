@@ -10,13 +10,41 @@ use hw::ip::{IpBlock, IpTable, IpVersion};
 /// The versions that the driver knows of each block that has no HAL: their registers are as in
 /// [`crate::regs`]. GC, MMHUB and NBIO are not here, as their HALs refuse versions.
 const KNOWN_VERSIONS: [(IpBlock, &str, &[IpVersion]); 7] = [
-    (IpBlock::Osssys, "OSSSYS", &[IpVersion::new(4, 4, 0)]),
-    (IpBlock::Athub, "ATHUB", &[IpVersion::new(9, 4, 2)]),
-    (IpBlock::Hdp, "HDP", &[IpVersion::new(4, 4, 0)]),
-    (IpBlock::Sdma, "SDMA", &[IpVersion::new(4, 4, 0)]),
-    (IpBlock::Mp, "MP", &[IpVersion::new(13, 0, 2)]),
-    (IpBlock::Smuio, "SMUIO", &[IpVersion::new(13, 0, 2)]),
-    (IpBlock::Df, "DF", &[IpVersion::new(3, 6, 0)]),
+    (
+        IpBlock::Osssys,
+        "OSSSYS",
+        &[IpVersion::new(4, 4, 0), IpVersion::new(4, 4, 2)],
+    ),
+    (
+        IpBlock::Athub,
+        "ATHUB",
+        &[IpVersion::new(9, 4, 2), IpVersion::new(1, 8, 0)],
+    ),
+    (
+        IpBlock::Hdp,
+        "HDP",
+        &[IpVersion::new(4, 4, 0), IpVersion::new(4, 4, 2)],
+    ),
+    (
+        IpBlock::Sdma,
+        "SDMA",
+        &[IpVersion::new(4, 4, 0), IpVersion::new(4, 4, 2)],
+    ),
+    (
+        IpBlock::Mp,
+        "MP",
+        &[IpVersion::new(13, 0, 2), IpVersion::new(13, 0, 6)],
+    ),
+    (
+        IpBlock::Smuio,
+        "SMUIO",
+        &[IpVersion::new(13, 0, 2), IpVersion::new(13, 0, 3)],
+    ),
+    (
+        IpBlock::Df,
+        "DF",
+        &[IpVersion::new(3, 6, 0), IpVersion::new(4, 6, 2)],
+    ),
 ];
 
 /// Checks the blocks without a HAL, every instance of them. Reads and writes no register.

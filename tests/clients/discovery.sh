@@ -1,8 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# A gfx942, which rkfd knows but does not drive yet: it reads the discovery table at the top of VRAM,
-# says in one line what it found, and leaves the card alone. A damaged table is named as such. No
-# module is loaded at the beginning.
+# The discovery table of a gfx942 at the top of VRAM: what the driver says it has, and refuses: a
+# damaged table, and a chip with more than it drives. No module is loaded at the beginning.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 . /rkfd/clients/drivers.sh
@@ -35,10 +34,10 @@ mark
 load_rkfd
 found
 result $? "probe says what the table has"
-one ' is not known to this driver'
-result $? "one line says why the GPU is not used"
-! bound
-result $? "the GPU is left alone"
+bound
+result $? "the GPU is bound"
+/rkfd/clients/one_copy >/dev/null
+result $? "it copies"
 unload
 nothing_left
 result $? "nothing is left"
@@ -50,28 +49,47 @@ bar() {
 echo 1 >"/sys/bus/pci/devices/$device/enable"
 size=$(devmem $(($(bar 5) + 4 * 0xde3)) 32)
 table=$(($(bar 0) + size * 1048576 - 65536))
+# left_alone TEXT REASON: a load leaves the card alone and says so in one line
+left_alone() {
+	echo 0 >"/sys/bus/pci/devices/$device/enable"
+	mark
+	load_rkfd
+	one "the GPU is left alone: $2"
+	result $? "$1: one line"
+	! bound
+	result $? "$1: it is left alone"
+	unload
+	echo 1 >"/sys/bus/pci/devices/$device/enable"
+}
 # refused BYTE VALUE, WHAT THE LOG SAYS
 refused() {
 	before=$(devmem $((table + $1)) 8)
 	devmem $((table + $1)) 8 "$2"
-	echo 0 >"/sys/bus/pci/devices/$device/enable"
-	mark
-	load_rkfd
-	one "the GPU is left alone: its discovery table at the top of VRAM: $3"
-	result $? "byte $1 is damaged: one line"
-	! bound
-	result $? "byte $1 is damaged: it is left alone"
-	unload
-	echo 1 >"/sys/bus/pci/devices/$device/enable"
+	left_alone "byte $1 is damaged" "its discovery table at the top of VRAM: $3"
 	devmem $((table + $1)) 8 "$before"
 }
 refused 3 0 'it begins with 0x00211407'
 refused 4 9 'it is of unknown version 9\.'
 refused 100 $(($(devmem $((table + 100)) 8) ^ 255)) 'it is damaged: its bytes sum up to '
+
+# The entry of ATHUB (id 35, two bases) becomes one of a second XCC (id 11, number 1). Its last byte,
+# which has no meaning here, takes up the difference of the sums.
+entry=$table
+until [ $(($(devmem $entry 32))) = $((0x02000023)) ]; do
+	entry=$((entry + 4))
+	[ $entry -lt $((table + 4096)) ] || bail "no entry of ATHUB"
+done
+last=$(devmem $((entry + 7)) 8)
+devmem $entry 32 0x0201000b
+devmem $((entry + 7)) 8 $((last + 0x23 - 0xb - 1))
+left_alone "two XCCs" 'no AMD Instinct MI300X is known that has such XCCs and engines'
+devmem $entry 32 0x02000023
+devmem $((entry + 7)) 8 "$last"
+
 echo 0 >"/sys/bus/pci/devices/$device/enable"
 mark
-load_rkfd probe_only=1
-found
+load_rkfd
+bound
 result $? "the table is whole again"
 unload
 finish

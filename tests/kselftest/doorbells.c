@@ -10,10 +10,10 @@
 #include "packets.h"
 
 #define RING		(16u << 10)
-#define ENGINES		5u
+#define MAX_ENGINES	5u
 #define BYTES		(4u << 20)
 #define ROUNDS		3u
-/* The first doorbell of each engine, in each page of the BAR; gfx90a's are in a row. */
+/* The first doorbell of each engine, in each page of the BAR; those of both chips are in a row. */
 #define FIRST_SLOT	0x100u
 #define SLOTS		10u
 
@@ -34,7 +34,7 @@ static int store_parts(unsigned int rounds)
 		     KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(dev.gpu_id), &slice))
 		return 1;
 	for (i = 0; i < rounds; i++) {
-		for (k = 0; k < ENGINES; k++) {
+		for (k = 0; k < MAX_ENGINES; k++) {
 			volatile uint64_t *bell = (volatile uint64_t *)slice +
 						  FIRST_SLOT + SLOTS * k;
 
@@ -77,18 +77,19 @@ static bool driver_has_engines(void)
 /* VRAM is cleared by the driver's own queue of an engine, and copied by queues of all engines. */
 static int use_engines(const struct kfd_dev *dev)
 {
+	const unsigned int count = kfd_sdma_engines(dev);
 	struct kfd_bo bo[2];
 	unsigned int i;
 	int err = 0;
 
-	for (i = 0; i < 2 * ENGINES && !err; i++) {
+	for (i = 0; i < 2 * count && !err; i++) {
 		err = kfd_bo_create(dev, &bo[0], BYTES, KFD_ALLOC_VRAM);
 		if (!err)
 			err = kfd_bo_destroy(dev, &bo[0]);
 	}
 	for (i = 0; i < 2 && !err; i++)
 		err = kfd_bo_create(dev, &bo[i], BYTES, KFD_ALLOC_VRAM);
-	for (i = 0; i < ENGINES && !err; i++) {
+	for (i = 0; i < count && !err; i++) {
 		struct kfd_queue queue;
 
 		err = kfd_queue_create_on(dev, &queue, RING, i);
@@ -129,24 +130,25 @@ TEST_F(doorbells, parts_take_no_engine)
 /* Nor is it an error of a queue that has work there. */
 TEST_F(doorbells, parts_stop_no_queue)
 {
-	struct kfd_queue queue[ENGINES];
+	const unsigned int count = kfd_sdma_engines(&self->dev);
+	struct kfd_queue queue[MAX_ENGINES];
 	unsigned int i;
 	int status;
 	pid_t pid;
 
-	for (i = 0; i < ENGINES; i++)
+	for (i = 0; i < count; i++)
 		ASSERT_EQ(0, kfd_queue_create_on(&self->dev, &queue[i], RING, i));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (pid == 0)
 		_exit(store_parts(50 * ROUNDS));
 	do {
-		for (i = 0; i < ENGINES; i++)
+		for (i = 0; i < count; i++)
 			ASSERT_EQ(0, kfd_queue_finish(&queue[i], KFD_HANG_MS));
 	} while (waitpid(pid, &status, WNOHANG) == 0);
 	EXPECT_EQ(0, status);
 	ASSERT_EQ(0, wait_for_interrupts(&self->dev));
-	for (i = 0; i < ENGINES; i++) {
+	for (i = 0; i < count; i++) {
 		EXPECT_EQ(0, kfd_queue_finish(&queue[i], KFD_HANG_MS));
 		EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &queue[i]));
 	}

@@ -115,27 +115,31 @@ TEST_F(render, device_info)
 	EXPECT_NE(0, answer.cu_active_number);
 	if (kfd_is_rkfd()) {
 		EXPECT_EQ(FAMILY_AI, answer.family);
-		EXPECT_EQ(0x740f, answer.device_id);
+		EXPECT_TRUE(answer.device_id == 0x740f || answer.device_id == 0x74a1);
 	}
 }
 
 /*
- * Each shader engine of the model's board has other compute units fused off: two in engine 2,
- * none in engine 6.
+ * The shader engines of the model's boards have different compute units fused off: those of MI210
+ * two in engine 2 and none in engine 6, those of MI300X one in engines 0 and 2.
  */
 TEST_F(render, compute_units)
 {
-	static const unsigned int working[8] = { 0x3ff7, 0x3eff, 0x1fbf, 0x3fef,
-						 0x3dff, 0x3ffe, 0x3fff, 0x3bff };
+	static const unsigned int mi210[8] = { 0x3ff7, 0x3eff, 0x1fbf, 0x3fef,
+					       0x3dff, 0x3ffe, 0x3fff, 0x3bff };
+	static const unsigned int mi300x[4] = { 0x3f7, 0x3ff, 0x37f, 0x3ff };
+	const unsigned int *working;
 	struct drm_amdgpu_info request = { .query = AMDGPU_INFO_DEV_INFO };
 	struct drm_amdgpu_info_device answer;
-	unsigned int engine;
+	unsigned int engine, engines;
 
 	memset(&answer, 0, sizeof(answer));
 	ASSERT_EQ(0, info(&self->dev, &request, &answer, sizeof(answer)));
-	EXPECT_EQ(8, answer.num_shader_engines);
-	EXPECT_EQ(104, answer.cu_active_number);
-	for (engine = 0; engine < 8; engine++)
+	working = answer.device_id == 0x74a1 ? mi300x : mi210;
+	engines = answer.device_id == 0x74a1 ? ARRAY_SIZE(mi300x) : ARRAY_SIZE(mi210);
+	EXPECT_EQ(engines, answer.num_shader_engines);
+	EXPECT_EQ(answer.device_id == 0x74a1 ? 38 : 104, answer.cu_active_number);
+	for (engine = 0; engine < engines; engine++)
 		EXPECT_EQ(working[engine], answer.cu_bitmap[engine % 4][engine / 4]);
 }
 

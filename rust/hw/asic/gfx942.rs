@@ -217,7 +217,7 @@ const CACHES: [CacheKind; 5] = [
     CacheKind {
         level: 1,
         kib: 64,
-        line: 128,
+        line: 64,
         kind: cache_type::INSTRUCTION | cache_type::SIMD,
         shared_by: 2,
     },
