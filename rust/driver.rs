@@ -27,6 +27,7 @@ use crate::kern::pci_ext::{self, BusMastering, EnabledDevice};
 use crate::kern::series::{pci_table, IdInfo, IrqHandler, IrqRegistration};
 use crate::kfd::{self, NodeInfo, PluggedGpu};
 use crate::mem::GpuMemory;
+use crate::observe::blocks::BlockTree;
 use crate::observe::debugfs::GpuDebugfs;
 use crate::observe::{sensors, sysfs};
 use crate::queue::interrupts::InterruptDispatch;
@@ -110,6 +111,7 @@ struct DeviceParts {
     _plugged: PluggedGpu,
     _files: GpuDebugfs,
     _sysfs: AddedFiles,
+    _blocks: Option<BlockTree>,
     /// Dropped before the SMU learns that the driver goes.
     _sensors: Option<sensors::SensorRegistration>,
     _node: DrmRegistration<Arc<GpuMemory>>,
@@ -177,6 +179,10 @@ impl DeviceParts {
         let plugged = PluggedGpu::new(gpu, node.device(), info)?;
         let files = GpuDebugfs::new(gpu, pdev)?;
         let sysfs = sysfs::show(gpu, pdev.as_ref())?;
+        let blocks = match &gpu.hw.table {
+            Some(table) => Some(BlockTree::new(pdev.as_ref(), &table.contents()?)?),
+            None => None,
+        };
         let sensors = match sensors {
             Some(sensors) => Some(sensors::show(&sensors, pdev.as_ref())?),
             None => None,
@@ -196,6 +202,7 @@ impl DeviceParts {
             _plugged: plugged,
             _files: files,
             _sysfs: sysfs,
+            _blocks: blocks,
             _sensors: sensors,
             _node: node,
             _watch: watch,

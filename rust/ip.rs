@@ -53,7 +53,7 @@ use crate::regs::{sdma::UCODE_ADDR, RegisterWindow};
 use crate::smi::Smi;
 use busy::BusyMeter;
 use clock::ReferenceClock;
-use discovery::ChipBlocks;
+use discovery::{ChipBlocks, DiscoveryTable};
 use gfx::Gfx;
 use gmc::Gmc;
 use halted::{EngineSet, HaltedGpu};
@@ -118,6 +118,8 @@ pub(crate) struct Hardware {
     pub(crate) asic: &'static Asic,
     /// Its blocks.
     ips: KVec<IpInstance>,
+    /// Its discovery table, if it has one.
+    pub(crate) table: Option<DiscoveryTable>,
     /// Its working compute units.
     pub(crate) cus: ComputeUnits,
     /// The number by which user space names it.
@@ -202,7 +204,11 @@ impl Hardware {
         let ledger = Ledger::new()?;
         let health = GpuHealth::new()?;
 
-        let ChipBlocks { asic, instances } = ChipBlocks::find(bound, &mmio, asic)?;
+        let ChipBlocks {
+            asic,
+            instances,
+            table,
+        } = ChipBlocks::find(bound, &mmio, asic)?;
         let ips = IpTable::new(&instances);
         check_instances(bound, asic, ips)?;
         version::check_known(bound, ips)?;
@@ -274,6 +280,7 @@ impl Hardware {
                 state,
                 asic,
                 ips: instances,
+                table,
                 cus,
                 id,
                 domain: identity.domain,

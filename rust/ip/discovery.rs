@@ -30,6 +30,22 @@ pub(crate) struct ChipBlocks {
     pub(crate) asic: &'static Asic,
     /// Its blocks, as [`IpTable`] wants them.
     pub(crate) instances: KVec<IpInstance>,
+    /// Its table, if it has one.
+    pub(crate) table: Option<DiscoveryTable>,
+}
+
+/// The bytes of a table that was checked.
+pub(crate) struct DiscoveryTable(KVec<u8>);
+
+impl DiscoveryTable {
+    /// What it says.
+    ///
+    /// # Errors
+    ///
+    /// None: it was checked before.
+    pub(crate) fn contents(&self) -> Result<Discovery<'_>> {
+        Discovery::new(&self.0).map_err(|_| EIO)
+    }
 }
 
 impl ChipBlocks {
@@ -44,7 +60,11 @@ impl ChipBlocks {
         let mut instances = KVec::new();
         if !asic.is_discovered() {
             instances.extend_from_slice(asic.ips, GFP_KERNEL)?;
-            return Ok(Self { asic, instances });
+            return Ok(Self {
+                asic,
+                instances,
+                table: None,
+            });
         }
         let bytes = read(dev, mmio)?;
         let found = Discovery::new(&bytes).map_err(|error| refuse(dev, &error))?;
@@ -64,7 +84,11 @@ impl ChipBlocks {
             );
             ENODEV
         })?;
-        Ok(Self { asic, instances })
+        Ok(Self {
+            asic,
+            instances,
+            table: Some(DiscoveryTable(bytes)),
+        })
     }
 }
 

@@ -89,6 +89,22 @@ impl SysfsFolder {
         Self::create(device.kobject(), core::ptr::null_mut(), name, files)
     }
 
+    /// Creates a folder `name` under the bound device `device`. Its driver drops it before the
+    /// unbind ends.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `EEXIST` if the name is in use.
+    pub(crate) fn under_bound(
+        device: &Device<Bound>,
+        name: &CStr,
+        files: SysfsFiles,
+    ) -> Result<Self> {
+        // SAFETY: A bound device is valid; only the address of its kobject is taken.
+        let parent = unsafe { &raw mut (*as_raw(device)).kobj };
+        Self::create(parent, core::ptr::null_mut(), name, files)
+    }
+
     /// Creates a folder `name` under `self`.
     pub(crate) fn folder(&self, name: &CStr, files: SysfsFiles) -> Result<Self> {
         Self::create(self.kobject(), core::ptr::null_mut(), name, files)
@@ -111,12 +127,31 @@ impl SysfsFolder {
     ///
     /// `ENOMEM` if there is no memory; `EEXIST` if the name is in use.
     pub(crate) fn link(&self, device: &Device, name: &CStr) -> Result<SysfsLink> {
+        // SAFETY: The device is valid, and stays so during the call.
+        unsafe { self.link_to(&raw mut (*as_raw(device)).kobj, name) }
+    }
+
+    /// Creates a link `name` in `self` to `folder`. It has to be dropped before both.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `EEXIST` if the name is in use.
+    pub(crate) fn link_folder(&self, folder: &Self, name: &CStr) -> Result<SysfsLink> {
+        // SAFETY: The folder was added and stays during the call.
+        unsafe { self.link_to(folder.kobject(), name) }
+    }
+
+    /// Creates a link `name` in `self` to the folder of `target`.
+    ///
+    /// # Safety
+    ///
+    /// `target` is valid during the call.
+    unsafe fn link_to(&self, target: *mut ffi::kobject, name: &CStr) -> Result<SysfsLink> {
         let name = CString::try_from(name)?;
         let kobject = self.kobject();
-        // SAFETY: The folder was added, the device is valid, and the name is copied.
-        to_result(unsafe {
-            ffi::sysfs_create_link(kobject, &raw mut (*as_raw(device)).kobj, name.as_char_ptr())
-        })?;
+        // SAFETY: The folder was added, the target is valid by this function's contract, and the
+        // name is copied.
+        to_result(unsafe { ffi::sysfs_create_link(kobject, target, name.as_char_ptr()) })?;
         // SAFETY: `self` holds a reference to the folder.
         unsafe { ffi::kobject_get(kobject) };
         Ok(SysfsLink { kobject, name })

@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# The discovery table of a gfx942 at the top of VRAM: what the driver says it has, and refuses: a
-# damaged table, and a chip with more than it drives. No module is loaded at the beginning.
+# The discovery table of a gfx942 at the top of VRAM: what the driver says it has, shows of it in
+# sysfs, and refuses: a damaged table, and a chip with more than it drives. No module is loaded at
+# the beginning.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
 . /rkfd/clients/drivers.sh
@@ -38,6 +39,26 @@ bound
 result $? "the GPU is bound"
 /rkfd/clients/one_copy >/dev/null
 result $? "it copies"
+
+# shown ENTRY FILE VALUE: what sysfs shows of an entry
+shown() {
+	value=$(cat "/sys/bus/pci/devices/$device/ip_discovery/die/0/$1/$2" | tr '\n' ' ')
+	[ "$value" = "$3 " ]
+	result $? "ip_discovery, $1: $2 $value"
+}
+shown . num_ips 14
+shown GC/0 hw_id 11
+shown GC/0 major 9
+shown GC/0 minor 4
+shown 11/0 revision 3
+shown 11/0 num_base_addresses 2
+shown 11/0 base_addr '0x00002000 0x0000A000'
+shown SDMA0/3 num_instance 3
+shown SDMA0/3 harvest 0x0
+shown SDMA0/3 base_addr 0x00019800
+shown NBIF/0 hw_id 108
+[ "$(ls "/sys/bus/pci/devices/$device/ip_discovery/die/0" | wc -l)" = 23 ]
+result $? "eleven blocks, each by id and name"
 unload
 nothing_left
 result $? "nothing is left"

@@ -2,6 +2,8 @@
 //! The list of blocks of a discovery table, and the list of those that are fused off.
 
 use super::{check_signature, check_sum, half_at, word_at, DiscoveryError, DiscoveryPart};
+use core::ffi::CStr;
+
 use crate::bits::Field;
 use crate::ip::{IpBlock, IpInstance, IpVersion, SegmentBases, MAX_SEGMENTS};
 
@@ -65,6 +67,32 @@ const KNOWN: [(u16, IpBlock); IpBlock::COUNT] = [
     (46, IpBlock::Df),
 ];
 
+/// Names of blocks by their hardware ids: those of which chips with a table have some (amdgpu:
+/// hw_id_names).
+const NAMES: [(u16, &CStr); 21] = [
+    (1, c"MP1"),
+    (2, c"MP2"),
+    (3, c"THM"),
+    (4, c"SMUIO"),
+    (5, c"FUSE"),
+    (6, c"CLKA"),
+    (11, c"GC"),
+    (12, c"UVD"),
+    (24, c"IOHC"),
+    (28, c"L2IMU"),
+    (34, c"MMHUB"),
+    (35, c"ATHUB"),
+    (40, c"OSSSYS"),
+    (41, c"HDP"),
+    (42, c"SDMA0"),
+    (46, c"DF"),
+    (70, c"PCIE"),
+    (108, c"NBIF"),
+    (150, c"UMC"),
+    (200, c"XGMI"),
+    (255, c"MP0"),
+];
+
 /// An entry of the table: an instance of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiscoveredIp<'a> {
@@ -88,6 +116,13 @@ impl<'a> DiscoveredIp<'a> {
     pub fn block(&self) -> Option<IpBlock> {
         let known = KNOWN.iter().find(|(id, _)| *id == self.id);
         known.map(|(_, block)| *block)
+    }
+
+    /// The name under which amdgpu shows it.
+    #[inline]
+    pub fn name(&self) -> Option<&'static CStr> {
+        let named = NAMES.iter().find(|(id, _)| *id == self.id);
+        named.map(|(_, name)| *name)
     }
 
     /// The first dword of each segment of its registers.
