@@ -3,8 +3,8 @@
 # Whether Debian's own driver accepts the device: its blocks, its rings, and the absence of errors
 # in its log. The ring tests are those that it runs itself when it binds, the last of them two
 # seconds later. With "later" user queues may have faulted by now; with "psp" it has loaded firmware
-# by the PSP, whose block then is in its list, as is the SMU's; with "gfx942" the chip is that, whose
-# blocks amdgpu knows from its IP discovery table.
+# by the PSP, whose block then is in its list, as is the SMU's; with "gfx942", or "gfx942 psp", the
+# chip is that, whose blocks amdgpu knows from its IP discovery table.
 
 log() { # TEXT NAME: the log has such a line
 	dmesg | grep -q "$1"
@@ -20,6 +20,10 @@ off=6 rings=14
 [ "$1" != psp ] || off=7
 if [ "$1" = gfx942 ]; then
 	off=5 rings=13
+	if [ "${2:-}" = psp ]; then
+		off=4
+		log 'Requesting 1 partitions through PSP' "the PSP is asked for one partition"
+	fi
 	log 'ATOM BIOS: 113-MODEL942-001' "the BIOS is ours"
 	log 'RAM width 8192bits HBM' "memory as the BIOS has it"
 	log 'SE 4, SH per SE 1, CU per SH 10, active_cu_number 38' "compute units"

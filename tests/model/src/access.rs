@@ -46,6 +46,7 @@ const READ_ONLY: &[Reg] = &[
     mp0::MP0_SMN_C2PMSG_68,
     mp0::MP0_SMN_C2PMSG_81,
     mp0::MP0_SMN_C2PMSG_92,
+    mp0::MP0_SMN_C2PMSG_127,
 ];
 
 impl Gpu {

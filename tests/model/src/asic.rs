@@ -5,6 +5,7 @@
 use rkfd_shader::isa::Isa;
 
 use crate::discovery::{self, Table};
+use crate::psp::version::{self, Version};
 use crate::regs::{self, Row};
 use crate::sq::{self, Shape};
 
@@ -62,6 +63,8 @@ pub struct Asic {
     /// An AQL queue, too, has its read pointer reported: by the first of the XCCs that serve it
     /// (CP_HQD_PQ_CONTROL.NO_UPDATE_RPTR; amdgpu, init_mqd_v9_4_3).
     pub reports_aql: bool,
+    /// Its PSP.
+    pub psp: &'static Version,
     /// Its firmware.
     pub firmware: Firmware,
     /// The IP discovery table, in VRAM.
@@ -85,6 +88,7 @@ pub static GFX90A: Asic = Asic {
     has_nodes: false,
     vram_snoops: false,
     reports_aql: false,
+    psp: &version::V13_0_2,
     // amdgpu: gfx_v9_0_sw_init, gfx_v9_4_2_init_sq.
     firmware: Firmware {
         mec: 0x44,
@@ -111,6 +115,7 @@ pub static GFX942: Asic = Asic {
     has_nodes: true,
     vram_snoops: true,
     reports_aql: true,
+    psp: &version::V13_0_6,
     // As in linux-firmware of 2026; amdgpu: gfx_v9_4_3_sw_init, gfx_v9_4_3_xcc_init_sq.
     firmware: Firmware {
         mec: 194,

@@ -249,8 +249,9 @@ impl Gpu {
         }
     }
 
-    /// The board's firmware leaves the chip's IP discovery table in VRAM.
+    /// The board's firmware takes its part of VRAM, and leaves the chip's IP discovery table there.
     fn describe(&self) {
+        self.psp.take_memory(self);
         let Some(table) = self.regs.asic.discovery else {
             return;
         };

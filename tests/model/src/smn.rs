@@ -10,6 +10,9 @@ use crate::nbio::fabric::Registers;
 
 /// MP1_FIRMWARE_FLAGS: INTERRUPTS_ENABLED in bit 0.
 const FIRMWARE_FLAGS: u64 = 0x03b1_0024;
+/// MP1_PUB_SCRATCH0, where MI300X's SMU has its version: 85.127.1.
+const SMU_VERSION_PLACE: u64 = 0x03b1_0090;
+const SMU_VERSION: u32 = 0x0055_7f01;
 /// PCIE_LC_LINK_WIDTH_CNTL, with LC_LINK_WIDTH_RD in bits 6:4: x16.
 const LINK_WIDTH: u64 = 0x1114_0288;
 const X16: u32 = 6 << 4;
@@ -26,7 +29,9 @@ pub fn exists(asic: &Asic, address: u64) -> bool {
             address,
             FIRMWARE_FLAGS | LINK_WIDTH | LINK_SPEED | EXTENDED_SPEED
         ),
-        Ranges::Fabric => address == FIRMWARE_FLAGS || Registers::has(address),
+        Ranges::Fabric => {
+            matches!(address, FIRMWARE_FLAGS | SMU_VERSION_PLACE) || Registers::has(address)
+        }
     }
 }
 
@@ -34,6 +39,7 @@ pub fn exists(asic: &Asic, address: u64) -> bool {
 pub fn read(gpu: &Gpu, address: u64) -> Result<u32> {
     match address {
         FIRMWARE_FLAGS => Ok(gpu.smu.flags()),
+        SMU_VERSION_PLACE => Ok(SMU_VERSION),
         LINK_WIDTH => Ok(X16),
         LINK_SPEED => Ok(GEN4),
         EXTENDED_SPEED => Ok(0),

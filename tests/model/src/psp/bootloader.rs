@@ -36,14 +36,31 @@ pub enum Part {
     KeyDatabase,
     /// The driver of the PSP itself.
     SysDriver,
+    /// Drivers of the rest of the chip, of its links, for debugging, and of memory with errors.
+    SocDriver,
+    /// See above.
+    InterfaceDriver,
+    /// See above.
+    DebugDriver,
+    /// See above.
+    RasDriver,
     /// The secure OS, which takes over.
     SecureOs,
 }
 
-/// In the order in which they come: command, name, kind of image.
-const PARTS: [(u32, &str, Part, Kind); 3] = [
+/// In the order of the type: command, name, kind of image.
+const PARTS: [(u32, &str, Part, Kind); 7] = [
     (0x8_0000, "kdb", Part::KeyDatabase, Kind::KEY_DATABASE),
     (0x1_0000, "sys", Part::SysDriver, Kind::SYS_DRIVER),
+    (0xb_0000, "soc", Part::SocDriver, Kind::SOC_DRIVER),
+    (
+        0xd_0000,
+        "intf",
+        Part::InterfaceDriver,
+        Kind::INTERFACE_DRIVER,
+    ),
+    (0xc_0000, "dbg", Part::DebugDriver, Kind::DEBUG_DRIVER),
+    (0xe_0000, "ras", Part::RasDriver, Kind::RAS_DRIVER),
     (0x2_0000, "sos", Part::SecureOs, Kind::SECURE_OS),
 ];
 
@@ -53,8 +70,9 @@ impl Part {
         PARTS.iter().find(|row| row.1 == name).map(|row| row.2)
     }
 
-    fn of_command(command: u32) -> Option<Part> {
-        PARTS.iter().find(|row| row.0 == command).map(|row| row.2)
+    /// The part, among those of a version, that comes with a command.
+    fn of_command(parts: &[Part], command: u32) -> Option<Part> {
+        parts.iter().copied().find(|part| part.row().0 == command)
     }
 
     fn row(self) -> (u32, &'static str, Part, Kind) {
@@ -119,7 +137,8 @@ impl Psp {
         let Bootloader::Ready(parts) = state.bootloader else {
             return Err(refuse("the bootloader takes no command now"));
         };
-        let part = Part::of_command(value).ok_or_else(|| refuse("no command of the bootloader"))?;
+        let part = Part::of_command(gpu.regs.asic.psp.parts, value)
+            .ok_or_else(|| refuse("no command of the bootloader"))?;
         state.bootloader = Bootloader::Busy(parts);
         gpu.regs.set(mp0::MP0_SMN_C2PMSG_35, value & !READY);
         Ok(part)
@@ -138,7 +157,7 @@ impl Psp {
             (_, Some((bad, code))) if bad == part => code,
             (Err(_), _) => REFUSED_IMAGE,
             (Ok(header), _) if header.kind != kind => REFUSED_IMAGE,
-            _ if part as usize != parts => REFUSED_ORDER,
+            _ if gpu.regs.asic.psp.parts.get(parts) != Some(&part) => REFUSED_ORDER,
             _ => 0,
         };
         if state.faults.bootloader_hangs == Some(part) {

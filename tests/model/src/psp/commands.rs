@@ -10,6 +10,7 @@ use super::{Psp, State};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
+use crate::regs::gc::{self, cp_hyp_xcp_ctl as xcp};
 use crate::vm::Vm;
 
 const PAGE: usize = 1024;
@@ -24,6 +25,7 @@ const SETUP_TMR: u32 = 0x05;
 const LOAD_IP_FW: u32 = 0x06;
 const DESTROY_TMR: u32 = 0x07;
 const LOAD_TOC: u32 = 0x20;
+const PARTITIONS: u32 = 0x27;
 
 /// SETUP_TMR's flags: a virtual function's, and that the physical address follows.
 const SR_IOV: u32 = 1 << 0;
@@ -41,8 +43,7 @@ pub const BAD_STATE: u32 = 0xffff_0007;
 /// Status: no image that it may load.
 pub const SECURITY: u32 = 0xffff_000f;
 
-/// LOAD_IP_FW's types: number, kind of image, the engine's firmware, register that holds its
-/// version.
+/// LOAD_IP_FW's types, of all versions: number, kind of image, the engine's firmware.
 const TYPES: &[(u32, Kind, Firmware)] = &[
     (4, Kind::MEC, Firmware::Mec),
     (5, Kind::MEC_JUMP_TABLE, Firmware::MecJumpTable),
@@ -57,6 +58,7 @@ const TYPES: &[(u32, Kind, Firmware)] = &[
     (53, Kind::SDMA, Firmware::Sdma(3)),
     (54, Kind::SDMA, Firmware::Sdma(4)),
     (REGISTER_LIST, Kind::REGISTER_LIST, Firmware::Other),
+    (129, Kind::SMU_TABLE, Firmware::Other),
 ];
 const SMU: u32 = 18;
 const REGISTER_LIST: u32 = 67;
@@ -92,6 +94,17 @@ impl Page {
     fn wide(&self, n: usize) -> u64 {
         u64::from(self.argument(n)) | u64::from(self.argument(n + 1)) << 32
     }
+}
+
+/// The compute engines become so many partitions. Returns the status.
+fn partition(gpu: &Gpu, count: u32) -> u32 {
+    // There is one XCC.
+    if count != 1 {
+        return BAD_PARAMETERS;
+    }
+    gpu.regs
+        .set(gc::CP_HYP_XCP_CTL, xcp::NUM_XCC_IN_XCP.of(count));
+    0
 }
 
 impl Psp {
@@ -155,6 +168,10 @@ impl Psp {
                 Answer::refused(match (forced, state.tmr) {
                     (Some(status), _) => status,
                     (None, None) => BAD_STATE,
+                    (None, Some(_)) if gpu.regs.asic.psp.has_memory => {
+                        state.fresh = true;
+                        0
+                    }
                     (None, Some(tmr)) => {
                         tmr.give_back(gpu);
                         state.tmr = None;
@@ -169,6 +186,10 @@ impl Psp {
                     tmr_size: tmr::LEAST as u32,
                     ..Answer::default()
                 },
+            ),
+            PARTITIONS if gpu.regs.asic.psp.partitions => (
+                "PARTITIONS",
+                Answer::refused(forced.unwrap_or_else(|| partition(gpu, page.argument(0)))),
             ),
             command => {
                 let status = forced.unwrap_or(UNKNOWN_COMMAND);
@@ -185,6 +206,13 @@ impl Psp {
         // A driver that has made its ring anew does not know about an earlier region.
         if state.tmr.is_some() && !state.fresh {
             return Ok(BAD_STATE);
+        }
+        if gpu.regs.asic.psp.has_memory {
+            if (address, size, page.wide(4)) != (0, 0, 0) {
+                return Ok(BAD_PARAMETERS);
+            }
+            state.fresh = false;
+            return Ok(0);
         }
         if flags & (SR_IOV | PHYSICAL) != PHYSICAL {
             return Ok(BAD_PARAMETERS);
@@ -234,7 +262,9 @@ impl Psp {
         image: &[u8],
         number: u32,
     ) -> Result<Answer> {
-        let Some(&(_, kind, firmware)) = TYPES.iter().find(|row| row.0 == number) else {
+        let version = gpu.regs.asic.psp;
+        let mut types = TYPES.iter().filter(|row| version.types.contains(&row.0));
+        let Some(&(_, kind, firmware)) = types.find(|row| row.0 == number) else {
             return Ok(Answer::refused(BAD_PARAMETERS));
         };
         if address % 4096 != 0 {
@@ -248,7 +278,8 @@ impl Psp {
             gpu.smu.start();
             return Ok(Answer::default());
         }
-        let Some(tmr) = state.tmr.as_mut() else {
+        let is_set_up = !version.has_memory || !state.fresh;
+        let Some(tmr) = state.tmr.as_mut().filter(|_| is_set_up) else {
             return Ok(Answer::refused(BAD_STATE));
         };
         if number == REGISTER_LIST && std::mem::replace(&mut state.register_list, true) {

@@ -39,7 +39,13 @@ impl Kind {
     pub const RLC_LIST_CNTL: Kind = Kind(0x0d);
     pub const SDMA: Kind = Kind(0x25);
     pub const REGISTER_LIST: Kind = Kind(0x35);
+    pub const SOC_DRIVER: Kind = Kind(0x4a);
+    pub const DEBUG_DRIVER: Kind = Kind(0x4b);
+    pub const INTERFACE_DRIVER: Kind = Kind(0x4c);
     pub const KEY_DATABASE: Kind = Kind(0x4f);
+    pub const RAS_DRIVER: Kind = Kind(0x52);
+    /// A table by which the PSP sets up the SMU.
+    pub const SMU_TABLE: Kind = Kind(0xd2);
 }
 
 /// Contents of a header.

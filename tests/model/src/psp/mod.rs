@@ -29,6 +29,7 @@ pub mod ring;
 pub mod start;
 pub mod tmr;
 pub mod trace;
+pub mod version;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,9 +51,6 @@ use start::Start;
 use tmr::Tmr;
 use trace::Trace;
 
-/// Version of the secure OS that runs when the driver comes. Those of the engines' firmware are in
-/// their registers, as after a load by these: the PSP leaves none there.
-const SECURE_OS_VERSION: u32 = 0x0027_0085;
 /// BIOS_SCRATCH_7: ASIC_INIT_COMPLETE.
 const POSTED: u32 = 1 << 9;
 /// C2PMSG_35 of a bootloader that failed before the driver came.
@@ -204,6 +202,9 @@ impl Psp {
         self.crashed.store(0, Ordering::Release);
         let start = state.start;
         let warm = start.has_secure_os();
+        // Versions of the firmware that is loaded when the driver comes. Those of engines are in their
+        // registers, as after a load by these: the PSP leaves none there.
+        let (os, loaded) = (gpu.regs.asic.psp.loaded, &gpu.regs.asic.firmware);
         let ready = if warm { READY } else { 0 };
         let bootloader = match state.bootloader {
             _ if start == Start::Stuck => STUCK,
@@ -216,10 +217,7 @@ impl Psp {
         for (reg, value) in [
             (mp0::MP0_SMN_C2PMSG_33, if flash { READY } else { 0 }),
             (mp0::MP0_SMN_C2PMSG_35, bootloader),
-            (
-                mp0::MP0_SMN_C2PMSG_58,
-                if warm { SECURE_OS_VERSION } else { 0 },
-            ),
+            (mp0::MP0_SMN_C2PMSG_58, if warm { os } else { 0 }),
             (mp0::MP0_SMN_C2PMSG_64, ready),
             (mp0::MP0_SMN_C2PMSG_81, warm.into()),
             (
@@ -230,25 +228,34 @@ impl Psp {
             gpu.regs.set(reg, value);
         }
         if warm {
-            gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, gpu.regs.asic.firmware.mec);
+            gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, loaded.mec);
         }
         if start == Start::Dirty {
             state.ring = Some(Ring::left());
             state.fresh = false;
-            state.tmr = Some(Tmr::left(gpu, LEFT_TMR));
+            if !gpu.regs.asic.psp.has_memory {
+                state.tmr = Some(Tmr::left(gpu, LEFT_TMR));
+            }
             gpu.smu.leave_on();
         }
         for n in 0..SDMA_ENGINES {
             gpu.regs
                 .set(sdma::F32_CNTL.of_sdma(n), sdma::f32_cntl::HALT.of(1));
             if warm {
-                gpu.regs.set(sdma::UCODE_ADDR.of_sdma(n), gpu.regs.asic.firmware.sdma);
+                gpu.regs.set(sdma::UCODE_ADDR.of_sdma(n), loaded.sdma);
             }
         }
         if start == Start::Dirty {
             if let Err(error) = left::run(gpu) {
                 gpu.fail(&error);
             }
+        }
+    }
+
+    /// Sets memory apart, where its version does so before a driver comes.
+    pub fn take_memory(&self, gpu: &Gpu) {
+        if gpu.regs.asic.psp.has_memory {
+            self.state().tmr = Some(Tmr::own(gpu));
         }
     }
 

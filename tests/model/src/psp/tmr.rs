@@ -13,6 +13,8 @@ use crate::gpu::Gpu;
 /// The minimum size for this generation.
 pub const LEAST: u64 = 0x80_0000;
 const PAGE: u64 = 4096;
+/// Bytes from the region that a PSP has of its own to the end of VRAM.
+const OWN_FROM_END: u64 = 16 << 20;
 /// A value that no program clears or fills memory with.
 const PATTERN: u64 = 0x5b50_5350_9e37_79b9;
 const BLOCK: usize = 1 << 16;
@@ -43,6 +45,11 @@ impl Tmr {
         tmr
     }
 
+    /// The region that a PSP has of its own, in the part of VRAM that is the board's firmware's.
+    pub fn own(gpu: &Gpu) -> Tmr {
+        Tmr::filled(gpu, gpu.bus.vram_size() - OWN_FROM_END, LEAST)
+    }
+
     /// Creates it from SETUP_TMR's arguments: GPU address, bytes, physical address; None if these
     /// are not valid.
     pub fn set_up(gpu: &Gpu, address: u64, size: u64, physical: u64) -> Result<Option<Tmr>> {
@@ -56,6 +63,11 @@ impl Tmr {
         if !fits || physical != offset + gpu.hive.start() {
             return Ok(None);
         }
+        Ok(Some(Tmr::filled(gpu, offset, size)))
+    }
+
+    /// A region with the pattern.
+    fn filled(gpu: &Gpu, offset: u64, size: u64) -> Tmr {
         let tmr = Tmr {
             offset,
             size,
@@ -65,7 +77,7 @@ impl Tmr {
         gpu.bus.trust(offset, size);
         let block = PATTERN.to_le_bytes().repeat(BLOCK / 8);
         tmr.blocks(|at, len| gpu.bus.trusted(at, len).write(&block[..len]));
-        Ok(Some(tmr))
+        tmr
     }
 
     fn blocks(&self, mut step: impl FnMut(u64, usize)) {

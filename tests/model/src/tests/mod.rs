@@ -19,6 +19,7 @@ mod pm4;
 mod pm4_dispatches;
 mod power;
 mod psp;
+mod psp_13_0_6;
 mod psp_commands;
 mod psp_rig;
 mod queues;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::rig::*;
+use crate::asic::{Asic, GFX90A};
 use crate::board::Board;
 use crate::error::Result;
 use crate::psp::image::{self, Kind};
@@ -49,7 +50,13 @@ pub fn sample(kind: Kind) -> Vec<u8> {
 
 impl Psp {
     pub fn on(start: Start) -> Psp {
+        Psp::of(&GFX90A, start)
+    }
+
+    /// Of a chip.
+    pub fn of(asic: &'static Asic, start: Start) -> Psp {
         let board = Board {
+            asic,
             start,
             ..Board::new(VRAM)
         };

@@ -10,6 +10,8 @@ use crate::block::Block;
 const COMMON: usize = 32;
 /// Where the first part begins, from which on others are counted.
 const FIRST: usize = 0x100;
+/// The same in gfx942's file of the PSP, whose header is longer.
+const SOS_FIRST: usize = 0x200;
 /// Versions of the files. The MEC's is one below the version from which on the stock driver sets up
 /// compute differently.
 const SOS_MAIN: u32 = 0x0027_0181;
@@ -38,14 +40,25 @@ fn part(at: usize, kind: Kind, version: u32, total: usize) -> Part {
 /// A file: version of its header, of its contents, the data behind the common header, bytes that
 /// count as its code, parts.
 fn file(
-    (major, minor): (usize, usize),
+    header: (usize, usize),
     version: u32,
     more: &[u32],
     code: usize,
     parts: &[Part],
 ) -> Vec<u8> {
+    file_with(header, version, more, (FIRST, code), parts)
+}
+
+/// The same, with the place of the code.
+fn file_with(
+    (major, minor): (usize, usize),
+    version: u32,
+    more: &[u32],
+    (first, code): (usize, usize),
+    parts: &[Part],
+) -> Vec<u8> {
     let end = parts.iter().map(|part| part.at + part.image.len()).max();
-    let mut file = Block::new(end.unwrap_or(FIRST));
+    let mut file = Block::new(end.unwrap_or(first));
     file.dword(0, file.0.len() as u32);
     file.dword(4, (COMMON + 4 * more.len()) as u32);
     file.word(8, major);
@@ -54,7 +67,7 @@ fn file(
     file.word(14, 4);
     file.dword(16, version);
     file.dword(20, code as u32);
-    file.dword(24, FIRST as u32);
+    file.dword(24, first as u32);
     for (n, &value) in more.iter().enumerate() {
         file.dword(COMMON + 4 * n, value);
     }
@@ -91,6 +104,42 @@ fn sos() -> Vec<u8> {
     .concat();
     let code = os.at + os.image.len() - sys.at;
     file((1, 3), SOS_MAIN, &more, code, &parts)
+}
+
+/// A part of the PSP's file of gfx942: its type there, the kind of image, bytes.
+type SosPart = (u32, Kind, usize);
+
+/// In the order of the file, which has them twice.
+const SOS_PARTS: [SosPart; 8] = [
+    (2, Kind::SYS_DRIVER, 0x1_1200),
+    (1, Kind::SECURE_OS, 0x1_ab80),
+    (3, Kind::KEY_DATABASE, 0x2600),
+    (7, Kind::SOC_DRIVER, 0x1_9200),
+    (8, Kind::INTERFACE_DRIVER, 0x8200),
+    (9, Kind::DEBUG_DRIVER, 0x8200),
+    (10, Kind::RAS_DRIVER, 0x7200),
+    (6, Kind::REGISTER_LIST, 0x24c0),
+];
+
+/// The PSP's file of gfx942: the parts for the SMU's newer versions, then those for older ones.
+fn sos_13_0_6() -> Vec<u8> {
+    let mut at = SOS_FIRST;
+    let mut parts = Vec::new();
+    let mut more = vec![2 * SOS_PARTS.len() as u32, SOS_PARTS.len() as u32];
+    for version in [SOS_13_0_6, SOS_13_0_6_OLDER] {
+        for (number, kind, bytes) in SOS_PARTS {
+            more.extend([number, version, (at - SOS_FIRST) as u32, bytes as u32]);
+            parts.push(part(at, kind, version, bytes));
+            at += bytes;
+        }
+    }
+    file_with(
+        (2, 1),
+        SOS_13_0_6_OLDER,
+        &more,
+        (SOS_FIRST, at - SOS_FIRST),
+        &parts,
+    )
 }
 
 fn smu() -> Vec<u8> {
@@ -180,7 +229,13 @@ mod tests {
         for (name, file) in files() {
             assert_eq!(dword(&file, 0), file.len(), "{name}");
             let (len, code) = (dword(&file, 20), dword(&file, 24));
-            assert!(dword(&file, 4) <= code && code == 0x100, "{name}");
+            assert!(dword(&file, 4) <= code, "{name}");
+            let first = if name.contains("13_0_6_sos") {
+                0x200
+            } else {
+                0x100
+            };
+            assert_eq!(code, first, "{name}");
             assert!(code + len <= file.len(), "{name}");
         }
         assert_eq!(dword(&contents("sos"), 4), 116);
@@ -203,6 +258,11 @@ mod tests {
         ] {
             let (at, len) = (dword(&sos, entry + 4), dword(&sos, entry + 8));
             check(&sos, 0x100 + at, len, kind);
+        }
+        let sos_13_0_6 = contents("psp_13_0_6_sos");
+        for n in 0..16 {
+            let [at, len] = [8, 12].map(|field| dword(&sos_13_0_6, 0x28 + 16 * n + field));
+            check(&sos_13_0_6, 0x200 + at, len, SOS_PARTS[n % 8].1);
         }
         // Of the pair for the processor's fabric the first part is the data before the second.
         check(&sos, 0x100, dword(&sos, 0x24), Kind::SYS_DRIVER);
