@@ -43,7 +43,8 @@ pub(crate) struct LoadedFirmware {
 struct OwnFirmware {
     /// Versions of the files of MEC and SDMA.
     versions: (u32, u32),
-    smu: Arc<SmuSensors>,
+    /// `None` where the driver does not know the SMU.
+    smu: Option<Arc<SmuSensors>>,
     /// Dropped before the PSP's memory. `None` while the GPU sleeps.
     tmr: Option<Tmr>,
     memory: PspMemory,
@@ -53,7 +54,8 @@ struct OwnFirmware {
 struct PspMemory {
     image: VramBlocks,
     pages: VramBlocks,
-    tmr: VramBlocks,
+    /// `None` where the PSP has set memory apart.
+    tmr: Option<VramBlocks>,
 }
 
 impl PspMemory {
@@ -66,7 +68,10 @@ impl PspMemory {
         Ok(Self {
             image: vram.alloc_own(IMAGE_BYTES, IMAGE_BYTES)?,
             pages: vram.alloc_own(PAGES_BYTES, PAGE_SIZE)?,
-            tmr: vram.alloc_own(tmr, tmr)?,
+            tmr: match tmr {
+                0 => None,
+                bytes => Some(vram.alloc_own(bytes, bytes)?),
+            },
         })
     }
 
@@ -79,8 +84,9 @@ impl PspMemory {
 
     /// All of its runs.
     fn runs(&self) -> impl Iterator<Item = VramRun> + '_ {
-        let parts = [&self.image, &self.pages, &self.tmr];
-        parts.into_iter().flat_map(|part| part.runs()).copied()
+        let parts = [Some(&self.image), Some(&self.pages), self.tmr.as_ref()];
+        let parts = parts.into_iter().flatten();
+        parts.flat_map(|part| part.runs()).copied()
     }
 }
 
@@ -112,14 +118,20 @@ pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
     };
     files.check(&hw.dev)?;
     // Read before any firmware runs that may claim the flash chip, as in amdgpu.
-    let limits = limits::find(hw)?;
+    let limits = match plan.knows_smu {
+        true => limits::find(hw)?,
+        false => None,
+    };
     let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes)?;
     let (tmr, smu) = hand_over(hw, hw.state, &files, &blocks)?;
     let version = |part| files.image(part).map_or(0, |image| image.version);
     Ok(LoadedFirmware {
         own: Some(OwnFirmware {
             versions: (version(FirmwarePart::Mec), version(FirmwarePart::Sdma)),
-            smu: SmuSensors::new(memory, smu, limits)?,
+            smu: match smu {
+                Some(smu) => Some(SmuSensors::new(memory, smu, limits)?),
+                None => None,
+            },
             tmr: Some(tmr),
             memory: blocks,
         }),
@@ -137,7 +149,7 @@ fn hand_over(
     state: BootState,
     files: &FirmwareFiles,
     blocks: &PspMemory,
-) -> Result<(Tmr, Smu)> {
+) -> Result<(Tmr, Option<Smu>)> {
     let plan = hw.asic.firmware;
     let start = Instant::<Monotonic>::now();
     let bus = (&hw.vram_map, &hw.hdp, hw.gmc.fb());
@@ -145,9 +157,16 @@ fn hand_over(
     start_secure_os(hw, state, &psp, files)?;
     let mut ring = psp.make_ring(state == BootState::Dirty)?;
     each(plan.before_tmr, files, &mut ring)?;
-    let mut tmr = ring.set_up_tmr(blocks.tmr.start(), plan.tmr_bytes)?;
+    let place = blocks.tmr.as_ref().map(|tmr| (tmr.start(), plan.tmr_bytes));
+    let mut tmr = ring.set_up_tmr(place)?;
     each(plan.after_tmr, files, tmr.ring())?;
-    let smu = Smu::start(&hw.dev, &hw.mmio, hw.ips())?;
+    if plan.tells_partitions {
+        tmr.ring().unite()?;
+    }
+    let smu = match plan.knows_smu {
+        true => Some(Smu::start(&hw.dev, &hw.mmio, hw.ips())?),
+        false => None,
+    };
     let version = |part| files.image(part).map_or(0, |image| image.version);
     dev_info!(
         &*hw.dev,
@@ -225,8 +244,8 @@ impl LoadedFirmware {
 
     /// The SMU's sensors; `None` if they cannot be had.
     pub(crate) fn sensors(&self) -> Option<Arc<SmuSensors>> {
-        let own = self.own.as_ref()?;
-        own.smu.is_measuring().then(|| own.smu.clone())
+        let smu = self.smu()?;
+        smu.is_measuring().then(|| smu.clone())
     }
 
     /// The PSP's part of VRAM, of which nothing is saved.
@@ -255,12 +274,15 @@ impl LoadedFirmware {
         let own = self.own.as_mut().ok_or(EBUSY)?;
         let (tmr, smu) = hand_over(&self.hw, state, files, &own.memory)?;
         own.tmr = Some(tmr);
-        own.smu.restart(smu)
+        match (&own.smu, smu) {
+            (Some(known), Some(smu)) => known.restart(smu),
+            _ => Ok(()),
+        }
     }
 
     /// The SMU, if this driver has started it.
     fn smu(&self) -> Option<&Arc<SmuSensors>> {
-        self.own.as_ref().map(|own| &own.smu)
+        self.own.as_ref()?.smu.as_ref()
     }
 
     /// Checks that the RLC runs after its start: then the GPU's clock counts. May sleep.
@@ -289,13 +311,13 @@ impl LoadedFirmware {
     /// Unloads the SMU's firmware after the engines were halted. Messages that fail are logged.
     fn unload_smu(&self) {
         // Features end before the RLC does, since they change its clock.
-        if let Some(own) = &self.own {
-            own.smu.send(SmuMessage::DisableAllSmuFeatures);
+        if let Some(smu) = self.smu() {
+            smu.send(SmuMessage::DisableAllSmuFeatures);
         }
         self.hw.rlc.stop();
-        match &self.own {
+        match self.smu() {
             // The SMU accepts no more messages after this one, and it must still reset the GPU.
-            Some(own) if !reset::is_due(&self.hw) => own.smu.send(SmuMessage::PrepareMp1ForUnload),
+            Some(smu) if !reset::is_due(&self.hw) => smu.send(SmuMessage::PrepareMp1ForUnload),
             _ => {}
         }
     }

@@ -234,6 +234,8 @@ impl ReplugWork {
             "XGMI joins it to others, which would have to be reset with it"
         } else if !self.is_own {
             "another driver has loaded its firmware, which would be lost"
+        } else if !self.gpu.hw.asic.firmware.knows_smu {
+            "this driver does not know the SMU of such a chip"
         } else if !RECORD.get().is_some_and(|record| record.count(dev, cause)) {
             "it was reset too often in the last ten minutes"
         } else {

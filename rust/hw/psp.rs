@@ -67,6 +67,8 @@ pub enum PspImageType {
     Sdma4 = 54,
     /// GFX_FW_TYPE_REG_LIST.
     RegisterList = 67,
+    /// GFX_FW_TYPE_P2S_TABLE.
+    SmuTable = 129,
 }
 
 /// Bytes of the ring.
@@ -114,8 +116,16 @@ pub enum PspCommand {
         /// What it is.
         kind: PspImageType,
     },
+    /// Tells a PSP that has had memory of its own from the start to use it (SETUP_TMR without an
+    /// address).
+    UseOwnTmr,
     /// Takes the memory back.
     DestroyTmr,
+    /// Divides the XCCs into so many partitions (GFX_CMD_ID_SRIOV_SPATIAL_PART).
+    Partition {
+        /// The number of them.
+        count: u32,
+    },
 }
 
 /// SETUP_TMR: the physical address is valid, too.
@@ -128,9 +138,10 @@ impl PspCommand {
     /// Its number.
     pub const fn id(self) -> u32 {
         match self {
-            Self::SetupTmr { .. } => 5,
+            Self::SetupTmr { .. } | Self::UseOwnTmr => 5,
             Self::LoadIpFw { .. } => 6,
             Self::DestroyTmr => 7,
+            Self::Partition { .. } => 0x27,
         }
     }
 
@@ -150,7 +161,9 @@ impl PspCommand {
                 hi(physical),
             ],
             Self::LoadIpFw { mc, bytes, kind } => [lo(mc), hi(mc), bytes, kind as u32, 0, 0],
+            Self::UseOwnTmr => [0, 0, 0, VIRTUAL_AND_PHYSICAL, 0, 0],
             Self::DestroyTmr => [0; 6],
+            Self::Partition { count } => [count, 0, 0, 0, 0, 0],
         };
         let mut dwords = [0; COMMAND_DWORDS];
         dwords[ID_AT] = self.id();

@@ -331,6 +331,8 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
         (FirmwarePart::Rlc, PspImageType::Rlc),
         (FirmwarePart::RegisterList, PspImageType::RegisterList),
     ],
+    tells_partitions: false,
+    knows_smu: true,
 };
 
 const fn ip(block: IpBlock, version: (u8, u8, u8), instance: u8, bases: &[u32]) -> IpInstance {

@@ -14,7 +14,7 @@ use super::{
 use crate::cleaner::{self, Cleaner};
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::part::{FirmwarePart, FirmwareSource};
-use crate::firmware::plan::FirmwarePlan;
+use crate::firmware::plan::{FirmwarePlan, LoadStep};
 use crate::ih::IhInfo;
 use crate::mqd::compute::{MqdInfo, XccSplit};
 use crate::psp::{BootloaderCommand, PspImageType};
@@ -180,7 +180,10 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
             code: &cleaner::gfx9_4_2::CODE,
             firmware: 153,
         }),
-        firmware: &FIRMWARE,
+        firmware: match ids.device {
+            0x74a5 => &FIRMWARE_MI325X,
+            _ => &FIRMWARE,
+        },
         ips: &[],
         ..MI210
     }
@@ -254,9 +257,7 @@ const COMMON: [GoldenSetting; 2] = [
     GoldenSetting::new(GoldenRegister::TcpUtcl1Cntl2, 0xff, 1),
 ];
 
-/// Firmware: PSP 13.0.6. The file of the SMU has only tables (P2S). A card that is cold also needs
-/// one of those, before anything else, and the memory that the PSP keeps from the start; the driver
-/// knows neither yet.
+/// Firmware of MI300X and MI300X HF: PSP 13.0.6.
 const FIRMWARE: FirmwarePlan = FirmwarePlan {
     files: &[
         (FirmwareSource::Sos, c"amdgpu/psp_13_0_6_sos.bin"),
@@ -278,8 +279,22 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
         (FirmwarePart::SecureOs, BootloaderCommand::SecureOs),
     ],
     before_tmr: &[],
-    tmr_bytes: MI210.firmware.tmr_bytes,
-    after_tmr: &[
+    tmr_bytes: 0,
+    after_tmr: &loads(FirmwarePart::SmuTableX),
+    tells_partitions: true,
+    knows_smu: false,
+};
+
+/// Firmware of MI325X.
+const FIRMWARE_MI325X: FirmwarePlan = FirmwarePlan {
+    after_tmr: &loads(FirmwarePart::SmuTable3),
+    ..FIRMWARE
+};
+
+/// What the PSP loads, the SMU's table first.
+const fn loads(table: FirmwarePart) -> [LoadStep; 12] {
+    [
+        (table, PspImageType::SmuTable),
         (FirmwarePart::Sdma, PspImageType::Sdma0),
         (FirmwarePart::Sdma, PspImageType::Sdma1),
         (FirmwarePart::Sdma, PspImageType::Sdma2),
@@ -291,5 +306,5 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
         (FirmwarePart::RestoreSrm, PspImageType::RestoreSrm),
         (FirmwarePart::Rlc, PspImageType::Rlc),
         (FirmwarePart::RegisterList, PspImageType::RegisterList),
-    ],
-};
+    ]
+}

@@ -42,6 +42,10 @@ pub enum FirmwarePart {
     RegisterList,
     /// The SMU's firmware.
     Smu,
+    /// The table for the SMU of MI300X, whose own firmware is in the flash chip ("P2S").
+    SmuTableX,
+    /// The same for that of MI325X.
+    SmuTable3,
     /// The firmware of SDMA engines, the same for all.
     Sdma,
     /// The code of the MECs.
@@ -90,6 +94,20 @@ mod psp {
     pub(super) const TYPE_RAS_DRIVER: u32 = 10;
 }
 
+/// Fields behind the common header of a file of the SMU of version 2.1.
+mod smu {
+    /// The number of tables, and where the list of them begins.
+    pub(super) const COUNT: usize = 0x2c;
+    pub(super) const FIRST: usize = 0x30;
+    /// Bytes of an entry: the table's id, its place in the file and its size.
+    pub(super) const ENTRY_BYTES: u64 = 12;
+    /// More tables than a file can have.
+    pub(super) const MOST: u32 = 64;
+    /// Ids (smu_v13_0_6_ppt.c of amdgpu: P2S_TABLE_ID_X, P2S_TABLE_ID_3).
+    pub(super) const TABLE_X: u32 = 0x5032_5358;
+    pub(super) const TABLE_3: u32 = 0x5032_5303;
+}
+
 /// Fields of the MEC's file: its jump table's place in the firmware and length, dwords.
 const MEC_JUMP_TABLE_OFFSET: usize = 0x24;
 const MEC_JUMP_TABLE_SIZE: usize = 0x28;
@@ -111,6 +129,7 @@ impl FirmwarePart {
             Self::SecureOs => "the PSP's secure OS",
             Self::RegisterList => "the register list",
             Self::Smu => "SMU firmware",
+            Self::SmuTableX | Self::SmuTable3 => "the SMU's table",
             Self::Sdma => "SDMA firmware",
             Self::Mec => "MEC firmware",
             Self::MecJumpTable => "the MEC's jump table",
@@ -141,7 +160,7 @@ impl FirmwarePart {
             | Self::RasDriver
             | Self::SecureOs
             | Self::RegisterList => FirmwareSource::Sos,
-            Self::Smu => FirmwareSource::Smc,
+            Self::Smu | Self::SmuTableX | Self::SmuTable3 => FirmwareSource::Smc,
             Self::Sdma => FirmwareSource::Sdma,
             Self::Mec | Self::MecJumpTable => FirmwareSource::Mec,
             Self::Rlc | Self::RestoreControl | Self::RestoreGpm | Self::RestoreSrm => {
@@ -166,10 +185,7 @@ impl FirmwarePart {
             }
             FirmwareSource::Mec => self.of_mec(file)?,
             FirmwareSource::Rlc => self.of_rlc(file)?,
-            FirmwareSource::Smc => match file.header()? {
-                (2, _) => file.slice(file.ucode()?)?,
-                _ => return file.unknown(),
-            },
+            FirmwareSource::Smc => self.of_smu(file)?,
             FirmwareSource::Sdma => match file.header()? {
                 (1, _) => file.slice(file.ucode()?)?,
                 _ => return file.unknown(),
@@ -215,6 +231,26 @@ impl FirmwarePart {
             }
             _ => file.unknown(),
         }
+    }
+
+    /// A file has the SMU's own firmware, or only tables for it, of which each chip has its own.
+    fn of_smu<'a>(self, file: &FirmwareFile<'a>) -> Result<&'a [u8], FirmwareFileError> {
+        let table = match (self, file.header()?) {
+            (Self::SmuTableX, (2, 1)) => smu::TABLE_X,
+            (Self::SmuTable3, (2, 1)) => smu::TABLE_3,
+            (Self::Smu, (2, _)) => return file.slice(file.ucode()?),
+            _ => return file.unknown(),
+        };
+        let first = file.word(smu::FIRST)?;
+        for n in 0..file.word(smu::COUNT)?.min(smu::MOST) {
+            let entry = u64::from(first) + u64::from(n) * smu::ENTRY_BYTES;
+            let entry = usize::try_from(entry).map_err(|_| FirmwareFileError::Missing(self))?;
+            if file.word(entry)? == table {
+                let (start, size) = (file.word(entry + 4)?, file.word(entry + 8)?);
+                return file.slice(start.into()..u64::from(start) + u64::from(size));
+            }
+        }
+        Err(FirmwareFileError::Missing(self))
     }
 
     /// The jump table is the end of the code, and also an image of its own.

@@ -22,10 +22,15 @@ pub struct FirmwarePlan {
     /// Parts for LOAD_IP_FW before the PSP has memory of its own. They answer from then on.
     pub before_tmr: &'static [LoadStep],
     /// Bytes of that memory, the trusted memory region (TMR): a power of two, to which the region
-    /// is also aligned.
+    /// is also aligned. 0 for a PSP that has set memory apart from the start.
     pub tmr_bytes: u64,
     /// Parts for LOAD_IP_FW after that.
     pub after_tmr: &'static [LoadStep],
+    /// The PSP is told into how many partitions the XCCs are divided: one.
+    pub tells_partitions: bool,
+    /// The driver knows the SMU's messages and tables. One that it does not know keeps its own
+    /// clocks and limits.
+    pub knows_smu: bool,
 }
 
 impl FirmwarePlan {

@@ -111,18 +111,32 @@ impl PspRing {
         self.run(command, format_args!("{part} (type {})", kind as u32), must)
     }
 
-    /// Gives the PSP `bytes` bytes of memory at VRAM offset `offset`. Nothing else accesses that
-    /// memory until the returned value is dropped. Context: may sleep.
+    /// Tells the PSP that there is one partition. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` without an answer; `EIO` if the PSP refuses.
+    pub(crate) fn unite(&mut self) -> Result {
+        let command = PspCommand::Partition { count: 1 };
+        self.run(command, format_args!("one partition"), true)
+    }
+
+    /// Gives the PSP memory at `place`, a VRAM offset and bytes, or has it use what it has set
+    /// apart. Nothing else accesses that memory until the returned value is dropped. Context: may
+    /// sleep.
     ///
     /// # Errors
     ///
     /// `ETIMEDOUT` without an answer; `EIO` if the PSP refuses the memory.
-    pub(crate) fn set_up_tmr(mut self, offset: u64, bytes: u64) -> Result<Tmr> {
+    pub(crate) fn set_up_tmr(mut self, place: Option<(u64, u64)>) -> Result<Tmr> {
         let fb = self.psp.fb;
-        let command = PspCommand::SetupTmr {
-            mc: self.psp.mc(offset),
-            physical: fb.offset + offset,
-            bytes: u32::try_from(bytes).map_err(|_| EINVAL)?,
+        let command = match place {
+            Some((offset, bytes)) => PspCommand::SetupTmr {
+                mc: self.psp.mc(offset),
+                physical: fb.offset + offset,
+                bytes: u32::try_from(bytes).map_err(|_| EINVAL)?,
+            },
+            None => PspCommand::UseOwnTmr,
         };
         let result = self.run(command, format_args!("its own memory"), true);
         // Without an answer the PSP may have taken the memory.

@@ -5,6 +5,7 @@ use hw::asic::gfx90a::MI210;
 use hw::asic::gfx942::{MI300X, MI325X};
 use hw::asic::{Asic, KNOWN_ASICS};
 use hw::doorbell::{DoorbellPort, DoorbellRange, DoorbellSlot, SliceIndex};
+use hw::firmware::file::FirmwareFile;
 use hw::firmware::part::FirmwarePart;
 use hw::ih::IhClient;
 use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat};
@@ -213,6 +214,41 @@ fn the_bootloader_gets_all_drivers() {
         .map(|step| step.1 as u32)
         .eq([0x8_0000, 0x1_0000, 0xb_0000, 0xd_0000, 0xc_0000, 0xe_0000]));
     assert!(plan.parts().all(|part| plan.file(part.source()).is_some()));
+}
+
+#[test]
+fn the_smu_gets_the_table_of_its_chip() {
+    // As the vendor's file has them: list at 0x100, 12 bytes an entry.
+    let mut file = vec![0; 0x124];
+    let mut put = |at: usize, word: u32| file[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    let tables = [0x5032_5341, 0x5032_5358, 0x5032_5303];
+    for (at, word) in [(0, 0x124 + 0x300), (4, 0x34), (8, 2 | 1 << 16)] {
+        put(at, word);
+    }
+    put(0x2c, tables.len() as u32);
+    put(0x30, 0x100);
+    for (n, &id) in (0..).zip(&tables) {
+        let entry = 0x100 + n as usize * 12;
+        put(entry, id);
+        put(entry + 4, 0x124 + n * 0x100);
+        put(entry + 8, 0x100);
+    }
+    for id in tables {
+        let mut image = [0; 0x100];
+        image[0x10..0x14].copy_from_slice(b"$PS1");
+        image[0x6c..0x70].copy_from_slice(&0x100_u32.to_le_bytes());
+        image[0xfc..].copy_from_slice(&id.to_le_bytes());
+        file.extend(image);
+    }
+    let file = FirmwareFile::new(&file).unwrap();
+    for (asic, id) in [(&MI300X, 0x5032_5358_u32), (&MI325X, 0x5032_5303)] {
+        let (part, kind) = asic.firmware.after_tmr[0];
+        assert_eq!(kind as u32, 129);
+        let image = part.find(&file).unwrap();
+        assert_eq!(image.bytes[0xfc..], id.to_le_bytes());
+    }
+    // It has no firmware of the SMU's own.
+    assert!(FirmwarePart::Smu.find(&file).is_err());
 }
 
 #[test]

@@ -181,6 +181,8 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
     before_tmr: &[],
     tmr_bytes: 8 << 20,
     after_tmr: &[(FirmwarePart::Sdma, PspImageType::Sdma0)],
+    tells_partitions: false,
+    knows_smu: true,
 };
 
 /// The blocks as a reader of a discovery table makes the list at run time, with XCC `fused_off`

@@ -21,6 +21,9 @@ const SDMA: u32 = 8;
 const MEC: u32 = 101;
 const RLC: u32 = 0x11;
 /// Those of gfx942.
+const SOS_13_0_6: u32 = 0x0036_0256;
+const SOS_13_0_6_OLDER: u32 = 0x0036_024e;
+const SMU_13_0_6: u32 = 0x0055_7f01;
 const SDMA_4_4_2: u32 = 24;
 const MEC_9_4_3: u32 = 180;
 const RLC_9_4_3: u32 = 0x41;
@@ -148,6 +151,30 @@ fn smu() -> Vec<u8> {
     file((2, 1), SMU, &[0, 0, 0], 0x3_b300, &[image])
 }
 
+/// The SMU's file of gfx942, whose own firmware is in the flash chip: its tables, with their ids, of
+/// MI300A, MI300X and MI325X.
+fn smu_13_0_6() -> Vec<u8> {
+    const TABLES: [u32; 3] = [0x5032_5341, 0x5032_5358, 0x5032_5303];
+    const ENTRIES: usize = TABLES.len() * 12;
+    const TABLE: usize = 0x480;
+    let mut list = Vec::new();
+    let mut parts = Vec::new();
+    for (n, id) in TABLES.into_iter().enumerate() {
+        let at = FIRST + ENTRIES + n * TABLE;
+        for word in [id, at as u32, TABLE as u32] {
+            list.extend(word.to_le_bytes());
+        }
+        parts.push(part(at, Kind::SMU_TABLE, id, TABLE));
+    }
+    parts.push(Part {
+        at: FIRST,
+        image: list,
+    });
+    // No code; the number of tables, and where the list is.
+    let more = [0, 0, 0, TABLES.len() as u32, FIRST as u32];
+    file((2, 1), SMU_13_0_6, &more, 0, &parts)
+}
+
 /// Of a version, `total` bytes, of which the jump table is the last `jumps` dwords.
 fn sdma(version: u32, total: usize, jumps: u32) -> Vec<u8> {
     let image = part(FIRST, Kind::SDMA, version, total);
@@ -207,6 +234,9 @@ pub fn files() -> Vec<(&'static str, Vec<u8>)> {
             rlc(RLC_9_4_3, 0x6300, lists_9_4_3),
         ),
         ("amdgpu/sdma_4_4_2.bin", sdma(SDMA_4_4_2, 0x8500, 0x80)),
+        ("amdgpu/psp_13_0_6_sos.bin", sos_13_0_6()),
+        ("amdgpu/psp_13_0_6_ta.bin", ta()),
+        ("amdgpu/smu_13_0_6.bin", smu_13_0_6()),
     ]
 }
 

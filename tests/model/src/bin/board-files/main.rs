@@ -15,7 +15,7 @@ const USAGE: &str = "\
 board-files DIR
 
 Writes DIR/{gfx90a,gfx942}.rom, DIR/amdgpu/aldebaran_{sos,ta,smc,sdma,mec,rlc}.bin,
-DIR/amdgpu/psp_13_0_6_{sos,ta}.bin, DIR/amdgpu/gc_9_4_3_{mec,rlc}.bin and
+DIR/amdgpu/psp_13_0_6_{sos,ta}.bin, DIR/amdgpu/smu_13_0_6.bin, DIR/amdgpu/gc_9_4_3_{mec,rlc}.bin and
 DIR/amdgpu/sdma_4_4_2.bin.";
 
 /// Name and contents of each file.
