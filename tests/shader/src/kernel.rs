@@ -6,6 +6,11 @@ use crate::decode::bits;
 
 /// Bytes of a descriptor.
 pub const DESCRIPTOR: usize = 64;
+/// Most user SGPRs.
+pub const USER: usize = 16;
+/// Bytes from the entry of code that loads its arguments itself to that of code whose arguments are
+/// preloaded.
+const PRELOADED: i64 = 256;
 
 /// Content of a kernel descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +29,7 @@ pub struct Descriptor {
     pub rsrc3: u32,
     /// The user SGPRs that it asks for.
     pub properties: u16,
-    /// Kernel arguments in SGPRs; none on gfx90a.
+    /// Kernel arguments in SGPRs, see [`Descriptor::preload`]; none on gfx90a.
     pub preload: u16,
 }
 
@@ -45,6 +50,8 @@ pub struct UserData {
     pub flat_scratch: u64,
     /// Bytes of private memory of an item.
     pub private: u32,
+    /// Arguments that are preloaded.
+    pub preload: [u32; USER],
 }
 
 impl Descriptor {
@@ -63,9 +70,24 @@ impl Descriptor {
         }
     }
 
-    /// The user SGPRs in their order, and their number.
-    pub fn user(&self, data: &UserData) -> ([u32; 16], usize) {
-        let mut user = [0; 16];
+    /// The arguments that are preloaded: the offset of the first one and their number, dwords.
+    pub fn preload(&self) -> (usize, usize) {
+        let field = |high, low| bits(self.preload.into(), high, low) as usize;
+        (field(15, 7), field(6, 0))
+    }
+
+    /// Where the code begins, in bytes from the descriptor.
+    pub fn entry(&self) -> i64 {
+        match self.preload() {
+            (_, 0) => self.entry,
+            _ => self.entry.saturating_add(PRELOADED),
+        }
+    }
+
+    /// The user SGPRs in their order, and their number, which is more than [`USER`] if the kernel
+    /// asks for more.
+    pub fn user(&self, data: &UserData) -> ([u32; USER], usize) {
+        let mut user = [0; USER];
         let mut next = 0;
         let mut push = |bit: u32, words: &[u32]| {
             if bits(self.properties.into(), bit, bit) == 1 {
@@ -81,6 +103,35 @@ impl Descriptor {
         push(4, &halves(data.dispatch_id));
         push(5, &halves(data.flat_scratch));
         push(6, &[data.private]);
-        (user, next)
+        let (_, count) = self.preload();
+        for (user, argument) in user[next..].iter_mut().zip(data.preload).take(count) {
+            *user = argument;
+        }
+        (user, next + count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preloaded_arguments_are_behind_the_other_sgprs() {
+        let mut bytes = [0; DESCRIPTOR];
+        bytes[0x10..0x12].copy_from_slice(&0x400_u16.to_le_bytes());
+        // The arguments' address; two arguments, from dword 3 on.
+        bytes[0x38..0x3c].copy_from_slice(&(1_u32 << 3 | (3 << 7 | 2) << 16).to_le_bytes());
+        let kernel = Descriptor::of(&bytes);
+        assert_eq!((kernel.preload(), kernel.entry()), ((3, 2), 0x500));
+        let mut data = UserData {
+            kernarg: 0x1_0000_0002,
+            ..UserData::default()
+        };
+        data.preload[..3].copy_from_slice(&[7, 8, 9]);
+        let (user, count) = kernel.user(&data);
+        assert_eq!((&user[..5], count), (&[2, 1, 7, 8, 0][..], 4));
+        // More than there are.
+        bytes[0x3a] = 15;
+        assert_eq!(Descriptor::of(&bytes).user(&data).1, 17);
     }
 }

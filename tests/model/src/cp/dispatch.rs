@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use rkfd_shader::kernel::{Descriptor, UserData, DESCRIPTOR};
+use rkfd_shader::kernel::{Descriptor, UserData, DESCRIPTOR, USER};
 
 use super::aql::Packet;
 use super::compute::{Checked, Kernel};
@@ -230,6 +230,17 @@ impl Executor<'_> {
         if let Some(queue) = &queue {
             queue.fill(&ring, &mut data)?;
         }
+        if self.gpu.regs.asic.isa.is_gfx942() {
+            let (first, count) = descriptor.preload();
+            let mut bytes = [0; USER * 4];
+            let bytes = &mut bytes[..count.min(USER) * 4];
+            if count != 0 {
+                ring.read(dispatch.kernarg.wrapping_add(first as u64 * 4), bytes)?;
+            }
+            for (argument, word) in data.preload.iter_mut().zip(bytes.chunks_exact(4)) {
+                *argument = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            }
+        }
         let kernel = match self.kernel(&dispatch, &descriptor, &data) {
             Ok(kernel) => kernel,
             Err(refusal) => return Ok(Err(refusal)),
@@ -247,11 +258,11 @@ impl Executor<'_> {
         const USER_SGPR: Field = Field::new(5, 1);
         const SCRATCH_EN: Field = Field::new(0, 0);
         let code = |reason| Err((Exception::Code, reason));
-        let pc = dispatch.kernel.wrapping_add_signed(descriptor.entry);
+        let pc = dispatch.kernel.wrapping_add_signed(descriptor.entry());
         if pc % 256 != 0 {
             return code("the code is not aligned to 256 bytes");
         }
-        if descriptor.preload != 0 {
+        if descriptor.preload != 0 && !self.gpu.regs.asic.isa.is_gfx942() {
             return code("kernel arguments are not preloaded on gfx90a");
         }
         let (user, count) = descriptor.user(data);

@@ -13,7 +13,7 @@ use rkfd_shader::dispatch::{Launch, Seat};
 use rkfd_shader::env::Host;
 use rkfd_shader::group::Progress;
 use rkfd_shader::isa::Isa;
-use rkfd_shader::kernel::{Descriptor, UserData, DESCRIPTOR};
+use rkfd_shader::kernel::{Descriptor, UserData, DESCRIPTOR, USER};
 use rkfd_shader::wave::Apertures;
 use rustix::time::{clock_gettime, ClockId};
 
@@ -160,7 +160,10 @@ impl CodeObject {
             dispatch_id: 0,
             flat_scratch: SCRATCH,
             private,
+            preload: [0; USER],
         });
+        // clang-19 preloads no arguments by default.
+        assert_eq!(descriptor.preload, 0);
         assert_eq!(count as u32, descriptor.rsrc2 >> 1 & 31);
         let launch = Launch {
             isa: self.isa,
