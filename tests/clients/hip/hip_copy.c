@@ -145,7 +145,9 @@ static void device_test(void)
 	must(hipGetDeviceProperties(&properties, 0), "hipGetDeviceProperties");
 	must(hipRuntimeGetVersion(&version), "hipRuntimeGetVersion");
 	tap_note("HIP %d, %s, %s", version, properties.name, properties.gcnArchName);
-	tap_ok(count == 1 && strncmp(properties.gcnArchName, "gfx90a", 6) == 0, "one gfx90a");
+	tap_ok(count == 1 && (strncmp(properties.gcnArchName, "gfx90a", 6) == 0 ||
+			      strncmp(properties.gcnArchName, "gfx942", 6) == 0),
+	       "one gfx90a or gfx942");
 }
 
 /* Free memory shrinks by allocations, and comes back. */

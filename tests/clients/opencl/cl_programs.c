@@ -90,8 +90,9 @@ static void open_device(void)
 	must(clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof(version), version, NULL),
 	     "clGetDeviceInfo");
 	tap_note("%s, driver %s", name, version);
-	tap_ok(platforms == 1 && devices == 1 && strncmp(name, "gfx90a", 6) == 0,
-	       "one platform, one gfx90a");
+	tap_ok(platforms == 1 && devices == 1 &&
+	       (strncmp(name, "gfx90a", 6) == 0 || strncmp(name, "gfx942", 6) == 0),
+	       "one platform, one gfx90a or gfx942");
 	context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
 	must(error, "clCreateContext");
 	queue = clCreateCommandQueueWithProperties(context, device, profiled, &error);

@@ -16,10 +16,16 @@ result $rc "clinfo exits 0"
 says 'Number of platforms' 1
 says 'Platform Name' 'AMD Accelerated Parallel Processing'
 says 'Number of devices' 1
-says 'Device Name' 'gfx90a:sramecc\+:xnack-'
-says 'Device Board Name \(AMD\)' 'AMD Instinct MI210'
+# The two chips that the model can be.
+if grep -q 0x74a1 /sys/class/drm/renderD128/device/device; then
+	name=gfx942 card=MI300X cus=38
+else
+	name=gfx90a card=MI210 cus=104
+fi
+says 'Device Name' "$name:sramecc\\+:xnack-"
+says 'Device Board Name \(AMD\)' "AMD Instinct $card"
 says 'Device Type' 'GPU'
-says 'Max compute units' 104
+says 'Max compute units' $cus
 says 'Preferred work group size multiple \(kernel\)' 64
 says 'Local memory size' '65536 \(64KiB\)'
 says 'Compiler Available' 'Yes'

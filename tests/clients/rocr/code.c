@@ -9,14 +9,15 @@
 
 void code_load(struct code *code)
 {
-	char folder[256], path[512];
+	char folder[256], path[512], name[64];
 	ssize_t length;
 
 	length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
 	if (length < 0)
 		die("the program does not know where it is");
 	folder[length] = '\0';
-	snprintf(path, sizeof(path), "%s/kernels.co", dirname(folder));
+	must(hsa_agent_get_info(gpu, HSA_AGENT_INFO_NAME, name), "agent's name");
+	snprintf(path, sizeof(path), "%s/kernels.%s.co", dirname(folder), name);
 	code->fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (code->fd < 0)
 		die("%s cannot be opened", path);

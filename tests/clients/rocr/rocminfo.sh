@@ -28,21 +28,27 @@ else
 fi
 [ "$(grep -c 'Device Type: *GPU' $out)" = $gpus ]
 result $? "$gpus GPUs"
-gpu 'Name: gfx90a' "name gfx90a"
-gpu 'Marketing Name: AMD Instinct MI210' "marketing name"
+# The two chips that the model can be.
+if grep -q 0x74a1 /sys/class/drm/renderD128/device/device; then
+	name=gfx942 card=MI300X chip='29857\(0x74a1\)' cus=38 engines=4 l1='32\(0x20\)' l2='4096\(0x1000\)'
+else
+	name=gfx90a card=MI210 chip='29711\(0x740f\)' cus=104 engines=8 l1='16\(0x10\)' l2='8192\(0x2000\)'
+fi
+gpu "Name: $name" "name $name"
+gpu "Marketing Name: AMD Instinct $card" "marketing name"
 gpu 'Vendor Name: AMD' "vendor"
-gpu 'Chip ID: 29711\(0x740f\)' "chip"
-gpu 'Compute Unit: 104' "compute units"
+gpu "Chip ID: $chip" "chip"
+gpu "Compute Unit: $cus" "compute units"
 gpu 'SIMDs per CU: 4' "SIMDs"
-gpu 'Shader Engines: 8' "shader engines"
+gpu "Shader Engines: $engines" "shader engines"
 gpu 'Wavefront Size: 64\(0x40\)' "wavefront"
-gpu 'L1: 16\(0x10\) KB' "L1 cache"
-gpu 'L2: 8192\(0x2000\) KB' "L2 cache"
+gpu "L1: $l1 KB" "L1 cache"
+gpu "L2: $l2 KB" "L2 cache"
 gpu 'Segment: GLOBAL; FLAGS: COARSE GRAINED' "pool of VRAM"
 gpu "Size: $vram\\(0x[0-9a-f]+\\) KB" "size of VRAM"
 gpu 'Segment: GROUP' "pool of LDS"
 gpu 'Size: 64\(0x40\) KB' "size of LDS"
-gpu "Name: amdgcn-amd-amdhsa--gfx90a:sramecc\\$sramecc:xnack-" "ISA"
+gpu "Name: amdgcn-amd-amdhsa--$name:sramecc\\$sramecc:xnack-" "ISA"
 grep -q 'Segment: *GLOBAL; FLAGS: *KERNARG, FINE GRAINED' $out
 result $? "pool of kernel arguments"
 [ "$KTAP_CNT_FAIL" = 0 ] || sed 's/^/# /' $out
