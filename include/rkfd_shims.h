@@ -17,10 +17,12 @@
 #include <linux/sched/signal.h>
 #include <linux/types.h>
 #include <drm/drm_gem.h>
+#include <drm/drm_syncobj.h>
 #include <drm/drm_vma_manager.h>
 #include <drm/gpu_scheduler.h>
 #include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
+#include <linux/dma-fence-chain.h>
 #include <linux/dma-resv.h>
 #include <linux/workqueue.h>
 
@@ -138,6 +140,10 @@ bool rkfd_dma_fence_test_signaled_flag(struct dma_fence *fence);
 void rkfd_dma_fence_set_error(struct dma_fence *fence, int error);
 unsigned long rkfd_dma_fence_lock_irqsave(struct dma_fence *fence);
 void rkfd_dma_fence_unlock_irqrestore(struct dma_fence *fence, unsigned long flags);
+struct dma_fence_chain *rkfd_dma_fence_chain_alloc(void);
+void rkfd_dma_fence_chain_free(struct dma_fence_chain *chain);
+struct file *rkfd_sync_file_create(struct dma_fence *fence);
+void rkfd_drm_syncobj_put(struct drm_syncobj *syncobj);
 
 /* Workqueues, RCU */
 struct workqueue_struct *rkfd_alloc_ordered_workqueue(const char *name);

@@ -25,6 +25,7 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_ioctl.h>
 #include <drm/drm_print.h>
+#include <drm/drm_syncobj.h>
 #include <drm/drm_vma_manager.h>
 #include <drm/gpu_scheduler.h>
 #include <uapi/drm/amdgpu_drm.h>

@@ -12,6 +12,7 @@
 #include <linux/magic.h>
 #include <linux/nodemask.h>
 #include <linux/suspend.h>
+#include <linux/sync_file.h>
 #include <linux/topology.h>
 #include <linux/unaligned.h>
 #include <linux/userfaultfd_k.h>
@@ -408,6 +409,29 @@ unsigned long rkfd_dma_fence_lock_irqsave(struct dma_fence *fence)
 void rkfd_dma_fence_unlock_irqrestore(struct dma_fence *fence, unsigned long flags)
 {
 	dma_fence_unlock_irqrestore(fence, flags);
+}
+
+struct dma_fence_chain *rkfd_dma_fence_chain_alloc(void)
+{
+	return dma_fence_chain_alloc();
+}
+
+void rkfd_dma_fence_chain_free(struct dma_fence_chain *chain)
+{
+	dma_fence_chain_free(chain);
+}
+
+/* A new file that refers to the fence; NULL without memory. */
+struct file *rkfd_sync_file_create(struct dma_fence *fence)
+{
+	struct sync_file *sync = sync_file_create(fence);
+
+	return sync ? sync->file : NULL;
+}
+
+void rkfd_drm_syncobj_put(struct drm_syncobj *syncobj)
+{
+	drm_syncobj_put(syncobj);
 }
 
 /* Workqueues, RCU */

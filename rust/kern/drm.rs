@@ -14,6 +14,7 @@ pub(crate) mod in_place;
 pub(crate) mod ioctl;
 pub(crate) mod objects;
 mod share;
+pub(crate) mod syncobj;
 pub(crate) mod uapi;
 
 pub(crate) use self::device::{

@@ -8,6 +8,7 @@
 use core::{mem::ManuallyDrop, ptr::NonNull};
 
 use kernel::{
+    fs::File,
     prelude::*,
     sync::aref::{ARef, AlwaysRefCounted},
     sync::atomic::{Atomic, Relaxed},
@@ -257,6 +258,26 @@ impl Fence {
     pub(super) unsafe fn from_raw<'a>(fence: *mut ffi::dma_fence) -> &'a Self {
         // SAFETY: By this function's contract; the wrapper is transparent.
         unsafe { &*fence.cast() }
+    }
+
+    /// A fence that is signalled already.
+    pub(crate) fn signaled() -> ARef<Self> {
+        // SAFETY: The kernel has one such fence, and returns a reference to it.
+        unsafe { ARef::from_raw(NonNull::new_unchecked(ffi::dma_fence_get_stub()).cast()) }
+    }
+
+    /// A new file of the fence, a sync file.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory, or the system has too many open files.
+    pub(crate) fn sync_file(&self) -> Result<ARef<File>> {
+        // SAFETY: A shared reference proves that the fence is valid; the file takes one of its own.
+        let file = unsafe { ffi::rkfd_sync_file_create(self.as_raw()) };
+        let file = NonNull::new(file.cast::<File>()).ok_or(ENOMEM)?;
+        // SAFETY: A new file comes with a reference, which has no other owner yet. It has no
+        // position.
+        Ok(unsafe { ARef::from_raw(file) })
     }
 
     /// The result that it was signalled with; `None` while it is not signalled.

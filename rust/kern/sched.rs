@@ -68,6 +68,18 @@ pub(crate) trait SchedBackend: 'static {
     fn cancelled(_job: &mut Self::Job) {}
 }
 
+/// The fence that is signalled when the job starts of which `finished` is the fence; `finished`
+/// itself if it is not a job's.
+pub(crate) fn started(finished: &Fence) -> ARef<Fence> {
+    // SAFETY: The fence is valid. A job has both fences in one structure, which a reference to
+    // either keeps.
+    match unsafe { ffi::to_drm_sched_fence(finished.as_raw()).as_mut() } {
+        // SAFETY: As above.
+        Some(both) => unsafe { Fence::from_raw(&raw mut both.scheduled) }.into(),
+        None => finished.into(),
+    }
+}
+
 /// The size of a scheduler's name in bytes, with the terminating zero.
 const NAME: usize = 48;
 

@@ -93,4 +93,8 @@ pub(crate) trait JobLine: Send + Sync {
     /// The error of a job, after which no job is executed any more: `ETIME` for one that took too
     /// long, `EFAULT` after an access to memory that is not mapped, `EIO` after another error.
     fn error(&self) -> Option<Error>;
+
+    /// Lets all jobs that are not done fail, and those to come. The hardware may still be at work
+    /// on one of them. Sleeps for nothing.
+    fn cancel(&self);
 }

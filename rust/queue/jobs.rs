@@ -78,6 +78,8 @@ impl LineList {
     fn close(&self) {
         let lines = core::mem::replace(&mut *self.lines.lock(), Err(LinesClosed));
         if let Ok(lines) = lines {
+            // First all of them: a line waits for the jobs that its own jobs wait for.
+            lines.values().for_each(|queue| queue.cancel());
             lines.values().for_each(|queue| queue.stop());
         }
     }
@@ -227,6 +229,10 @@ impl JobLine for ListedLine {
 
     fn error(&self) -> Option<Error> {
         self.queue.error()
+    }
+
+    fn cancel(&self) {
+        self.queue.cancel();
     }
 }
 

@@ -80,6 +80,12 @@ impl RenderContext {
         Ok(())
     }
 
+    /// Lets all jobs fail that are not done.
+    pub(super) fn cancel(&self) {
+        let rings = self.rings.lock();
+        rings.iter().flatten().for_each(|ring| ring.cancel());
+    }
+
     /// Whether a job of it took too long.
     pub(super) fn is_guilty(&self) -> bool {
         let rings = self.rings.lock();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 //! AMDGPU_CTX: makes, frees and describes contexts.
 
-use kernel::{prelude::*, sync::Arc};
+use kernel::{prelude::*, sync::Arc, time::msecs_to_jiffies};
 
 use super::{contexts::RenderContext, file::RenderFile};
 use crate::{
     kern::{
         drm::{
             file::OpenDrmFile,
-            ioctl::DrmIoctl,
+            ioctl::{DrmIoctl, IoctlInput},
             uapi::{self, ctx_op, ctx_priority, stable_pstate},
             DrmDriver,
         },
@@ -16,6 +16,19 @@ use crate::{
     },
     mem::GpuMemory,
 };
+
+/// How long the jobs of a context that is freed have, milliseconds: amdgpu's time.
+const END_MS: u32 = 1000;
+
+/// The number of a context that is to be freed.
+pub(super) struct CtxToFree(Option<u32>);
+
+impl IoctlInput<uapi::Ctx> for CtxToFree {
+    fn read(args: &uapi::Ctx) -> Result<Self> {
+        let wanted = args.wanted();
+        Ok(Self((wanted.op == ctx_op::FREE).then_some(wanted.ctx_id)))
+    }
+}
 
 /// CTX: makes, frees and describes contexts.
 ///
@@ -31,14 +44,32 @@ pub(super) struct CtxIoctl;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for CtxIoctl {
     type Args = uapi::Ctx;
-    type Input = ();
+    type Input = CtxToFree;
     type Answer = ();
 
     const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::CTX_NR);
 
     const NAME: &'static CStr = c"AMDGPU_CTX";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result {
+    /// Lets the jobs of a context that is freed end. Those that are not done in time, or when a
+    /// signal comes, fail.
+    fn prepare(file: &OpenDrmFile<'_, D>, input: &mut CtxToFree) -> Result {
+        let context = input
+            .0
+            .and_then(|number| file.data().contexts().get(number));
+        let mut fences = KVec::new();
+        if let Some(context) = context {
+            context.add_busy(&mut fences)?;
+        }
+        for fence in fences {
+            if fence.wait_interruptible(msecs_to_jiffies(END_MS)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, _: &CtxToFree) -> Result {
         let contexts = file.data().contexts();
         let wanted = args.wanted();
         let (flags, number) = (wanted.flags, wanted.ctx_id);

@@ -10,6 +10,7 @@ use super::{
     bo_list::BoListIoctl,
     cs::{CsIoctl, WaitCsIoctl},
     ctx::CtxIoctl,
+    fence_to_handle::FenceToHandleIoctl,
     file::RenderFile,
     gem,
     info::InfoQuery,
@@ -20,8 +21,9 @@ use crate::{
         fdinfo::FdinfoPrinter,
         ioctl::IoctlDescriptor,
         uapi::{
-            BO_LIST_NR, CS_NR, CTX_NR, GEM_CREATE_NR, GEM_METADATA_NR, GEM_MMAP_NR, GEM_OP_NR,
-            GEM_VA_NR, GEM_WAIT_IDLE_NR, INFO_NR, WAIT_CS_NR, WAIT_FENCES_NR,
+            BO_LIST_NR, CS_NR, CTX_NR, FENCE_TO_HANDLE_NR, GEM_CREATE_NR, GEM_METADATA_NR,
+            GEM_MMAP_NR, GEM_OP_NR, GEM_VA_NR, GEM_WAIT_IDLE_NR, INFO_NR, WAIT_CS_NR,
+            WAIT_FENCES_NR,
         },
         DrmDevice, DrmDriver, DrmDriverInfo, DrmRegistration,
     },
@@ -37,13 +39,14 @@ use crate::{
 struct RenderDriver;
 
 /// The driver's ioctls, by their numbers up to the highest.
-const IOCTLS: [IoctlDescriptor; WAIT_FENCES_NR as usize + 1] = {
-    let mut list = [const { IoctlDescriptor::NONE }; WAIT_FENCES_NR as usize + 1];
+const IOCTLS: [IoctlDescriptor; FENCE_TO_HANDLE_NR as usize + 1] = {
+    let mut list = [const { IoctlDescriptor::NONE }; FENCE_TO_HANDLE_NR as usize + 1];
     list[GEM_CREATE_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemCreate>();
     list[BO_LIST_NR as usize] = IoctlDescriptor::new::<RenderDriver, BoListIoctl>();
     list[CS_NR as usize] = IoctlDescriptor::new::<RenderDriver, CsIoctl>();
     list[WAIT_CS_NR as usize] = IoctlDescriptor::new::<RenderDriver, WaitCsIoctl>();
     list[WAIT_FENCES_NR as usize] = IoctlDescriptor::new::<RenderDriver, WaitFencesIoctl>();
+    list[FENCE_TO_HANDLE_NR as usize] = IoctlDescriptor::new::<RenderDriver, FenceToHandleIoctl>();
     list[CTX_NR as usize] = IoctlDescriptor::new::<RenderDriver, CtxIoctl>();
     list[GEM_MMAP_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemMmap>();
     list[INFO_NR as usize] = IoctlDescriptor::new::<RenderDriver, InfoQuery>();

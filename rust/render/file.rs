@@ -209,6 +209,8 @@ impl RenderFile {
     /// Stops all jobs, before the buffers that they use are unmapped. No call is under way, and
     /// none follows. Bounded; sleeps.
     pub(super) fn stop_jobs(&self) {
+        // First all of them: a ring waits for the jobs that its own jobs wait for.
+        self.contexts.each(|context| context.cancel());
         self.contexts.clear();
         let jobs = self.jobs.lock().take();
         drop(jobs);

@@ -67,6 +67,11 @@ impl<T> FileObjects<T> {
         Ok(all)
     }
 
+    /// Calls `f` for all objects, under the lock.
+    pub(super) fn each(&self, f: impl FnMut(&Arc<T>)) {
+        self.objects.lock().iter().for_each(f);
+    }
+
     /// Takes out all objects.
     pub(super) fn clear(&self) {
         let all = core::mem::replace(&mut *self.objects.lock(), HandleTable::new());

@@ -41,8 +41,13 @@ impl RingJobs {
 
 /// What becomes of a job that is to be submitted.
 pub(super) enum Submitted {
-    /// It has this number.
-    As(u64),
+    /// It has this number, and this fence.
+    As {
+        /// The number.
+        number: u64,
+        /// The fence.
+        fence: ARef<Fence>,
+    },
     /// It has to wait for a job before it, whose fence this is.
     After(ARef<Fence>),
 }
@@ -83,11 +88,11 @@ impl ContextRing {
             }
         }
         let fence = self.line.submit(make(number)?)?;
-        let before = jobs.place(number).replace(fence);
+        let before = jobs.place(number).replace(fence.clone());
         jobs.last = number;
         drop(jobs);
         drop(before);
-        Ok(Submitted::As(number))
+        Ok(Submitted::As { number, fence })
     }
 
     /// The fence of job `number`, or of the last one for `u64::MAX`; `None` if it was done long
@@ -121,6 +126,11 @@ impl ContextRing {
     /// The error of a job, after which no job is executed any more.
     pub(super) fn error(&self) -> Option<Error> {
         self.line.error()
+    }
+
+    /// Lets all jobs fail that are not done.
+    pub(super) fn cancel(&self) {
+        self.line.cancel();
     }
 
     fn check(&self) -> Result {

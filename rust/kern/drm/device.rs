@@ -117,7 +117,10 @@ impl<D: DrmDriver> DrmVtable<D> {
         patchlevel: D::INFO.patchlevel,
         name: as_char_ptr_in_const_context(D::INFO.name).cast_mut(),
         desc: as_char_ptr_in_const_context(D::INFO.desc).cast_mut(),
-        driver_features: ffi::drm_driver_feature_DRIVER_GEM | ffi::drm_driver_feature_DRIVER_RENDER,
+        driver_features: ffi::drm_driver_feature_DRIVER_GEM
+            | ffi::drm_driver_feature_DRIVER_RENDER
+            | ffi::drm_driver_feature_DRIVER_SYNCOBJ
+            | ffi::drm_driver_feature_DRIVER_SYNCOBJ_TIMELINE,
         ioctls: D::IOCTLS.as_ptr().cast(),
         num_ioctls: D::IOCTLS.len() as i32,
         fops: file::FOPS.as_ptr(),

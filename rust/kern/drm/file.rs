@@ -210,6 +210,11 @@ impl<'a, D: DrmDriver> OpenDrmFile<'a, D> {
         }
     }
 
+    /// The `drm_file`.
+    pub(super) fn as_raw(&self) -> *mut ffi::drm_file {
+        self.raw
+    }
+
     /// The private data.
     pub(crate) fn data(&self) -> &'a Arc<D::File> {
         self.data

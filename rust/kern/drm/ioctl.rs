@@ -32,6 +32,16 @@ pub(crate) trait DrmIoctl<D: DrmDriver> {
     /// The name of the ioctl.
     const NAME: &'static CStr;
 
+    /// Completes `input` with what `file` has to wait for before the call, when an unplug does not
+    /// wait yet.
+    ///
+    /// # Errors
+    ///
+    /// The call fails with the error.
+    fn prepare(_file: &OpenDrmFile<'_, D>, _input: &mut Self::Input) -> Result {
+        Ok(())
+    }
+
     /// Executes the ioctl for `file`. The device is not unplugged during the call, and neither is
     /// any other: an unplug of any DRM device waits for its end. So this must not access the
     /// caller's memory: a program can delay an access to its pages for as long as it likes.
@@ -160,11 +170,14 @@ unsafe extern "C" fn callback<D: DrmDriver, I: DrmIoctl<D>>(
     // SAFETY: DRM's buffer is as long as the command says, which is the size of `Args`. It has no
     // other user, and any bytes are a value.
     let args = unsafe { &mut *data.cast::<I::Args>() };
-    let answer = I::Input::read(args).and_then(|input| loop {
-        let answer = dev.while_plugged(|| I::call(&file, args, &input));
-        match answer.unwrap_or(Err(ENODEV))?.deliver(args)? {
-            Delivery::Done => return Ok(()),
-            Delivery::CallAgain => {}
+    let answer = I::Input::read(args).and_then(|mut input| {
+        I::prepare(&file, &mut input)?;
+        loop {
+            let answer = dev.while_plugged(|| I::call(&file, args, &input));
+            match answer.unwrap_or(Err(ENODEV))?.deliver(args)? {
+                Delivery::Done => return Ok(()),
+                Delivery::CallAgain => {}
+            }
         }
     });
     match answer {

@@ -24,7 +24,8 @@ pub(crate) use crate::ffi::{
     AMDGPU_INFO_SENSOR_VDDGFX as SENSOR_VDDGFX, AMDGPU_INFO_VIS_VRAM_USAGE as VIS_VRAM_USAGE,
     AMDGPU_INFO_VRAM_GTT as VRAM_GTT, AMDGPU_INFO_VRAM_USAGE as VRAM_USAGE,
     AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM, DRM_AMDGPU_BO_LIST as BO_LIST_NR,
-    DRM_AMDGPU_CS as CS_NR, DRM_AMDGPU_CTX as CTX_NR, DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR,
+    DRM_AMDGPU_CS as CS_NR, DRM_AMDGPU_CTX as CTX_NR,
+    DRM_AMDGPU_FENCE_TO_HANDLE as FENCE_TO_HANDLE_NR, DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR,
     DRM_AMDGPU_GEM_METADATA as GEM_METADATA_NR, DRM_AMDGPU_GEM_MMAP as GEM_MMAP_NR,
     DRM_AMDGPU_GEM_OP as GEM_OP_NR, DRM_AMDGPU_GEM_VA as GEM_VA_NR,
     DRM_AMDGPU_GEM_WAIT_IDLE as GEM_WAIT_IDLE_NR, DRM_AMDGPU_INFO as INFO_NR,
@@ -66,6 +67,15 @@ pub(crate) mod chunk_id {
         AMDGPU_CHUNK_ID_SYNCOBJ_IN as SYNCOBJ_IN, AMDGPU_CHUNK_ID_SYNCOBJ_OUT as SYNCOBJ_OUT,
         AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL as SYNCOBJ_TIMELINE_SIGNAL,
         AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT as SYNCOBJ_TIMELINE_WAIT,
+    };
+}
+
+/// `what` of FENCE_TO_HANDLE.
+pub(crate) mod fence_as {
+    pub(crate) use crate::ffi::{
+        AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ as SYNCOBJ,
+        AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ_FD as SYNCOBJ_FD,
+        AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD as SYNC_FILE_FD,
     };
 }
 
@@ -187,6 +197,10 @@ pub(crate) type CsIb = ffi::drm_amdgpu_cs_chunk_ib;
 pub(crate) type CsFence = ffi::drm_amdgpu_cs_chunk_fence;
 /// A part of a chunk of CS: a job to wait for.
 pub(crate) type CsDependency = ffi::drm_amdgpu_cs_chunk_dep;
+/// A part of a chunk of CS: a sync object.
+pub(crate) type CsSemaphore = ffi::drm_amdgpu_cs_chunk_sem;
+/// A part of a chunk of CS: a point of a sync object's timeline.
+pub(crate) type CsPoint = ffi::drm_amdgpu_cs_chunk_syncobj;
 /// The input of WAIT_CS.
 pub(crate) type WaitCsIn = ffi::drm_amdgpu_wait_cs_in;
 /// The input of WAIT_FENCES.
@@ -209,6 +223,10 @@ unsafe impl FromBytes for CsFence {}
 // SAFETY: Integers: any bytes are a value.
 unsafe impl FromBytes for CsDependency {}
 // SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for CsSemaphore {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for CsPoint {}
+// SAFETY: Integers: any bytes are a value.
 unsafe impl FromBytes for JobFence {}
 // SAFETY: Integers and arrays of them: any bytes are a value.
 unsafe impl FromBytes for GemMetadata {}
@@ -216,7 +234,6 @@ unsafe impl FromBytes for GemMetadata {}
 unsafe impl FromBytes for GemOp {}
 // SAFETY: Integers: any bytes are a value.
 unsafe impl FromBytes for GemVa {}
-
 /// Declares arguments whose output takes the place of the input, with their sizes in bytes.
 macro_rules! exchanges {
     ($($(#[$meta:meta])* $name:ident = $raw:ident, $size:literal;)+) => {
@@ -241,6 +258,8 @@ exchanges! {
     WaitCs = drm_amdgpu_wait_cs, 32;
     /// The argument of WAIT_FENCES.
     WaitFences = drm_amdgpu_wait_fences, 24;
+    /// The argument of FENCE_TO_HANDLE.
+    FenceToHandle = drm_amdgpu_fence_to_handle, 32;
     /// The argument of CTX.
     Ctx = drm_amdgpu_ctx, 16;
     /// The argument of GEM_CREATE.
@@ -310,6 +329,27 @@ impl WaitFences {
         let out = unsafe { self.0.out.as_mut() };
         out.status = is_done.into();
         out.first_signaled = first;
+    }
+}
+
+impl FenceToHandle {
+    /// The job.
+    pub(crate) fn job(&self) -> &JobFence {
+        // SAFETY: Any bytes are a value.
+        &unsafe { self.0.in_.as_ref() }.fence
+    }
+
+    /// As what its fence is wanted, one of [`fence_as`].
+    pub(crate) fn wanted_as(&self) -> u32 {
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.in_.as_ref() }.what
+    }
+
+    /// Writes a handle or a descriptor as the output.
+    pub(crate) fn answer(&mut self, handle: u32) {
+        self.0 = Default::default();
+        // SAFETY: Any bytes are a value.
+        unsafe { self.0.out.as_mut() }.handle = handle;
     }
 }
 

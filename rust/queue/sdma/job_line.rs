@@ -230,6 +230,12 @@ impl JobQueue {
         self.feed.error()
     }
 
+    /// Lets all jobs that are not done fail; see
+    /// [`JobLine::cancel`](crate::mem::job_engine::JobLine::cancel).
+    pub(in crate::queue) fn cancel(&self) {
+        self.feed.fail(canceled());
+    }
+
     /// Takes the line off the hardware, whatever it is doing; jobs that are not done fail. Nothing
     /// happens the second time. Bounded; sleeps.
     pub(in crate::queue) fn stop(&self) {
