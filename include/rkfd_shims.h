@@ -128,9 +128,15 @@ bool rkfd_dma_mapping_error(struct device *dev, dma_addr_t address);
 
 /* dma-buf */
 void rkfd_get_dma_buf(struct dma_buf *buf);
+void rkfd_gem_sort(struct drm_gem_object **objects, size_t count);
 void rkfd_dma_resv_lock(struct dma_resv *resv);
 bool rkfd_dma_resv_trylock(struct dma_resv *resv);
 void rkfd_dma_resv_unlock(struct dma_resv *resv);
+bool rkfd_dma_resv_is_idle(struct dma_resv *resv, const struct device *dev);
+long rkfd_dma_resv_wait_others(struct dma_resv *resv, const struct device *dev, long timeout);
+long rkfd_dma_resv_wait_jobs(struct dma_resv *resv, const struct device *dev, long timeout);
+int rkfd_sched_job_add_users(struct drm_sched_job *job, struct dma_resv *resv, void *owner,
+			     bool explicit_sync);
 bool rkfd_dma_buf_writable(const struct dma_buf *buf);
 
 /* Fences */

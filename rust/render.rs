@@ -14,5 +14,6 @@ pub(crate) mod file;
 mod gem;
 mod info;
 mod objects;
+mod placed;
 mod rings;
 mod wait_fences;

@@ -23,7 +23,10 @@ use crate::{ffi, kern::device, kern::dma_map::DmaRun};
 const WAIT_JIFFIES: usize = 10 * ffi::HZ as usize;
 /// How long an exporter that moves memory waits for the importers' work on it, in jiffies: some 20
 /// milliseconds. Others wait during that time, too.
-const MOVE_JIFFIES: usize = (ffi::HZ as usize).div_ceil(50);
+const MOVE_JIFFIES: c_long = (ffi::HZ as c_long + 49) / 50;
+/// How long an importer lets its own jobs end before its queues are quiesced: three seconds, more
+/// than a job may take. The exporter waits for them, and while they are quiesced they do not end.
+const JOB_JIFFIES: c_long = 3 * ffi::HZ as c_long;
 
 /// A reference-counted dma-buf.
 ///
@@ -99,21 +102,17 @@ impl DmaBuf {
     }
 
     /// Makes all importers that support it drop their mappings, and waits some milliseconds for the
-    /// end of their work with it. The reservation's lock is held.
+    /// end of their work with it; jobs of `dev`, the exporter, are none of it. The reservation's
+    /// lock is held.
     ///
     /// # Errors
     ///
     /// `ETIMEDOUT` if that work goes on: the importers may still use the memory.
-    pub(super) fn invalidate_locked(&self) -> Result {
+    pub(super) fn invalidate_locked(&self, dev: &kernel::device::Device) -> Result {
         // SAFETY: The dma-buf and its reservation are valid, and the lock is held.
         let remaining = unsafe {
             ffi::dma_buf_invalidate_mappings(self.as_raw());
-            ffi::dma_resv_wait_timeout(
-                (*self.as_raw()).resv,
-                ffi::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP,
-                false,
-                MOVE_JIFFIES,
-            )
+            ffi::rkfd_dma_resv_wait_others((*self.as_raw()).resv, device::as_raw(dev), MOVE_JIFFIES)
         };
         if remaining > 0 {
             Ok(())
@@ -282,6 +281,8 @@ impl<I: DmaBufImporter> DmaBufAttachment<I> {
         let inner = unsafe { &*(*raw).importer_priv.cast::<AttachmentInner<I>>() };
         let mapped = inner.mapped.lock().take();
         if let Some(mapped) = mapped {
+            // SAFETY: The attachment, its dma-buf and its device are valid, and the lock is held.
+            unsafe { ffi::rkfd_dma_resv_wait_jobs((*(*raw).dmabuf).resv, (*raw).dev, JOB_JIFFIES) };
             inner.importer.invalidate();
             // SAFETY: This attachment mapped it, and it was taken out; the lock is held.
             unsafe { unmap(raw, mapped.table) };

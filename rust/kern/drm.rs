@@ -16,6 +16,7 @@ pub(crate) mod objects;
 mod share;
 pub(crate) mod syncobj;
 pub(crate) mod uapi;
+pub(crate) mod users;
 
 pub(crate) use self::device::{
     DrmDevice, DrmDriver, DrmDriverInfo, DrmRegistration, WedgeRecovery,

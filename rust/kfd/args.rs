@@ -245,6 +245,7 @@ pub(super) fn alloc_memory(args: &uapi::AllocMemory) -> Result<AllocMemory> {
             extended: has(flag::EXT_COHERENT),
             uncached: has(flag::UNCACHED),
         },
+        ..BoUsage::default()
     };
     Ok(AllocMemory {
         kind,

@@ -81,6 +81,8 @@ pub(crate) struct BoUsage {
     pub(crate) access: PageAccess,
     /// How the GPU's caches treat the memory.
     pub(crate) coherence: Coherence,
+    /// Jobs that use it wait for nobody's.
+    pub(crate) explicit_sync: bool,
 }
 
 /// The driver's part of a buffer object.
@@ -160,6 +162,11 @@ impl BoData {
     /// Returns how the GPU's caches treat the memory.
     pub(crate) fn coherence(&self) -> Coherence {
         self.usage.coherence
+    }
+
+    /// Whether jobs that use the buffer wait for nobody's.
+    pub(crate) fn is_explicit(&self) -> bool {
+        self.usage.explicit_sync
     }
 
     /// Returns where the memory is. It stays there as long as the buffer is pinned, or as the lock

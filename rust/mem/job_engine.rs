@@ -6,8 +6,9 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
-use super::bo::Bo;
+use super::bo::{Bo, BoData};
 use super::vm::Vm;
+use crate::kern::drm::users::SharedObjects;
 use crate::kern::fence::Fence;
 
 /// The most indirect buffers of a job, as with amdgpu.
@@ -47,12 +48,17 @@ impl UserFence {
     }
 }
 
+/// The buffers of a job's list.
+pub(crate) type JobBuffers = SharedObjects<BoData>;
+
 /// What a job does.
 pub(crate) struct JobWork {
     /// The packets that it executes, at most [`MOST_BUFFERS`].
     pub(crate) buffers: KVec<IndirectBuffer>,
     /// The jobs that it waits for.
     pub(crate) after: KVec<ARef<Fence>>,
+    /// The buffers of others whose users it waits for, and who wait for it.
+    pub(crate) shared: Option<Arc<JobBuffers>>,
     /// The place that tells of its end, if the client has one.
     pub(crate) user_fence: Option<Arc<UserFence>>,
 }

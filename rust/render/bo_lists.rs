@@ -4,7 +4,7 @@
 
 use kernel::{
     prelude::*,
-    sync::{aref::ARef, Arc},
+    sync::Arc,
     uaccess::{UserPtr, UserSlice},
 };
 
@@ -16,10 +16,7 @@ use crate::{
         DrmDriver,
     },
     ledger::{LedgerHold, LedgerKind},
-    mem::{
-        bo::{Bo, BoData},
-        GpuMemory,
-    },
+    mem::{bo::BoData, job_engine::JobBuffers, GpuMemory},
 };
 
 /// The most entries of a list: amdgpu's limit.
@@ -27,9 +24,9 @@ const MOST: u32 = 128 * 1024;
 /// Bytes of an entry.
 const ENTRY: usize = size_of::<BoListEntry>();
 
-/// A list of buffers, in which one may occur more than once.
+/// A list of buffers.
 pub(super) struct BoList {
-    _bos: KVVec<ARef<Bo>>,
+    bos: Arc<JobBuffers>,
     _hold: LedgerHold,
 }
 
@@ -97,9 +94,14 @@ impl BoList {
             bos.push(file.object(handle)?, GFP_KERNEL_ACCOUNT)?;
         }
         let list = Self {
-            _bos: bos,
+            bos: Arc::new(JobBuffers::new(bos)?, GFP_KERNEL_ACCOUNT)?,
             _hold: file.device().hw.ledger.hold(LedgerKind::BoLists, 1),
         };
         Ok(Arc::new(list, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// The buffers.
+    pub(super) fn bos(&self) -> &Arc<JobBuffers> {
+        &self.bos
     }
 }

@@ -54,7 +54,7 @@ impl IoctlAnswer<uapi::Cs> for CsAnswer {
 /// `EFAULT` if a chunk cannot be read; `ETIME` if a sync object gets no fence; the error of a job
 /// of the same ring that has failed, see
 /// [`JobLine::error`](crate::mem::job_engine::JobLine::error); `EBUSY` while a process acquires the
-/// address space; `ERESTARTSYS` on a signal; `ENOSPC`, `ENOMEM`, `ENODEV`.
+/// address space; `EINTR` or `ERESTARTSYS` on a signal; `ENOSPC`, `ENOMEM`, `ENODEV`.
 pub(super) struct CsIoctl;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -76,16 +76,12 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
         let (context, list) = (args.wanted().ctx_id, args.wanted().bo_list_handle);
         let context = file.data().contexts().get(context).ok_or(EINVAL)?;
         let ring = input.ring(file.data(), &context)?;
-        // Buffers are kept where they are by the address space, so lists are only checked.
-        if let Some(bos) = &input.bos {
-            if list != 0 {
-                return Err(EINVAL);
-            }
-            BoList::new(file, bos)?;
-        }
-        if list != 0 {
-            file.data().bo_lists().get(list).ok_or(ENOENT)?;
-        }
+        let bos = match (&input.bos, list) {
+            (None, 0) => None,
+            (None, list) => Some(file.data().bo_lists().get(list).ok_or(ENOENT)?),
+            (Some(bos), 0) => Some(BoList::new(file, bos)?),
+            (Some(_), _) => return Err(EINVAL),
+        };
         let buffers = input.buffers()?;
         let after = input.after(file.data())?;
         let places = input.places(file)?;
@@ -100,6 +96,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
             Ok(JobWork {
                 buffers,
                 after,
+                shared: bos.map(|list| list.bos().clone()),
                 user_fence,
             })
         })?;

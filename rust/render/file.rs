@@ -6,17 +6,22 @@ use hw::va::VaRange;
 use kernel::{
     new_mutex,
     prelude::*,
-    rbtree::{RBTree, RBTreeNode},
     sync::{
         aref::ARef,
         atomic::{Atomic, Relaxed},
         Arc, Mutex,
     },
+    task::MAX_SCHEDULE_TIMEOUT,
+    time::Jiffies,
+    workqueue::{impl_has_work, new_work, Work, WorkItem},
 };
 
-use super::{bo_lists::BoList, contexts::RenderContext, objects::FileObjects, rings::ContextRing};
+use super::{
+    bo_lists::BoList, contexts::RenderContext, objects::FileObjects, placed::PlacedParts,
+    rings::ContextRing,
+};
 use crate::{
-    kern::fence::Fence,
+    kern::{fence::Fence, workqueue},
     mem::{
         bo::Bo,
         evict::EvictMembership,
@@ -24,20 +29,6 @@ use crate::{
         vm::{MappedPart, Vm},
     },
 };
-
-/// Identifies a part of a buffer that GEM_VA has mapped: the buffer, by its address, and the first
-/// GPU address.
-type Place = (usize, u64);
-
-/// A part of a buffer that GEM_VA has mapped.
-struct PlacedPart {
-    range: VaRange,
-    _bo: ARef<Bo>,
-}
-
-fn place(bo: &Bo, start: u64) -> Place {
-    (bo.address(), start)
-}
 
 /// An open file.
 #[pin_data(PinnedDrop)]
@@ -56,9 +47,28 @@ pub(crate) struct RenderFile {
     #[pin]
     bo_lists: FileObjects<BoList>,
     owned: Atomic<bool>,
-    /// The mappings of GEM_VA. This lock is outside the VM's.
+    /// The mappings of GEM_VA.
     #[pin]
-    placed: Mutex<RBTree<Place, PlacedPart>>,
+    placed: PlacedParts,
+    /// Unmaps what waits for jobs.
+    #[pin]
+    leave: Work<RenderFile>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for RenderFile { self.leave }
+}
+
+impl WorkItem for RenderFile {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.placed.remove_done(&this.vm);
+        while let Some(fence) = this.placed.busy() {
+            fence.wait_timeout(MAX_SCHEDULE_TIMEOUT as Jiffies);
+            this.placed.remove_done(&this.vm);
+        }
+    }
 }
 
 /// The right of one process to the address space of a [`RenderFile`], given back on drop.
@@ -79,7 +89,8 @@ impl RenderFile {
                 bo_lists <- FileObjects::new(),
                 vm,
                 owned: Atomic::new(false),
-                placed <- new_mutex!(RBTree::new(), "RenderFile::placed"),
+                placed <- PlacedParts::new(),
+                leave <- new_work!("RenderFile::leave"),
             }),
             GFP_KERNEL_ACCOUNT,
         )?;
@@ -87,60 +98,45 @@ impl RenderFile {
         Ok(file)
     }
 
-    /// Maps a part of a buffer for GEM_VA; see [`Vm::map`].
-    pub(super) fn map(&self, range: VaRange, part: MappedPart) -> Result {
-        let key = place(&part.bo, range.start());
-        let new = PlacedPart {
-            range,
-            _bo: part.bo.clone(),
-        };
-        let node = RBTreeNode::new(key, new, GFP_KERNEL_ACCOUNT)?;
-        let mut placed = self.placed.lock();
-        self.vm.map(range, part)?;
-        let was = placed.insert(node);
-        drop(placed);
-        // `None`: no other mapping was at that address.
-        drop(was);
-        Ok(())
+    /// Maps a part of a buffer for GEM_VA; see [`PlacedParts::map`].
+    pub(super) fn map(&self, range: VaRange, part: MappedPart) -> Result<Option<ARef<Fence>>> {
+        self.placed.map(&self.vm, range, part)
     }
 
-    /// Unmaps the part of `bo` that GEM_VA has mapped at `start`.
+    /// The fences of the last jobs of all rings, as far as they are not done.
+    fn busy(&self) -> Result<KVec<ARef<Fence>>> {
+        let mut fences = KVec::new();
+        for context in self.contexts.all()? {
+            context.add_busy(&mut fences)?;
+        }
+        Ok(fences)
+    }
+
+    /// Unmaps the part of `bo` that GEM_VA has mapped at `start`, when the jobs are done that may
+    /// use it.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if there is none; `EBUSY` while a queue uses it; see [`Vm::unmap`].
-    pub(super) fn unmap(&self, bo: &ARef<Bo>, start: u64) -> Result {
-        let key = place(bo, start);
-        let mut placed = self.placed.lock();
-        let range = placed.get(&key).ok_or(ENOENT)?.range;
-        self.vm.unmap(range)?;
-        let gone = placed.remove(&key);
-        drop(placed);
-        // This may drop the buffer too.
-        drop(gone);
+    /// Those of [`PlacedParts::unmap`]; `ENOMEM`.
+    pub(super) fn unmap(self: &Arc<Self>, bo: &ARef<Bo>, start: u64) -> Result {
+        if self.placed.unmap(&self.vm, bo, start, self.busy()?)? {
+            self.wait_for_jobs();
+        }
         Ok(())
     }
 
-    /// Unmaps all that GEM_VA has mapped of `bo`, for which the file has no handle any more. A part
-    /// that a queue uses stays until the queue goes.
-    pub(super) fn unmap_all(&self, bo: &Bo) {
-        loop {
-            let mut placed = self.placed.lock();
-            let first = place(bo, 0);
-            let found = placed.cursor_lower_bound(&first);
-            let Some(key) = found
-                .map(|at| *at.current().0)
-                .filter(|key| key.0 == first.0)
-            else {
-                return;
-            };
-            let gone = placed.remove(&key);
-            drop(placed);
-            if let Some(gone) = gone {
-                // After an error the GPU may still use it: it stays as long as the address space.
-                let _ = self.vm.abandon(gone.range);
-            }
+    /// Unmaps all that GEM_VA has mapped of `bo`, for which the file has no handle any more; see
+    /// [`PlacedParts::unmap_all`].
+    pub(super) fn unmap_all(self: &Arc<Self>, bo: &Bo) {
+        if self.placed.unmap_all(&self.vm, bo, || self.busy()) {
+            self.wait_for_jobs();
         }
+    }
+
+    /// Unmaps in the background what has to wait for jobs.
+    fn wait_for_jobs(self: &Arc<Self>) {
+        // If it is pending already, it will see the new one, too.
+        let _ = workqueue::patient().enqueue(self.clone());
     }
 
     /// From now on the file's buffers in VRAM may be moved out for others.

@@ -2,7 +2,12 @@
 //! Ioctls of buffers by GEM handle: libdrm_amdgpu creates, inspects, maps and shares buffers with
 //! them.
 
-use kernel::{prelude::*, sync::aref::ARef, sync::Arc};
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, Arc},
+    task::MAX_SCHEDULE_TIMEOUT,
+    time::Jiffies,
+};
 
 use hw::{
     pte::{Coherence, PageAccess},
@@ -83,6 +88,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
                 extended: flags & create_flag::EXT_COHERENT != 0,
                 uncached: flags & create_flag::UNCACHED != 0,
             },
+            explicit_sync: flags & create_flag::EXPLICIT_SYNC != 0,
         };
         let drm = ARef::from(file.device());
         let client = file.data().vm().client();
@@ -168,9 +174,9 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     }
 }
 
-/// The wait for the jobs that may use a buffer of this domain.
+/// The wait for the jobs that use a buffer.
 pub(super) struct IdleWait {
-    fences: KVec<ARef<Fence>>,
+    bo: ARef<Bo>,
     until: u64,
     domain: u32,
 }
@@ -182,24 +188,18 @@ impl IoctlAnswer<uapi::GemWaitIdle> for IdleWait {
     ///
     /// `ERESTARTSYS` on a signal.
     fn deliver(self, args: &mut uapi::GemWaitIdle) -> Result<Delivery> {
-        let mut is_busy = false;
-        for fence in &self.fences {
-            is_busy = !fence.wait_interruptible(timeout(self.until))?;
-            if is_busy {
-                break;
-            }
-        }
-        args.answer(is_busy, self.domain);
+        let is_idle = self.bo.wait_users(timeout(self.until))?;
+        args.answer(!is_idle, self.domain);
         Ok(Delivery::Done)
     }
 }
 
-/// GEM_WAIT_IDLE: waits until a time for the jobs of the file, any of which may use the buffer.
-/// Queues of processes do not count.
+/// GEM_WAIT_IDLE: waits until a time for the jobs that have the buffer in their lists, and for
+/// other devices. Queues of processes do not count.
 ///
 /// # Errors
 ///
-/// `ENOENT`; `ERESTARTSYS` on a signal; `ENOMEM`.
+/// `ENOENT`; `ERESTARTSYS` on a signal.
 pub(super) struct GemWaitIdle;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -215,14 +215,10 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 
     fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result<IdleWait> {
         let bo = file.object(args.handle())?;
-        let mut fences = KVec::new();
-        for context in file.data().contexts().all()? {
-            context.add_busy(&mut fences)?;
-        }
         Ok(IdleWait {
-            fences,
             until: args.until(),
             domain: domain_of(&bo)? as u32,
+            bo,
         })
     }
 }
@@ -279,7 +275,8 @@ fn created_as(bo: &Bo) -> Result<GemCreateIn> {
         domain_flags: of(domains == domain::VRAM, vram)
             | of(coherence.coherent, create_flag::COHERENT)
             | of(coherence.extended, create_flag::EXT_COHERENT)
-            | of(coherence.uncached, create_flag::UNCACHED),
+            | of(coherence.uncached, create_flag::UNCACHED)
+            | of(bo.is_explicit(), create_flag::EXPLICIT_SYNC),
     })
 }
 
@@ -291,15 +288,36 @@ const VA_FLAGS: u32 = va_flag::DELAY_UPDATE
     | va_flag::MTYPE
     | va_flag::NOALLOC;
 
-/// GEM_VA: maps a part of a buffer in the file's address space, or unmaps it. The GPU sees the
-/// change at once.
+/// The wait for jobs after which a range can be mapped.
+pub(super) struct VaWait(Option<ARef<Fence>>);
+
+impl IoctlAnswer<uapi::GemVa> for VaWait {
+    /// Waits.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS` on a signal.
+    fn deliver(self, _args: &mut uapi::GemVa) -> Result<Delivery> {
+        match self.0 {
+            None => Ok(Delivery::Done),
+            Some(fence) => {
+                fence.wait_interruptible(MAX_SCHEDULE_TIMEOUT as Jiffies)?;
+                Ok(Delivery::CallAgain)
+            }
+        }
+    }
+}
+
+/// GEM_VA: maps a part of a buffer in the file's address space, or unmaps it. The GPU sees a new
+/// mapping at once, and loses one when the jobs that are under way are done.
 ///
 /// # Errors
 ///
 /// `ENOENT` for an unknown handle, or if the buffer has no mapping at the address; `EINVAL` for a
 /// range that is not whole pages of the GPU's aperture or not in the buffer, and for unknown flags;
 /// `EEXIST` if the range is in use; `EACCES` for write access to a read-only buffer; `EBUSY` while
-/// a queue uses the mapping; `EOPNOTSUPP` for other operations; `ENOMEM`.
+/// a queue uses the mapping; `EOPNOTSUPP` for other operations; `ERESTARTSYS` on a signal;
+/// `ENOMEM`.
 pub(super) struct GemVa;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -307,13 +325,13 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 {
     type Args = uapi::GemVa;
     type Input = ();
-    type Answer = ();
+    type Answer = VaWait;
 
     const COMMAND: u32 = uapi::write::<Self::Args>(uapi::GEM_VA_NR);
 
     const NAME: &'static CStr = c"AMDGPU_GEM_VA";
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result {
+    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result<VaWait> {
         let syncs = args.vm_timeline_syncobj_out != 0 || args.num_syncobj_handles != 0;
         if syncs || args.flags & va_flag::PRT != 0 {
             return Err(errno::not_supported());
@@ -341,11 +359,12 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
                         execute: has(va_flag::EXECUTABLE),
                     },
                 };
-                file.data().map(range, part)
+                file.data().map(range, part).map(VaWait)
             }
             uapi::VA_UNMAP => {
                 let bo = file.object(args.handle)?;
-                file.data().unmap(&bo, args.va_address)
+                file.data().unmap(&bo, args.va_address)?;
+                Ok(VaWait(None))
             }
             uapi::VA_CLEAR | uapi::VA_REPLACE => Err(errno::not_supported()),
             _ => Err(EINVAL),

@@ -86,13 +86,13 @@ impl ExportedBuffers {
     }
 
     /// See [`DmaBuf::invalidate_locked`]; does nothing without a dma-buf.
-    pub(super) fn invalidate_locked(&self) -> Result {
+    pub(super) fn invalidate_locked(&self, dev: &kernel::device::Device) -> Result {
         if self.buf.is_null() {
             return Ok(());
         }
         // SAFETY: It is valid, with or without its file, as it cannot remove itself while the
         // caller has this locked.
-        unsafe { DmaBuf::from_raw(self.buf) }.invalidate_locked()
+        unsafe { DmaBuf::from_raw(self.buf) }.invalidate_locked(dev)
     }
 }
 

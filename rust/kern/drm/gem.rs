@@ -23,6 +23,7 @@ use kernel::{
 use crate::{
     ffi,
     kern::{
+        self,
         dma_buf::{DmaBuf, DmaBufAttachment, DmaBufImporter},
         drm::{
             exported::ExportedBuffers,
@@ -83,6 +84,9 @@ pub(crate) trait GemDriverObject: Send + Sync + Sized + 'static {
 
     /// The list of the device's objects.
     fn objects(data: &Self::Data) -> &ObjectList<Self>;
+
+    /// Whether the users of the object synchronize by themselves, so that jobs wait for none.
+    fn is_explicit(obj: &GemObject<Self>) -> bool;
 
     /// Checks whether the object may be exported.
     ///
@@ -246,12 +250,18 @@ impl<T: GemDriverObject> GemObject<T> {
         ptr::eq(&*self.dev, &**dev)
     }
 
-    /// Whether no device that has the object through a dma-buf is still working on it, as far as
-    /// can be seen now.
+    /// The bus's device that it belongs to.
+    pub(super) fn parent(&self) -> &device::Device {
+        // SAFETY: The object holds its DRM device, which holds the other one.
+        unsafe { kern::device::from_raw((*self.dev.as_raw()).dev) }
+    }
+
+    /// Whether no other device that has the object through a dma-buf is still working on it, as far
+    /// as can be seen now.
     pub(crate) fn is_idle(&self) -> bool {
-        let usage = ffi::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP;
-        // SAFETY: Valid by the type invariant, and the reservation lives as long as the object.
-        unsafe { ffi::dma_resv_test_signaled((*self.as_gem()).resv, usage) }
+        // SAFETY: Valid by the type invariant; the reservation lives as long as the object, and the
+        // device is that of the object's, which it holds.
+        unsafe { ffi::rkfd_dma_resv_is_idle((*self.as_gem()).resv, (*self.dev.as_raw()).dev) }
     }
 
     /// The size in bytes.

@@ -377,7 +377,7 @@ impl<T: GemDriverObject> GemObject<T> {
         let this = unsafe { &*Self::container(obj) };
         // Importers that have the object in place, and can use it elsewhere, map it again.
         if T::is_shared_in_place(this) {
-            this.exported().lock().invalidate_locked()?;
+            this.exported().lock().invalidate_locked(this.parent())?;
         }
         T::share(this, stays)
     }
@@ -423,7 +423,7 @@ impl<T: GemDriverObject> GemObject<T> {
         if !unsafe { ffi::rkfd_dma_resv_trylock(resv) } {
             return;
         }
-        let given_back = self.exported().lock().invalidate_locked();
+        let given_back = self.exported().lock().invalidate_locked(self.parent());
         if given_back.is_ok() {
             f();
         }
@@ -441,7 +441,7 @@ impl<T: GemDriverObject> GemObject<T> {
         let resv = unsafe { (*self.as_gem()).resv };
         // SAFETY: The object has a reservation as long as it lives.
         unsafe { ffi::rkfd_dma_resv_lock(resv) };
-        let given_back = self.exported().lock().invalidate_locked();
+        let given_back = self.exported().lock().invalidate_locked(self.parent());
         // SAFETY: It was just locked.
         unsafe { ffi::rkfd_dma_resv_unlock(resv) };
         if given_back.is_err() || T::is_shared_in_place(self) {

@@ -13,6 +13,7 @@ use super::{CountedJob, SchedBackend, SchedEntity};
 use crate::{
     ffi,
     kern::{
+        drm::users::LockedObjects,
         fence::{self, Fence},
         trace,
     },
@@ -52,6 +53,7 @@ struct JobAllocation<B: SchedBackend> {
 pub(crate) struct SchedJob<'e, B: SchedBackend> {
     allocation: KBox<JobAllocation<B>>,
     entity: &'e SchedEntity<B>,
+    owner: *mut c_void,
 }
 
 /// Numbers the jobs of the module, for trace events.
@@ -65,6 +67,21 @@ impl<'e, B: SchedBackend> SchedJob<'e, B> {
     /// `EINVAL` if `credits` is not between 1 and the scheduler's limit; `ENOMEM` if there is no
     /// memory.
     pub(crate) fn new(entity: &'e SchedEntity<B>, credits: u32, payload: B::Job) -> Result<Self> {
+        Self::of_owner(entity, credits, core::ptr::null_mut(), payload)
+    }
+
+    /// Makes a job of `credits` and of `owner`, an address that is never used: see
+    /// [`SchedJob::wait_for_users`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SchedJob::new`].
+    pub(crate) fn of_owner(
+        entity: &'e SchedEntity<B>,
+        credits: u32,
+        owner: *mut c_void,
+        payload: B::Job,
+    ) -> Result<Self> {
         if credits == 0 || credits > entity.sched().credit_limit {
             return Err(EINVAL);
         }
@@ -80,15 +97,13 @@ impl<'e, B: SchedBackend> SchedJob<'e, B> {
         )?;
         // SAFETY: The memory belongs to the job and stays in its box; the entity is initialized.
         to_result(unsafe {
-            ffi::drm_sched_job_init(
-                allocation.raw.0.get(),
-                entity.as_raw(),
-                credits,
-                core::ptr::null_mut(),
-                0,
-            )
+            ffi::drm_sched_job_init(allocation.raw.0.get(), entity.as_raw(), credits, owner, 0)
         })?;
-        Ok(Self { allocation, entity })
+        Ok(Self {
+            allocation,
+            entity,
+            owner,
+        })
     }
 
     /// Returns the payload.
@@ -110,9 +125,30 @@ impl<'e, B: SchedBackend> SchedJob<'e, B> {
         })
     }
 
+    /// Lets the job wait for the other users of `objects`; see
+    /// [`LockedObjects::add_dependencies`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory.
+    pub(crate) fn wait_for_users(&mut self, objects: &LockedObjects<'_>) -> Result {
+        // SAFETY: The job is initialized and not armed.
+        unsafe { objects.add_dependencies(self.allocation.raw.0.get(), self.owner) }
+    }
+
     /// Queues the job. The returned fence is signalled when the job is done, with an error if it
     /// did not run.
-    pub(crate) fn push(mut self) -> ARef<Fence> {
+    pub(crate) fn push(self) -> ARef<Fence> {
+        self.push_told(|_| ())
+    }
+
+    /// Queues the job as a user of `objects`. Otherwise like [`SchedJob::push`].
+    pub(crate) fn push_using(self, objects: &LockedObjects<'_>) -> ARef<Fence> {
+        self.push_told(|fence| objects.add_user(fence))
+    }
+
+    /// Queues the job; `tell` gets its fence before it can run.
+    fn push_told(mut self, tell: impl FnOnce(&Fence)) -> ARef<Fence> {
         let pushing = self.entity.pushing.lock();
         self.allocation.id = IDS.fetch_add(1, Relaxed) + 1;
         let job = KBox::into_raw(self.allocation).cast::<ffi::drm_sched_job>();
@@ -121,7 +157,8 @@ impl<'e, B: SchedBackend> SchedJob<'e, B> {
         // job can be freed.
         let finished = unsafe {
             ffi::drm_sched_job_arm(job);
-            let finished = Fence::from_raw(&raw mut (*(*job).s_fence).finished).into();
+            let finished: ARef<Fence> = Fence::from_raw(&raw mut (*(*job).s_fence).finished).into();
+            tell(&finished);
             ffi::drm_sched_entity_push_job(job);
             finished
         };

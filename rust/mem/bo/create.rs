@@ -157,6 +157,7 @@ pub(crate) fn registers(
             extended: false,
             uncached: true,
         },
+        ..BoUsage::default()
     };
     let buffer = BoData::new(drm, BoBacking::Registers(registers), usage);
     Bo::new(drm, bytes, buffer.paid_by(client))

@@ -43,6 +43,10 @@ impl GemDriverObject for BoData {
             .is_some_and(|placement| placement.is_moving())
     }
 
+    fn is_explicit(bo: &Bo) -> bool {
+        BoData::is_explicit(bo)
+    }
+
     fn fault(bo: &Bo, page: usize) -> FaultPage {
         let ram = |pages: &PageList| pages.pfn(page).ok().map(|pfn| FaultPage::Ram { pfn });
         let pfn = match &bo.backing {
@@ -142,6 +146,7 @@ impl GemDriverObject for BoData {
                 extended: false,
                 uncached: false,
             },
+            ..BoUsage::default()
         };
         let attachment = ImportedMemory::attach(&drm.hw.dev, buf)?;
         Bo::imported(drm, attachment, |attachment| {

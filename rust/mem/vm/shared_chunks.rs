@@ -238,6 +238,7 @@ fn chunk(mapping: &BoMapping) -> Option<SharedChunk> {
         usage: BoUsage {
             access: mapping.bo().access(),
             coherence: mapping.bo().coherence(),
+            ..BoUsage::default()
         },
         always: shared.is_always_mapped(),
         cut: shared.is_cut(),

@@ -85,6 +85,7 @@ pub(super) fn usage(attributes: &SvmAttributes, index: GpuIndex) -> Option<(BoUs
         let usage = BoUsage {
             access: attributes.access(),
             coherence: attributes.coherence(),
+            ..BoUsage::default()
         };
         (usage, attributes.is_always_mapped())
     })

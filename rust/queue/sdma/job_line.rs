@@ -14,7 +14,6 @@ use crate::kern::sched::{
 };
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem::job_engine::JobWork;
-use crate::mem::queue_group::QueueGroup;
 use crate::mem::vm::Vm;
 use crate::queue::gpu::QueueGpu;
 use crate::queue::quota::{CountedQueue, QuotaKind};
@@ -55,7 +54,7 @@ struct LineQueue {
     rlc: Arc<SdmaHwQueue>,
     slots: Arc<SdmaSlots>,
     member: Arc<SdmaMember>,
-    group: Arc<QueueGroup>,
+    vm: Arc<Vm>,
 }
 
 /// Jobs of a line.
@@ -139,10 +138,10 @@ impl LineQueue {
             member: SdmaMember::new(&rlc, slots)?,
             rlc,
             slots: slots.clone(),
-            group: vm.group().clone(),
+            vm: vm.clone(),
         };
         // First the group, so that the engine already knows whether it is quiesced.
-        queue.group.join(queue.member.clone())?;
+        queue.vm.group().join(queue.member.clone())?;
         slots.add(queue.rlc.clone())?;
         Ok(queue)
     }
@@ -154,7 +153,7 @@ impl Drop for LineQueue {
         // A queue that hangs was reported, and stays with the engine.
         let _ = self.slots.remove(&self.rlc);
         // Not before: a thread that quiesces the group relies on all being off the hardware.
-        self.group.remove(&self.member);
+        self.vm.group().remove(&self.member);
     }
 }
 
@@ -174,6 +173,7 @@ impl JobQueueInner {
     fn submit(&self, mut work: JobWork) -> Result<ARef<Fence>> {
         let queue = &self.queue;
         let after = core::mem::take(&mut work.after);
+        let shared = work.shared.take();
         let credits = JobFeed::credits_of(work.buffers.len())?;
         let job = LineJob {
             work,
@@ -184,11 +184,19 @@ impl JobQueueInner {
             slots: queue.slots.clone(),
             _hold: queue.rlc.gpu.hw.ledger.hold(LedgerKind::Jobs, 1),
         };
-        let mut job = SchedJob::new(&self.entity, credits, job)?;
+        // The jobs of an address space are ordered by their submitter.
+        let owner = Arc::as_ptr(&queue.vm).cast_mut().cast();
+        let mut job = SchedJob::of_owner(&self.entity, credits, owner, job)?;
         for fence in after {
             job.wait_for(fence)?;
         }
-        Ok(job.push())
+        match shared {
+            None => Ok(job.push()),
+            Some(shared) => shared.locked(|shared| {
+                job.wait_for_users(shared)?;
+                Ok(job.push_using(shared))
+            }),
+        }
     }
 }
 

@@ -60,27 +60,34 @@ FIXTURE_VARIANT_ADD(cs, acquired)
 	.domain = AMDGPU_GEM_DOMAIN_VRAM,
 };
 
-static inline int make_bo(int drm_fd, uint64_t domain, size_t size, uint64_t va, struct cs_bo *bo)
+static inline int gem_va(int drm_fd, uint32_t operation, uint32_t handle, uint64_t va, size_t size)
+{
+	struct drm_amdgpu_gem_va args = {
+		.handle = handle,
+		.operation = operation,
+		.flags = operation == AMDGPU_VA_OP_MAP ? ACCESS : 0,
+		.va_address = va,
+		.map_size = size,
+	};
+
+	return kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_VA, &args);
+}
+
+/* Makes a buffer and maps it for the GPU and the processor. */
+static inline int make_bo_with(int drm_fd, uint64_t domain, uint64_t flags, size_t size, uint64_t va,
+			       struct cs_bo *bo)
 {
 	union drm_amdgpu_gem_create create = { .in = { .bo_size = size, .domains = domain } };
 	union drm_amdgpu_gem_mmap place;
-	struct drm_amdgpu_gem_va map;
 	void *cpu;
 	int err;
 
-	create.in.domain_flags = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED;
+	create.in.domain_flags = AMDGPU_GEM_CREATE_CPU_ACCESS_REQUIRED | flags;
 	err = kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_CREATE, &create);
 	if (err)
 		return err;
 	*bo = (struct cs_bo){ .handle = create.out.handle, .va = va };
-	map = (struct drm_amdgpu_gem_va){
-		.handle = bo->handle,
-		.operation = AMDGPU_VA_OP_MAP,
-		.flags = ACCESS,
-		.va_address = va,
-		.map_size = size,
-	};
-	err = kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_VA, &map);
+	err = gem_va(drm_fd, AMDGPU_VA_OP_MAP, bo->handle, va, size);
 	if (err)
 		return err;
 	place = (union drm_amdgpu_gem_mmap){ .in = { .handle = bo->handle } };
@@ -89,6 +96,11 @@ static inline int make_bo(int drm_fd, uint64_t domain, size_t size, uint64_t va,
 		err = kfd_mmap(drm_fd, size, place.out.addr_ptr, &cpu);
 	bo->cpu = err ? NULL : cpu;
 	return err;
+}
+
+static inline int make_bo(int drm_fd, uint64_t domain, size_t size, uint64_t va, struct cs_bo *bo)
+{
+	return make_bo_with(drm_fd, domain, 0, size, va, bo);
 }
 
 static inline int make_ctx(int drm_fd, uint32_t *ctx)
@@ -215,6 +227,16 @@ static inline int wait_done(int drm_fd, uint32_t ctx, uint64_t handle)
 	int err = wait_ring(drm_fd, ctx, 0, handle, FOREVER, &busy);
 
 	return err ? err : busy ? EPROTO : 0;
+}
+
+/* Whether jobs, or other devices, are at work on a buffer, from their lists. */
+static inline int wait_idle(int drm_fd, uint32_t handle, uint64_t until, bool *busy)
+{
+	union drm_amdgpu_gem_wait_idle args = { .in = { .handle = handle, .timeout = until } };
+	int err = kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_WAIT_IDLE, &args);
+
+	*busy = args.out.status != 0;
+	return err;
 }
 
 static inline void fill(struct packets *p, uint64_t to, uint32_t value)
