@@ -119,6 +119,7 @@ void rkfd_release_fault_lock(struct vm_fault *vmf);
 void rkfd_drm_gem_object_get(struct drm_gem_object *obj);
 void rkfd_drm_gem_object_put(struct drm_gem_object *obj);
 bool rkfd_drm_gem_object_get_unless_zero(struct drm_gem_object *obj);
+u32 rkfd_drm_file_handles(struct drm_file *file, u32 *handles, u32 room);
 u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node);
 void rkfd_drm_vma_node_unmap(struct drm_vma_offset_node *node, struct address_space *mapping);
 

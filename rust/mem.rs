@@ -30,6 +30,7 @@ mod table_pool;
 pub(crate) mod usage;
 mod user_memory;
 pub(crate) mod vm;
+pub(crate) mod vmid_reservation;
 pub(crate) mod vms;
 pub(crate) mod vram;
 pub(crate) mod vram_image;
@@ -49,6 +50,7 @@ use gart::Gart;
 use job_engine::JobEngine;
 use lost::LostMemory;
 use shared_vram::SharedVram;
+use vmid_reservation::VmidReservation;
 use vms::VmList;
 use vram::VramManager;
 
@@ -77,6 +79,8 @@ pub(crate) struct GpuMemory {
     pub(crate) budget: Arc<VramBudget>,
     /// VRAM that processes use as memory of their own (SVM).
     pub(crate) shared_vram: Arc<SharedVram>,
+    /// The reservation of a VMID that an open file may have.
+    pub(crate) vmid_reservation: VmidReservation,
     /// Allocates VRAM.
     pub(crate) vram: VramManager,
     /// The address spaces.
@@ -128,6 +132,7 @@ impl GpuMemory {
                 evictor: Evictor::new()?,
                 budget: VramBudget::new()?,
                 shared_vram,
+                vmid_reservation: VmidReservation::new()?,
                 vram,
                 vms <- VmList::new(),
                 bos <- ObjectList::new(),

@@ -19,6 +19,7 @@
 
 #include <asm/processor.h>
 
+#include <drm/drm_file.h>
 #include <drm/drm_ioctl.h>
 
 #include "rkfd_shims.h"
@@ -325,6 +326,23 @@ void rkfd_drm_gem_object_put(struct drm_gem_object *obj)
 bool rkfd_drm_gem_object_get_unless_zero(struct drm_gem_object *obj)
 {
 	return kref_get_unless_zero(&obj->refcount);
+}
+
+/* Copies as many of the file's handles as there is room for; returns how many the file has. */
+u32 rkfd_drm_file_handles(struct drm_file *file, u32 *handles, u32 room)
+{
+	struct drm_gem_object *obj;
+	u32 count = 0;
+	int handle;
+
+	spin_lock(&file->table_lock);
+	idr_for_each_entry(&file->object_idr, obj, handle) {
+		if (count < room)
+			handles[count] = handle;
+		count++;
+	}
+	spin_unlock(&file->table_lock);
+	return count;
 }
 
 u64 rkfd_drm_vma_node_offset_addr(struct drm_vma_offset_node *node)

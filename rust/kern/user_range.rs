@@ -12,7 +12,7 @@ use super::{mm_exit::AddressSpace, task};
 use crate::ffi;
 use core::ops::{Deref, Range};
 use extent::VmaExtent;
-pub(crate) use extent::{around, first_hole, is_memory, is_own, MemoryAround};
+pub(crate) use extent::{around, first_hole, is_anonymous, is_memory, is_own, MemoryAround};
 pub(crate) use fault::{MissingPages, PageRequest};
 use kernel::{error::to_result, page::PAGE_SIZE, prelude::*, types::Opaque};
 pub(crate) use moves::{migrate_to_device, migrate_to_system};

@@ -29,13 +29,19 @@ use hw::pte::{Coherence, MemoryResidence, PageAccess};
 use hw::surroundings::MemoryKind;
 use kernel::{
     prelude::*,
-    sync::{Arc, SetOnce},
+    sync::{
+        atomic::{Atomic, Relaxed},
+        Arc, SetOnce,
+    },
 };
 
 /// The limit of a client's VRAM that may be pinned for its queues: this part of all VRAM, or this
 /// many bytes if that is more.
 const PINNED_PART: u64 = 32;
 const PINNED_MIN: u64 = 64 << 20;
+
+/// No domain was said.
+const NO_DOMAIN: u32 = u32::MAX;
 
 /// The DRM device of a GPU.
 pub(crate) type DrmDevice = drm::DrmDevice<Arc<GpuMemory>>;
@@ -90,6 +96,8 @@ pub(crate) struct BoData {
     backing: BoBacking,
     usage: BoUsage,
     metadata: MetadataCell,
+    /// See [`BoData::preferred`].
+    preferred: Atomic<u32>,
     gpu: Arc<GpuMemory>,
     _bytes: Option<LedgerHold>,
     _share: Option<SystemShare>,
@@ -104,6 +112,7 @@ impl BoData {
             backing,
             usage,
             metadata: MetadataCell::new(),
+            preferred: Atomic::new(NO_DOMAIN),
             gpu: gpu.clone(),
             _bytes: None,
             _share: None,
@@ -214,6 +223,42 @@ impl BoData {
     /// Whether the buffer is system memory of the driver.
     pub(crate) fn is_gtt(&self) -> bool {
         matches!(self.backing, BoBacking::Gtt(_))
+    }
+
+    /// Whether the buffer is memory that its client has asked to be in VRAM.
+    pub(crate) fn is_vram(&self) -> bool {
+        matches!(self.backing, BoBacking::Vram(_))
+    }
+
+    /// Whether the buffer is memory of another device.
+    pub(crate) fn is_import(&self) -> bool {
+        matches!(self.backing, BoBacking::Imported(_))
+    }
+
+    /// Whether the buffer is memory of the process itself.
+    pub(crate) fn is_user(&self) -> bool {
+        matches!(self.backing, BoBacking::User(_))
+    }
+
+    /// Whether the buffer is memory of the calling process in which nothing is mapped that belongs
+    /// to a file or a device.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`UserMemory::is_anonymous`].
+    pub(crate) fn is_anonymous(&self) -> Result<bool> {
+        self.user().map_or(Ok(false), UserMemory::is_anonymous)
+    }
+
+    /// The domain in which the client prefers the buffer, if it has said one since.
+    pub(crate) fn preferred(&self) -> Option<u32> {
+        let preferred = self.preferred.load(Relaxed);
+        (preferred != NO_DOMAIN).then_some(preferred)
+    }
+
+    /// Notes the domain in which the client prefers the buffer.
+    pub(crate) fn prefer(&self, domain: u32) {
+        self.preferred.store(domain, Relaxed);
     }
 
     /// Returns the user memory, if the buffer is that.

@@ -58,6 +58,15 @@ impl UserMemory {
         })
     }
 
+    /// Whether the process, the calling one, has no memory of files or devices in it.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if the caller is killed; see [`user_range::with_lock_soon`].
+    pub(super) fn is_anonymous(&self) -> Result<bool> {
+        user_range::is_anonymous(&self.space, self.start, self.size)
+    }
+
     /// Whether it is shared: then a page that the process unmaps is no longer the GPU's, whatever
     /// is mapped in its place. Otherwise the GPU uses any memory at these addresses.
     pub(super) fn is_shared(&self) -> bool {

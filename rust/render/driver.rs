@@ -13,7 +13,10 @@ use super::{
     fence_to_handle::FenceToHandleIoctl,
     file::RenderFile,
     gem,
+    gem_op::{GemListHandles, GemOp},
     info::InfoQuery,
+    userptr::GemUserptr,
+    vm_op::VmIoctl,
     wait_fences::WaitFencesIoctl,
 };
 use crate::{
@@ -21,9 +24,9 @@ use crate::{
         fdinfo::FdinfoPrinter,
         ioctl::IoctlDescriptor,
         uapi::{
-            BO_LIST_NR, CS_NR, CTX_NR, FENCE_TO_HANDLE_NR, GEM_CREATE_NR, GEM_METADATA_NR,
-            GEM_MMAP_NR, GEM_OP_NR, GEM_VA_NR, GEM_WAIT_IDLE_NR, INFO_NR, WAIT_CS_NR,
-            WAIT_FENCES_NR,
+            BO_LIST_NR, CS_NR, CTX_NR, FENCE_TO_HANDLE_NR, GEM_CREATE_NR, GEM_LIST_HANDLES_NR,
+            GEM_METADATA_NR, GEM_MMAP_NR, GEM_OP_NR, GEM_USERPTR_NR, GEM_VA_NR, GEM_WAIT_IDLE_NR,
+            INFO_NR, VM_NR, WAIT_CS_NR, WAIT_FENCES_NR,
         },
         DrmDevice, DrmDriver, DrmDriverInfo, DrmRegistration,
     },
@@ -39,8 +42,8 @@ use crate::{
 struct RenderDriver;
 
 /// The driver's ioctls, by their numbers up to the highest.
-const IOCTLS: [IoctlDescriptor; FENCE_TO_HANDLE_NR as usize + 1] = {
-    let mut list = [const { IoctlDescriptor::NONE }; FENCE_TO_HANDLE_NR as usize + 1];
+const IOCTLS: [IoctlDescriptor; GEM_LIST_HANDLES_NR as usize + 1] = {
+    let mut list = [const { IoctlDescriptor::NONE }; GEM_LIST_HANDLES_NR as usize + 1];
     list[GEM_CREATE_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemCreate>();
     list[BO_LIST_NR as usize] = IoctlDescriptor::new::<RenderDriver, BoListIoctl>();
     list[CS_NR as usize] = IoctlDescriptor::new::<RenderDriver, CsIoctl>();
@@ -53,7 +56,10 @@ const IOCTLS: [IoctlDescriptor; FENCE_TO_HANDLE_NR as usize + 1] = {
     list[GEM_METADATA_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemMetadata>();
     list[GEM_WAIT_IDLE_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemWaitIdle>();
     list[GEM_VA_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemVa>();
-    list[GEM_OP_NR as usize] = IoctlDescriptor::new::<RenderDriver, gem::GemOp>();
+    list[GEM_OP_NR as usize] = IoctlDescriptor::new::<RenderDriver, GemOp>();
+    list[GEM_USERPTR_NR as usize] = IoctlDescriptor::new::<RenderDriver, GemUserptr>();
+    list[GEM_LIST_HANDLES_NR as usize] = IoctlDescriptor::new::<RenderDriver, GemListHandles>();
+    list[VM_NR as usize] = IoctlDescriptor::new::<RenderDriver, VmIoctl>();
     list
 };
 

@@ -21,12 +21,13 @@ use super::{
     rings::ContextRing,
 };
 use crate::{
-    kern::{fence::Fence, workqueue},
+    kern::{drm::uapi::VmEntry, fence::Fence, workqueue},
     mem::{
         bo::Bo,
         evict::EvictMembership,
         job_engine::{JobClient, JobLine},
         vm::{MappedPart, Vm},
+        vmid_reservation::VmidHold,
     },
 };
 
@@ -46,6 +47,9 @@ pub(crate) struct RenderFile {
     contexts: FileObjects<RenderContext>,
     #[pin]
     bo_lists: FileObjects<BoList>,
+    /// The reservation of a VMID, if the file has it.
+    #[pin]
+    reserved: Mutex<Option<VmidHold>>,
     owned: Atomic<bool>,
     /// The mappings of GEM_VA.
     #[pin]
@@ -87,6 +91,7 @@ impl RenderFile {
                 jobs <- new_mutex!(None, "RenderFile::jobs"),
                 contexts <- FileObjects::new(),
                 bo_lists <- FileObjects::new(),
+                reserved <- new_mutex!(None, "RenderFile::reserved"),
                 vm,
                 owned: Atomic::new(false),
                 placed <- PlacedParts::new(),
@@ -99,8 +104,40 @@ impl RenderFile {
     }
 
     /// Maps a part of a buffer for GEM_VA; see [`PlacedParts::map`].
-    pub(super) fn map(&self, range: VaRange, part: MappedPart) -> Result<Option<ARef<Fence>>> {
-        self.placed.map(&self.vm, range, part)
+    pub(super) fn map(
+        &self,
+        range: VaRange,
+        part: MappedPart,
+        flags: u32,
+    ) -> Result<Option<ARef<Fence>>> {
+        self.placed.map(&self.vm, range, part, flags)
+    }
+
+    /// The mappings of `bo` by GEM_VA.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn mappings(&self, bo: &Bo) -> Result<KVVec<VmEntry>> {
+        self.placed.of(bo)
+    }
+
+    /// Takes the GPU's only reservation of a VMID.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` while another file has it.
+    pub(super) fn reserve_vmid(&self) -> Result {
+        let mut reserved = self.reserved.lock();
+        if reserved.is_none() {
+            *reserved = Some(self.vm.gpu().vmid_reservation.take().ok_or(ENOENT)?);
+        }
+        Ok(())
+    }
+
+    /// Gives the reservation of a VMID back, if the file has it.
+    pub(super) fn unreserve_vmid(&self) {
+        *self.reserved.lock() = None;
     }
 
     /// The fences of the last jobs of all rings, as far as they are not done.

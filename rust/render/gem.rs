@@ -19,8 +19,8 @@ use crate::{
     kern::{
         drm::{
             file::OpenDrmFile,
-            ioctl::{Delivery, DrmIoctl, IoctlAnswer, IoctlReply},
-            uapi::{self, create_flag, domain, va_flag, GemCreateIn},
+            ioctl::{Delivery, DrmIoctl, IoctlAnswer},
+            uapi::{self, create_flag, domain, va_flag},
             DrmDriver,
         },
         errno,
@@ -112,7 +112,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 ///
 /// # Errors
 ///
-/// `ENOENT`; `EPERM` for a buffer without CPU access.
+/// `ENOENT`; `EPERM` for memory of the process itself.
 pub(super) struct GemMmap;
 
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
@@ -128,6 +128,9 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 
     fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result {
         let bo = file.object(args.handle())?;
+        if bo.is_user() {
+            return Err(EPERM);
+        }
         args.answer(bo.mmap_offset()?);
         Ok(())
     }
@@ -217,67 +220,19 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
         let bo = file.object(args.handle())?;
         Ok(IdleWait {
             until: args.until(),
-            domain: domain_of(&bo)? as u32,
+            domain: domain_of(&bo) as u32,
             bo,
         })
     }
 }
 
-/// GEM_OP: the parameters with which a buffer was created.
-///
-/// # Errors
-///
-/// `ENOENT`; `EFAULT`; `EOPNOTSUPP` for a change of its placement, and for lists of its mappings.
-pub(super) struct GemOp;
-
-impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> DrmIoctl<D>
-    for GemOp
-{
-    type Args = uapi::GemOp;
-    type Input = ();
-    type Answer = IoctlReply;
-
-    const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::GEM_OP_NR);
-
-    const NAME: &'static CStr = c"AMDGPU_GEM_OP";
-
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result<IoctlReply> {
-        let bo = file.object(args.handle)?;
-        match args.op {
-            uapi::OP_GET_CREATE_INFO => {
-                IoctlReply::new(args.value, size_of::<GemCreateIn>(), &created_as(&bo)?)
-            }
-            uapi::OP_SET_PLACEMENT | uapi::OP_GET_MAPPING_INFO => Err(errno::not_supported()),
-            _ => Err(EINVAL),
-        }
-    }
-}
-
 /// The domain in which GEM_CREATE would place such a buffer.
-fn domain_of(bo: &Bo) -> Result<u64> {
-    Ok(if bo.is_shared_vram()? {
+pub(super) fn domain_of(bo: &Bo) -> u64 {
+    if bo.is_vram() {
         domain::VRAM
     } else {
         domain::GTT
-    })
-}
-
-/// The arguments with which GEM_CREATE makes such a buffer.
-fn created_as(bo: &Bo) -> Result<GemCreateIn> {
-    let domains = domain_of(bo)?;
-    let coherence = bo.coherence();
-    let of = |is: bool, flag: u64| if is { flag } else { 0 };
-    let vram = create_flag::CPU_ACCESS_REQUIRED | create_flag::VRAM_CLEARED;
-    Ok(GemCreateIn {
-        bo_size: bo.size() as u64,
-        alignment: PAGE_SIZE,
-        domains,
-        domain_flags: of(domains == domain::VRAM, vram)
-            | of(coherence.coherent, create_flag::COHERENT)
-            | of(coherence.extended, create_flag::EXT_COHERENT)
-            | of(coherence.uncached, create_flag::UNCACHED)
-            | of(bo.is_explicit(), create_flag::EXPLICIT_SYNC),
-    })
+    }
 }
 
 /// Flags that GEM_VA accepts. The cache policy of a buffer is set when it is created.
@@ -359,7 +314,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
                         execute: has(va_flag::EXECUTABLE),
                     },
                 };
-                file.data().map(range, part).map(VaWait)
+                file.data().map(range, part, args.flags).map(VaWait)
             }
             uapi::VA_UNMAP => {
                 let bo = file.object(args.handle)?;

@@ -13,7 +13,7 @@ use kernel::{
 };
 
 use crate::{
-    kern::fence::Fence,
+    kern::{drm::uapi::VmEntry, fence::Fence},
     mem::{
         bo::Bo,
         vm::{MappedPart, Vm},
@@ -31,6 +31,9 @@ fn place(bo: &Bo, start: u64) -> Place {
 /// A part of a buffer that GEM_VA has mapped.
 struct PlacedPart {
     range: VaRange,
+    /// The first byte of the buffer, and the flags with which it was mapped.
+    offset: u64,
+    flags: u32,
     /// What it waits for before it leaves.
     after: KVec<ARef<Fence>>,
     _bo: ARef<Bo>,
@@ -89,17 +92,20 @@ impl PlacedParts {
         })
     }
 
-    /// Maps a part of a buffer in `vm`; see [`Vm::map`]. Returns a
+    /// Maps a part of a buffer in `vm`; see [`Vm::map`]. The `flags` are told again. Returns a
     /// fence to wait for before another try if a part that leaves is still there.
     pub(super) fn map(
         &self,
         vm: &Arc<Vm>,
         range: VaRange,
         part: MappedPart,
+        flags: u32,
     ) -> Result<Option<ARef<Fence>>> {
         let key = place(&part.bo, range.start());
         let new = PlacedPart {
             range,
+            offset: part.offset,
+            flags,
             after: KVec::new(),
             _bo: part.bo.clone(),
         };
@@ -120,6 +126,33 @@ impl PlacedParts {
         // `None`: no other mapping was at that address.
         drop(was);
         Ok(None)
+    }
+
+    /// The mappings of `bo`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn of(&self, bo: &Bo) -> Result<KVVec<VmEntry>> {
+        let first = place(bo, 0);
+        let mut entries = KVVec::new();
+        let mut parts = self.parts.lock();
+        let mut at = parts.placed.cursor_lower_bound_mut(&first);
+        while let Some(cursor) = at {
+            let (key, part) = cursor.current();
+            if key.0 != first.0 {
+                break;
+            }
+            let entry = VmEntry {
+                addr: part.range.start(),
+                size: part.range.size(),
+                offset: part.offset,
+                flags: part.flags.into(),
+            };
+            entries.push(entry, GFP_KERNEL_ACCOUNT)?;
+            at = cursor.move_next();
+        }
+        Ok(entries)
     }
 
     /// Unmaps the part of `bo` that is mapped at `start`, after `fences`. Returns whether it has to

@@ -248,6 +248,28 @@ impl<'a, D: DrmDriver> OpenDrmFile<'a, D> {
         Ok(unsafe { ARef::from_raw(NonNull::new_unchecked(object)) })
     }
 
+    /// The handles of all objects.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no memory; `EAGAIN` if other threads make handles all the time.
+    pub(crate) fn handles(&self) -> Result<KVVec<u32>> {
+        /// How often the table is looked at.
+        const TRIES: u32 = 8;
+        let mut handles: KVVec<u32> = KVVec::new();
+        for _ in 0..TRIES {
+            let room = u32::try_from(handles.len()).unwrap_or(u32::MAX);
+            // SAFETY: The file is open, and there is room for as many.
+            let count = unsafe { ffi::rkfd_drm_file_handles(self.raw, handles.as_mut_ptr(), room) };
+            if count <= room {
+                handles.truncate(count as usize);
+                return Ok(handles);
+            }
+            handles.resize(count as usize, 0, GFP_KERNEL_ACCOUNT)?;
+        }
+        Err(EAGAIN)
+    }
+
     /// Creates a new handle to `object`.
     ///
     /// # Errors

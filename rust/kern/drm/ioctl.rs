@@ -92,7 +92,7 @@ impl<A> IoctlAnswer<A> for () {
 /// A result that is copied to the caller's memory.
 pub(crate) struct IoctlReply {
     to: UserPtr,
-    bytes: KVec<u8>,
+    bytes: KVVec<u8>,
 }
 
 impl IoctlReply {
@@ -106,8 +106,30 @@ impl IoctlReply {
         let all = answer.as_bytes();
         // The copy may live as long as a page of the caller is delayed, so it is charged to the
         // caller's cgroup.
-        let mut bytes = KVec::new();
+        let mut bytes = KVVec::new();
         bytes.extend_from_slice(all.get(..most).unwrap_or(all), GFP_KERNEL_ACCOUNT)?;
+        Ok(Self { to, bytes })
+    }
+
+    /// Nothing.
+    pub(crate) fn none() -> Self {
+        Self {
+            to: UserPtr::from_addr(0),
+            bytes: KVVec::new(),
+        }
+    }
+
+    /// A copy of `list`, for the caller's array at `address`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`IoctlReply::new`].
+    pub(crate) fn list<T: AsBytes>(address: u64, list: &[T]) -> Result<Self> {
+        let to = UserPtr::from_addr(usize::try_from(address).map_err(|_| EFAULT)?);
+        let mut bytes = KVVec::with_capacity(size_of_val(list), GFP_KERNEL_ACCOUNT)?;
+        for one in list {
+            bytes.extend_from_slice(one.as_bytes(), GFP_KERNEL_ACCOUNT)?;
+        }
         Ok(Self { to, bytes })
     }
 }

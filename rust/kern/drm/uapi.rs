@@ -26,10 +26,12 @@ pub(crate) use crate::ffi::{
     AMDGPU_VRAM_TYPE_HBM as VRAM_TYPE_HBM, DRM_AMDGPU_BO_LIST as BO_LIST_NR,
     DRM_AMDGPU_CS as CS_NR, DRM_AMDGPU_CTX as CTX_NR,
     DRM_AMDGPU_FENCE_TO_HANDLE as FENCE_TO_HANDLE_NR, DRM_AMDGPU_GEM_CREATE as GEM_CREATE_NR,
-    DRM_AMDGPU_GEM_METADATA as GEM_METADATA_NR, DRM_AMDGPU_GEM_MMAP as GEM_MMAP_NR,
-    DRM_AMDGPU_GEM_OP as GEM_OP_NR, DRM_AMDGPU_GEM_VA as GEM_VA_NR,
+    DRM_AMDGPU_GEM_LIST_HANDLES as GEM_LIST_HANDLES_NR, DRM_AMDGPU_GEM_METADATA as GEM_METADATA_NR,
+    DRM_AMDGPU_GEM_MMAP as GEM_MMAP_NR, DRM_AMDGPU_GEM_OP as GEM_OP_NR,
+    DRM_AMDGPU_GEM_USERPTR as GEM_USERPTR_NR, DRM_AMDGPU_GEM_VA as GEM_VA_NR,
     DRM_AMDGPU_GEM_WAIT_IDLE as GEM_WAIT_IDLE_NR, DRM_AMDGPU_INFO as INFO_NR,
-    DRM_AMDGPU_WAIT_CS as WAIT_CS_NR, DRM_AMDGPU_WAIT_FENCES as WAIT_FENCES_NR,
+    DRM_AMDGPU_VM as VM_NR, DRM_AMDGPU_WAIT_CS as WAIT_CS_NR,
+    DRM_AMDGPU_WAIT_FENCES as WAIT_FENCES_NR,
 };
 pub(crate) use crate::ffi::{
     AMDGPU_GEM_METADATA_OP_GET_METADATA as METADATA_GET,
@@ -167,6 +169,24 @@ pub(crate) mod create_flag {
     }
 }
 
+/// `flags` of GEM_USERPTR.
+pub(crate) mod userptr_flag {
+    pub(crate) use crate::ffi::{
+        AMDGPU_GEM_USERPTR_ANONONLY as ANONONLY, AMDGPU_GEM_USERPTR_READONLY as READONLY,
+        AMDGPU_GEM_USERPTR_REGISTER as REGISTER, AMDGPU_GEM_USERPTR_VALIDATE as VALIDATE,
+    };
+}
+
+/// `op` of VM.
+pub(crate) mod vm_op {
+    pub(crate) use crate::ffi::{
+        AMDGPU_VM_OP_RESERVE_VMID as RESERVE_VMID, AMDGPU_VM_OP_UNRESERVE_VMID as UNRESERVE_VMID,
+    };
+}
+
+/// A flag in the list of GEM_LIST_HANDLES: memory of another device.
+pub(crate) use crate::ffi::AMDGPU_GEM_LIST_HANDLES_FLAG_IS_IMPORT as LIST_HANDLES_IMPORT;
+
 /// `flags` of GEM_VA.
 pub(crate) mod va_flag {
     pub(crate) use crate::ffi::{
@@ -181,6 +201,14 @@ pub(crate) mod va_flag {
 pub(crate) type GemMetadata = ffi::drm_amdgpu_gem_metadata;
 /// The argument of GEM_OP.
 pub(crate) type GemOp = ffi::drm_amdgpu_gem_op;
+/// A mapping in the answer of GEM_OP.
+pub(crate) type VmEntry = ffi::drm_amdgpu_gem_vm_entry;
+/// The argument of GEM_LIST_HANDLES.
+pub(crate) type GemListHandles = ffi::drm_amdgpu_gem_list_handles;
+/// A buffer in the answer of GEM_LIST_HANDLES.
+pub(crate) type BoEntry = ffi::drm_amdgpu_gem_list_handles_entry;
+/// The argument of GEM_USERPTR.
+pub(crate) type GemUserptr = ffi::drm_amdgpu_gem_userptr;
 /// The argument of GEM_VA.
 pub(crate) type GemVa = ffi::drm_amdgpu_gem_va;
 /// The input of BO_LIST.
@@ -234,6 +262,11 @@ unsafe impl FromBytes for GemMetadata {}
 unsafe impl FromBytes for GemOp {}
 // SAFETY: Integers: any bytes are a value.
 unsafe impl FromBytes for GemVa {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for GemUserptr {}
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for GemListHandles {}
+
 /// Declares arguments whose output takes the place of the input, with their sizes in bytes.
 macro_rules! exchanges {
     ($($(#[$meta:meta])* $name:ident = $raw:ident, $size:literal;)+) => {
@@ -266,6 +299,8 @@ exchanges! {
     GemCreate = drm_amdgpu_gem_create, 32;
     /// The argument of GEM_MMAP.
     GemMmap = drm_amdgpu_gem_mmap, 8;
+    /// The argument of VM.
+    VmArgs = drm_amdgpu_vm, 8;
     /// The argument of GEM_WAIT_IDLE.
     GemWaitIdle = drm_amdgpu_gem_wait_idle, 16;
 }
@@ -408,6 +443,15 @@ impl GemMmap {
     pub(crate) fn answer(&mut self, offset: u64) {
         // SAFETY: Any bytes are a value.
         unsafe { self.0.out.as_mut() }.addr_ptr = offset;
+    }
+}
+
+impl VmArgs {
+    /// The operation, and the flags.
+    pub(crate) fn wanted(&self) -> (u32, u32) {
+        // SAFETY: Any bytes are a value.
+        let wanted = unsafe { self.0.in_.as_ref() };
+        (wanted.op, wanted.flags)
     }
 }
 
@@ -560,4 +604,6 @@ answers! {
     GpuvmFault, 16;
     HwIpInfo, 40;
     GemCreateIn, 32;
+    VmEntry, 32;
+    BoEntry, 40;
 }

@@ -93,6 +93,12 @@ pub(crate) fn is_memory(
     })
 }
 
+/// Whether the `size` bytes at `start` of `space` are all memory without a file behind it. See
+/// [`with_lock_soon`](super::with_lock_soon).
+pub(crate) fn is_anonymous(space: &AddressSpace, start: usize, size: usize) -> Result<bool> {
+    is_whole(space, start, size, |vma| vma.anonymous)
+}
+
 /// Whether the `size` bytes at `start` of `space` are all in VMAs for which `fits` holds.
 fn is_whole(
     space: &AddressSpace,
