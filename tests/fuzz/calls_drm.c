@@ -14,6 +14,8 @@
 /* Buffers of a list, and chunks of a job. */
 #define FEW		8u
 #define CHUNKS		4u
+/* Handles of sync objects that are guessed. */
+#define OBJECTS		8u
 
 static _Thread_local union {
 	unsigned char bytes[1u << _IOC_SIZEBITS];
@@ -21,6 +23,15 @@ static _Thread_local union {
 	union drm_amdgpu_bo_list list;
 	union drm_amdgpu_cs cs;
 	union drm_amdgpu_wait_cs wait;
+	union drm_amdgpu_fence_to_handle fence;
+	union drm_amdgpu_vm vm;
+	struct drm_amdgpu_gem_userptr userptr;
+	struct drm_syncobj_create object;
+	struct drm_syncobj_destroy gone;
+	struct drm_syncobj_handle object_file;
+	struct drm_syncobj_timeline_array points;
+	struct drm_syncobj_timeline_wait wait_points;
+	struct drm_syncobj_transfer transfer;
 	union drm_amdgpu_gem_create create;
 	union drm_amdgpu_gem_mmap mmap;
 	union drm_amdgpu_gem_wait_idle idle;
@@ -150,15 +161,118 @@ static void contexts_and_lists(void)
 	AMDGPU(DRM_AMDGPU_BO_LIST, list);
 }
 
+static void sync_objects(void)
+{
+	static _Thread_local uint32_t handles[FEW];
+	static _Thread_local uint64_t points[FEW];
+	unsigned int i;
+
+	for (i = 0; i < FEW; i++) {
+		handles[i] = below(OBJECTS);
+		points[i] = once_in(10) ? odd_number() : below(8);
+	}
+	switch (below(7)) {
+	case 0:
+	case 1:
+		args.object.flags = below(once_in(10) ? 4 : 2);
+		CORE(DRM_IOCTL_SYNCOBJ_CREATE);
+		break;
+	case 2:
+		args.gone.handle = below(OBJECTS);
+		CORE(DRM_IOCTL_SYNCOBJ_DESTROY);
+		break;
+	case 3:
+		args.object_file = (struct drm_syncobj_handle){
+			.handle = below(OBJECTS),
+			.flags = below(2),
+			.fd = (int)pool_guess(SHARED_FILE),
+		};
+		if (once_in(2))
+			CORE(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE);
+		else if (CORE(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD))
+			keep(SHARED_FILE, (uint32_t)args.object_file.fd);
+		break;
+	case 4:
+		args.points = (struct drm_syncobj_timeline_array){
+			.handles = (uintptr_t)some_pointer(handles),
+			.points = (uintptr_t)some_pointer(points),
+			.count_handles = below(FEW + 1),
+		};
+		if (once_in(2))
+			CORE(DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL);
+		else
+			CORE(DRM_IOCTL_SYNCOBJ_QUERY);
+		break;
+	case 5:
+		args.wait_points = (struct drm_syncobj_timeline_wait){
+			.handles = (uintptr_t)some_pointer(handles),
+			.points = (uintptr_t)some_pointer(points),
+			.count_handles = below(FEW + 1),
+			.flags = below(8),
+		};
+		CORE(DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT);
+		break;
+	default:
+		args.transfer = (struct drm_syncobj_transfer){
+			.src_handle = below(OBJECTS),
+			.dst_handle = below(OBJECTS),
+			.src_point = below(8),
+			.dst_point = below(8),
+		};
+		CORE(DRM_IOCTL_SYNCOBJ_TRANSFER);
+	}
+}
+
+/* The end of a job, as an object or a file. */
+static void fence(void)
+{
+	const uint32_t as = below(once_in(10) ? 4 : 3);
+
+	args.fence = (union drm_amdgpu_fence_to_handle){
+		.in = {
+			.fence = {
+				.ctx_id = below(4),
+				.ip_type = AMDGPU_HW_IP_DMA,
+				.ring = below(2),
+				.seq_no = once_in(2) ? UINT64_MAX : below(64),
+			},
+			.what = as,
+		},
+	};
+	if (AMDGPU(DRM_AMDGPU_FENCE_TO_HANDLE, fence) &&
+	    as != AMDGPU_FENCE_TO_HANDLE_GET_SYNCOBJ)
+		keep(SHARED_FILE, args.fence.out.handle);
+}
+
+static void memory_of_process(void)
+{
+	args.userptr = (struct drm_amdgpu_gem_userptr){
+		.addr = once_in(10) ? odd_number() : arena_address(),
+		.size = some_size(),
+		.flags = once_in(10) ? (uint32_t)odd_number() :
+			 AMDGPU_GEM_USERPTR_REGISTER | below(8),
+	};
+	if (AMDGPU(DRM_AMDGPU_GEM_USERPTR, userptr))
+		keep(GEM, args.userptr.handle);
+}
+
+static void reservation(void)
+{
+	args.vm = (union drm_amdgpu_vm){ .in = { .op = below(4), .flags = once_in(10) } };
+	AMDGPU(DRM_AMDGPU_VM, vm);
+}
+
 static void job(void)
 {
 	static _Thread_local union {
 		struct drm_amdgpu_cs_chunk_ib ib;
 		struct drm_amdgpu_cs_chunk_fence fence;
+		struct drm_amdgpu_cs_chunk_syncobj points[2];
+		uint32_t objects[8];
 	} data[CHUNKS];
 	static _Thread_local struct drm_amdgpu_cs_chunk chunks[CHUNKS];
 	static _Thread_local uint64_t places[CHUNKS];
-	unsigned int i, id;
+	unsigned int i, id, object;
 
 	for (i = 0; i < CHUNKS; i++) {
 		id = once_in(2) ? AMDGPU_CHUNK_ID_IB : below(12);
@@ -167,6 +281,17 @@ static void job(void)
 				.handle = (uint32_t)pool_guess(GEM),
 				.offset = once_in(2) ? 0 : below(KFD_PAGE),
 			};
+		else if (id == AMDGPU_CHUNK_ID_SYNCOBJ_IN || id == AMDGPU_CHUNK_ID_SYNCOBJ_OUT)
+			for (object = 0; object < 8; object++)
+				data[i].objects[object] = below(OBJECTS);
+		else if (id == AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_WAIT ||
+			 id == AMDGPU_CHUNK_ID_SYNCOBJ_TIMELINE_SIGNAL)
+			for (object = 0; object < 2; object++)
+				data[i].points[object] = (struct drm_amdgpu_cs_chunk_syncobj){
+					.handle = below(OBJECTS),
+					.flags = once_in(100) ? below(8) : 0,
+					.point = below(8),
+				};
 		else
 			data[i].ib = (struct drm_amdgpu_cs_chunk_ib){
 				.flags = once_in(20) ? (uint32_t)odd_number() : 0,
@@ -178,7 +303,8 @@ static void job(void)
 			};
 		chunks[i] = (struct drm_amdgpu_cs_chunk){
 			.chunk_id = id,
-			.length_dw = once_in(20) ? (uint32_t)odd_number() : 8,
+			.length_dw = once_in(20) ? (uint32_t)odd_number() :
+				     id > AMDGPU_CHUNK_ID_DEPENDENCIES ? 4 * below(3) : 8,
 			.chunk_data = (uintptr_t)some_pointer(&data[i]),
 		};
 		places[i] = (uintptr_t)some_pointer(&chunks[i]);
@@ -246,7 +372,7 @@ static void open_file(void)
 
 void fuzz_drm(void)
 {
-	switch (below(20)) {
+	switch (below(24)) {
 	case 0:
 	case 1:
 	case 2:
@@ -291,6 +417,19 @@ void fuzz_drm(void)
 		break;
 	case 18:
 		wait_for_job();
+		break;
+	case 19:
+	case 20:
+		sync_objects();
+		break;
+	case 21:
+		fence();
+		break;
+	case 22:
+		if (once_in(2))
+			memory_of_process();
+		else
+			reservation();
 		break;
 	default:
 		questions();
