@@ -38,6 +38,9 @@ void bench_queues(const struct kfd_dev *dev);
 void bench_latency(uint64_t size);
 void bench_streaming(uint64_t size);
 
+/* Jobs of the render node. Opens the device. */
+void bench_jobs(void);
+
 /* The same calls for any driver of the ABI. */
 void bench_compare(void);
 /* A program from start to end: its name in the output, then its arguments. */

@@ -266,6 +266,7 @@ void bench_compare(void)
 	in_child(copies_large);
 	in_child(stream_small);
 	in_child(stream_large);
+	in_child(bench_jobs);
 }
 
 static void run(char **argv)
