@@ -15,6 +15,7 @@
 
 #include "kfd.h"
 #include "packets.h"
+#include "tap.h"
 
 #define ACCESS		(AMDGPU_VM_PAGE_READABLE | AMDGPU_VM_PAGE_WRITEABLE | \
 			 AMDGPU_VM_PAGE_EXECUTABLE)
@@ -114,16 +115,22 @@ static inline void add_chunk(struct job *job, uint32_t id, const void *data, siz
 static inline int submit(int drm_fd, uint32_t ctx, uint32_t list, const struct job *job,
 		  uint64_t *handle)
 {
-	union drm_amdgpu_cs args = {
-		.in = {
-			.ctx_id = ctx,
-			.bo_list_handle = list,
-			.num_chunks = job->count,
-			.chunks = (uintptr_t)job->places,
-		},
-	};
-	int err = kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_CS, &args);
+	const unsigned long long end = now_ns() + timeout_ms() * 1000000ull;
+	union drm_amdgpu_cs args;
+	int err;
 
+	/* amdgpu wants another try when memory of the process has changed, which libdrm makes. */
+	do {
+		args = (union drm_amdgpu_cs){
+			.in = {
+				.ctx_id = ctx,
+				.bo_list_handle = list,
+				.num_chunks = job->count,
+				.chunks = (uintptr_t)job->places,
+			},
+		};
+		err = kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_CS, &args);
+	} while (err == EAGAIN && now_ns() < end);
 	if (handle)
 		*handle = args.out.handle;
 	return err;

@@ -20,14 +20,6 @@
 /* Somewhere where nothing is mapped. */
 #define NOWHERE		0x7000000000ull
 
-static inline uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 FIXTURE(cs)
 {
 	struct kfd_dev dev;
