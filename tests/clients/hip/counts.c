@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -59,29 +58,35 @@ static void see(const char *line, int thread, void *arg)
 	}
 }
 
+/* The model's counters, and their places in its answer. */
+static const char names[] = "doorbells.cp doorbells.sdma aql.* aql.KERNEL_DISPATCH* sq.waves pm4.* "
+	"packets.COPY* packets.COPY_SUBWIN_1B* packets.COPY_SUBWIN_2B* packets.COPY_SUBWIN_4B* "
+	"packets.COPY_SUBWIN_8B* packets.COPY_SUBWIN_16B*";
+enum { OF_CP, OF_SDMA, AQL, KERNELS, WAVES, PM4, COPIES, WINDOWS, ALL = WINDOWS + ELEMENTS };
+
 struct counts counts_now(void)
 {
-	struct counts c = { 0 };
-	char key[32];
+	/* What the trace has had so far: it would grow with each copy, and each is looked at twice. */
+	static struct counts traced;
+	unsigned long long found[ALL];
+	struct counts c;
 	size_t n;
 
 	if (sdma_sched == 2)
 		usleep(FOLLOWS_US);
-	trace_each(see, &c);
-	if (!model_present())
-		return c;
-	c.doorbells += model_count("doorbells", "cp");
+	trace_take(see, &traced);
+	c = traced;
+	model_counts(names, found, ALL);
+	c.doorbells += found[OF_CP];
 	if (sdma_sched != 1)
-		c.doorbells += model_count("doorbells", "sdma");
-	c.aql = model_count("aql", "*");
-	c.kernels = model_count("aql", "KERNEL_DISPATCH*");
-	c.waves = model_count("sq", "waves");
-	c.pm4 = model_count("pm4", "*");
-	c.copies = model_count("packets", "COPY*");
-	for (n = 0; n < ELEMENTS; n++) {
-		snprintf(key, sizeof(key), "COPY_SUBWIN_%uB*", 1u << n);
-		c.windows[n] = model_count("packets", key);
-	}
+		c.doorbells += found[OF_SDMA];
+	c.aql = found[AQL];
+	c.kernels = found[KERNELS];
+	c.waves = found[WAVES];
+	c.pm4 = found[PM4];
+	c.copies = found[COPIES];
+	for (n = 0; n < ELEMENTS; n++)
+		c.windows[n] = found[WINDOWS + n];
 	return c;
 }
 

@@ -42,7 +42,7 @@ static bool read_line(int fd, char *text, size_t size)
 
 bool model_ask(const char *command, char *answer, size_t size)
 {
-	char line[128];
+	char line[512];
 	struct termios mode;
 	int fd = open(LINE, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	bool ok;
@@ -87,16 +87,30 @@ bool model_engines(const char *verb)
 	return true;
 }
 
+void model_counts(const char *names, unsigned long long *counts, size_t number)
+{
+	char command[500], answer[500];
+	char *next = answer;
+	size_t n;
+
+	memset(counts, 0, number * sizeof(*counts));
+	if (!model_present())
+		return;
+	snprintf(command, sizeof(command), "count %s", names);
+	if (!model_ask(command, answer, sizeof(answer)))
+		die("the model lacks a counter of %s", names);
+	for (n = 0; n < number; n++)
+		counts[n] = strtoull(next, &next, 10);
+}
+
 unsigned long long model_count(const char *group, const char *key)
 {
-	char command[128], answer[64];
+	unsigned long long count;
+	char name[100];
 
-	snprintf(command, sizeof(command), "count %s.%s", group, key);
-	if (!model_present())
-		return 0;
-	if (!model_ask(command, answer, sizeof(answer)))
-		die("the model has no counter %s.%s", group, key);
-	return strtoull(answer, NULL, 10);
+	snprintf(name, sizeof(name), "%s.%s", group, key);
+	model_counts(name, &count, 1);
+	return count;
 }
 
 bool model_exceeds(const char *group, const char *key, unsigned long long before)

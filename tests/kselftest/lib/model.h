@@ -16,9 +16,11 @@ bool model_engines(const char *verb);
 bool model_ask(const char *command, char *answer, size_t size);
 
 /*
- * The model's counter @key of @group; with PREFIX* for @key the sum of those that begin so. 0 without
- * a model.
+ * The model's counters @names, each GROUP.KEY or, for the sum of those that begin so, GROUP.PREFIX*;
+ * blanks are between them. 0 without a model. Each question takes some ten milliseconds.
  */
+void model_counts(const char *names, unsigned long long *counts, size_t number);
+/* One of them. */
 unsigned long long model_count(const char *group, const char *key);
 /* Waits until that is more than @before; true if it is within timeout_ms(). */
 bool model_exceeds(const char *group, const char *key, unsigned long long before);

@@ -159,9 +159,8 @@ bool trace_find(const char *event, const char *text, char *line, unsigned int si
 	return found;
 }
 
-void trace_each(void (*see)(const char *line, int thread, void *arg), void *arg)
+static void each_line(FILE *f, void (*see)(const char *line, int thread, void *arg), void *arg)
 {
-	FILE *f = open_trace();
 	char line[1024];
 
 	while (next_line(f, NULL, NULL, line, sizeof(line))) {
@@ -173,6 +172,21 @@ void trace_each(void (*see)(const char *line, int thread, void *arg), void *arg)
 			see(line, atoi(p + 1), arg);
 	}
 	close_trace(f);
+}
+
+void trace_each(void (*see)(const char *line, int thread, void *arg), void *arg)
+{
+	each_line(open_trace(), see, arg);
+}
+
+void trace_take(void (*see)(const char *line, int thread, void *arg), void *arg)
+{
+	char path[256];
+	int fd;
+
+	path_of(path, sizeof(path), "trace_pipe");
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	each_line(fd < 0 ? NULL : fdopen(fd, "r"), see, arg);
 }
 
 bool trace_wait(const char *event, const char *text, unsigned int wanted,

@@ -33,6 +33,8 @@ bool trace_wait(const char *event, const char *text, unsigned int wanted,
 bool trace_find(const char *event, const char *text, char *line, unsigned int size);
 /* Calls @see for each line, with its thread, in the order of time. */
 void trace_each(void (*see)(const char *line, int thread, void *arg), void *arg);
+/* The same, and takes the lines out of the trace: none is seen twice. */
+void trace_take(void (*see)(const char *line, int thread, void *arg), void *arg);
 void trace_close(void);
 
 #endif /* RKFD_TEST_TRACE_H */

@@ -110,7 +110,13 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
     };
     match words[..] {
         ["summary"] => return Ok(gpu.json().to_string()),
-        ["count", what] => return count(&gpu.json(), what).map(|sum| sum.to_string()),
+        ["count", first, ref more @ ..] => {
+            let summary = gpu.json();
+            let wanted = [first].into_iter().chain(more.iter().copied());
+            let counts: Result<Vec<_>, _> = wanted.map(|what| count(&summary, what)).collect();
+            let counts = counts?.into_iter().map(|count| count.to_string());
+            return Ok(counts.collect::<Vec<_>>().join(" "));
+        }
         ["firmware"] => return Ok(gpu.psp.json().to_string()),
         ["power", start] => {
             gpu.power_cycle(start.parse()?);
