@@ -9,23 +9,26 @@
 
 #define ROOT	"/sys/kernel/debug/rkfd"
 
-/* The directory of the first device. */
+/* The directory of the first device on the bus. */
 static bool device_dir(char *path, size_t size)
 {
 	struct dirent *entry;
-	bool found = false;
 	DIR *dir = opendir(ROOT);
 
 	if (!dir)
 		return false;
-	while (!found && (entry = readdir(dir))) {
+	path[0] = '\0';
+	while ((entry = readdir(dir))) {
+		char other[300];
+
 		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
 			continue;
-		snprintf(path, size, ROOT "/%s", entry->d_name);
-		found = true;
+		snprintf(other, sizeof(other), ROOT "/%s", entry->d_name);
+		if (!path[0] || strcmp(other, path) < 0)
+			snprintf(path, size, "%s", other);
 	}
 	closedir(dir);
-	return found;
+	return path[0];
 }
 
 bool debugfs_read(const char *name, char *text, size_t size)

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Reads the file @name of the first device; false if it is not there. */
+/* Reads the file @name of the first device on the bus; false if it is not there. */
 bool debugfs_read(const char *name, char *text, size_t size);
 /* The number behind @key in a text of "key number" lines, or -1. */
 long long debugfs_number(const char *text, const char *key);
