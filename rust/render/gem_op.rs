@@ -70,7 +70,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
                 if mappings.len() > room {
                     return Ok(IoctlReply::none());
                 }
-                IoctlReply::list(args.value, &mappings)
+                IoctlReply::new(args.value, usize::MAX, &mappings[..])
             }
             _ => Err(EINVAL),
         }
@@ -122,7 +122,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
             entries.push(entry, GFP_KERNEL_ACCOUNT)?;
         }
         args.num_entries = entries.len() as u32;
-        IoctlReply::list(args.entries, &entries)
+        IoctlReply::new(args.entries, usize::MAX, &entries[..])
     }
 }
 

@@ -97,11 +97,12 @@ pub(crate) struct IoctlReply {
 
 impl IoctlReply {
     /// A copy of at most the first `most` bytes of `answer`, for the caller's memory at `address`.
+    /// A slice is an answer, too.
     ///
     /// # Errors
     ///
     /// `EFAULT` if `address` is not an address; `ENOMEM` if there is no memory.
-    pub(crate) fn new(address: u64, most: usize, answer: &impl AsBytes) -> Result<Self> {
+    pub(crate) fn new(address: u64, most: usize, answer: &(impl AsBytes + ?Sized)) -> Result<Self> {
         let to = UserPtr::from_addr(usize::try_from(address).map_err(|_| EFAULT)?);
         let all = answer.as_bytes();
         // The copy may live as long as a page of the caller is delayed, so it is charged to the
@@ -117,20 +118,6 @@ impl IoctlReply {
             to: UserPtr::from_addr(0),
             bytes: KVVec::new(),
         }
-    }
-
-    /// A copy of `list`, for the caller's array at `address`.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`IoctlReply::new`].
-    pub(crate) fn list<T: AsBytes>(address: u64, list: &[T]) -> Result<Self> {
-        let to = UserPtr::from_addr(usize::try_from(address).map_err(|_| EFAULT)?);
-        let mut bytes = KVVec::with_capacity(size_of_val(list), GFP_KERNEL_ACCOUNT)?;
-        for one in list {
-            bytes.extend_from_slice(one.as_bytes(), GFP_KERNEL_ACCOUNT)?;
-        }
-        Ok(Self { to, bytes })
     }
 }
 
