@@ -87,7 +87,7 @@ pub(crate) struct BoUsage {
     pub(crate) access: PageAccess,
     /// How the GPU's caches treat the memory.
     pub(crate) coherence: Coherence,
-    /// Jobs that use it wait for nobody's.
+    /// Jobs that use it do not wait for other jobs that do.
     pub(crate) explicit_sync: bool,
 }
 
@@ -173,7 +173,7 @@ impl BoData {
         self.usage.coherence
     }
 
-    /// Whether jobs that use the buffer wait for nobody's.
+    /// Whether jobs that use the buffer do not wait for other jobs that do.
     pub(crate) fn is_explicit(&self) -> bool {
         self.usage.explicit_sync
     }

@@ -57,7 +57,8 @@ pub(crate) struct JobWork {
     pub(crate) buffers: KVec<IndirectBuffer>,
     /// The jobs that it waits for.
     pub(crate) after: KVec<ARef<Fence>>,
-    /// The buffers of others whose users it waits for, and who wait for it.
+    /// The buffers that other files share: the job waits for their users, and later users wait
+    /// for the job.
     pub(crate) shared: Option<Arc<JobBuffers>>,
     /// The place that tells of its end, if the client has one.
     pub(crate) user_fence: Option<Arc<UserFence>>,

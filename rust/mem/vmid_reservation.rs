@@ -12,7 +12,7 @@ pub(crate) struct VmidReservation(Arc<Atomic<bool>>);
 pub(crate) struct VmidHold(Arc<Atomic<bool>>);
 
 impl VmidReservation {
-    /// A reservation that nobody has.
+    /// A reservation that no file has.
     ///
     /// # Errors
     ///

@@ -63,8 +63,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
             },
             coherence: Coherence {
                 coherent: true,
-                extended: false,
-                uncached: false,
+                ..Coherence::default()
             },
             ..BoUsage::default()
         };

@@ -154,8 +154,8 @@ pub(crate) fn registers(
         access,
         coherence: Coherence {
             coherent: true,
-            extended: false,
             uncached: true,
+            ..Coherence::default()
         },
         ..BoUsage::default()
     };

@@ -143,8 +143,7 @@ impl GemDriverObject for BoData {
             },
             coherence: Coherence {
                 coherent: true,
-                extended: false,
-                uncached: false,
+                ..Coherence::default()
             },
             ..BoUsage::default()
         };

@@ -81,8 +81,8 @@ impl Vm {
     ) -> Result<KernelMapping> {
         let coherence = Coherence {
             coherent: true,
-            extended: false,
             uncached: true,
+            ..Coherence::default()
         };
         let flags = self
             .gpu

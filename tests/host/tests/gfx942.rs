@@ -128,8 +128,8 @@ fn memory_is_cached_as_in_amdgpu() {
         coherences.map(|(coherent, uncached)| {
             let coherence = Coherence {
                 coherent,
-                extended: false,
                 uncached,
+                ..Coherence::default()
             };
             let flags = MI300X
                 .pte

@@ -128,18 +128,16 @@ fn memory_types_follow_the_policy_of_gfx90a() {
     let plain = Coherence::default();
     let coherent = Coherence {
         coherent: true,
-        extended: false,
-        uncached: false,
+        ..Coherence::default()
     };
     let uncached = Coherence {
-        coherent: false,
-        extended: false,
         uncached: true,
+        ..Coherence::default()
     };
     let both = Coherence {
         coherent: true,
-        extended: false,
         uncached: true,
+        ..Coherence::default()
     };
     for (residence, coherence, mtype) in [
         (MemoryResidence::LocalVram, plain, Mtype::Rw),
