@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Buffers of jobs: who waits for whom, and when they leave the address space. */
+/* Buffers of jobs: which jobs wait for which, and when buffers leave the address space. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -134,7 +134,7 @@ TEST_F(cs, shared)
 	leave(&other, &shared, fd);
 }
 
-/* Jobs wait for nobody at a buffer whose users synchronize by themselves. */
+/* Jobs do not wait at a buffer whose users synchronize by themselves. */
 TEST_F(cs, explicit_sync)
 {
 	const int drm_fd = self->dev.drm_fd;

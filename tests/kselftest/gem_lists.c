@@ -225,7 +225,7 @@ TEST_F(cs, userptr)
 		EXPECT_EQ(0, mem[0]);
 	}
 
-	/* The processor has it already, and nobody else gets it. */
+	/* The process has it already, and no other one gets it. */
 	place.in.handle = handle;
 	EXPECT_EQ(EPERM, kfd_ioctl(drm_fd, DRM_IOCTL_AMDGPU_GEM_MMAP, &place));
 	prime = (struct drm_prime_handle){ .handle = handle };
