@@ -208,13 +208,34 @@ fn tally_log(label: &str, ran: &Ran, report: &mut Report) {
     report.tally(&format!("{label}/log"), counts, ran.seconds, &lines);
 }
 
-/// The findings in the logs of a run.
-pub fn check_logs(dir: &std::path::Path, machine: &Machine, rules: &Rules) -> Vec<Finding> {
+/// The findings in the logs of a run. `is_usual` tells that a test which ends caused what it causes
+/// when nothing shortens it.
+pub fn check_logs(
+    dir: &std::path::Path,
+    machine: &Machine,
+    rules: &Rules,
+    is_usual: bool,
+) -> Vec<Finding> {
     let status = Status::parse(&text_of(dir.join("status")));
     let lines = log::lines(&text_of(dir.join("console")), &status);
     let mut rules = rules.clone();
     rules.by_test.retain(|rule| rule.holds_for(machine.driver));
-    let mut findings = log::check(lines.iter().map(String::as_str), &rules);
+    let log::Checked {
+        mut findings,
+        times,
+    } = log::check(lines.iter().map(String::as_str), &rules);
+    let ends = |test: &str| matches!(status.end(test), Some(End::Exit(..)));
+    findings.extend(log::miscounted(&times, &rules, |test| {
+        is_usual && ends(test)
+    }));
+    // For who writes the numbers of plan.toml.
+    let counted = times.iter().zip(&rules.by_test);
+    let counted: Vec<String> = counted
+        .filter(|(_, rule)| ends(&rule.test))
+        .map(|(times, rule)| format!("{}\t{times}\t{}\n", rule.test, rule.line))
+        .collect();
+    // A folder that cannot be written to has failed the run before.
+    let _ = fs::write(dir.join("allowed"), counted.concat());
     let models =
         (1..=machine.gpus).map(|gpu| text_of(dir.join(format!("model{}.err", suffix(gpu)))));
     let models: Vec<String> = models.collect();
@@ -244,6 +265,13 @@ pub struct Launcher<'a> {
     pub label: &'a str,
     /// When the runner was started.
     pub since: Instant,
+}
+
+impl Launcher<'_> {
+    /// Whether nothing shortens the tests, or has the device behave in another way.
+    fn is_usual(&self) -> bool {
+        self.kernel.name == "stock" && self.machine.hostile.is_none()
+    }
 }
 
 impl Launch for Launcher<'_> {
@@ -299,7 +327,7 @@ impl Launch for Launcher<'_> {
             outputs,
             unfinished,
             console: text_of(dir.join("console")),
-            findings: check_logs(&dir, self.machine, self.rules),
+            findings: check_logs(&dir, self.machine, self.rules, self.is_usual()),
             why: outcome.why,
             again: outcome.again,
             notes: text_of(&notes_path),

@@ -3,12 +3,14 @@
 
 use serde::Deserialize;
 
-/// A set of boots that only runs when it is asked for.
+/// A set of boots that `make test` does not run, or not always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Set {
     /// Those that `make test` has no time for.
     Long,
+    /// Those that take turns: `make test` has time for some of them, `make test-long` runs all.
+    Rotated,
     /// Those for the kernels of other Debian suites.
     Suites,
 }
@@ -44,6 +46,17 @@ impl Target {
         }
     }
 
+    /// Whether a boot of this set runs without being named, at this turn if it takes turns.
+    pub fn runs(&self, set: Option<Set>, is_its_turn: bool) -> bool {
+        match set {
+            Some(Set::Rotated) => match self.set {
+                None => is_its_turn && !self.is_debug(),
+                Some(of) => of == Set::Long,
+            },
+            set => set == self.set,
+        }
+    }
+
     /// Whether it runs the plan as `make test` does: other kernels lack more.
     pub fn has_known_skips(&self) -> bool {
         self.label == "guest"
@@ -66,6 +79,19 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn boots_that_take_turns() {
+        let runs = |word, is_its_turn| {
+            let target = Target::new(word, "trixie");
+            target.runs(Some(Set::Rotated), is_its_turn)
+        };
+        assert_eq!([false, true], [false, true].map(|its| runs("stock", its)));
+        assert!(runs("long", false));
+        for word in ["debug", "forky"] {
+            assert!(!runs(word, true), "{word}");
+        }
+    }
 
     #[test]
     fn backports_are_the_stock_kernel() {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::plan::Allowed;
+use crate::allow::Allowed;
 use crate::status::Status;
 
 /// The kernel's own trouble. No rule for a single test lets it through.
@@ -70,6 +70,13 @@ impl Rules {
             || self.always.iter().any(|rule| rule.is_match(line))
             || of_test().any(|rule| rule.line.is_match(line))
     }
+
+    /// Counts a line of a test, once for each rule that lets it through.
+    fn count(&self, line: &str, test: &str, times: &mut [u32]) {
+        for (rule, times) in self.by_test.iter().zip(times) {
+            *times += u32::from(rule.test == test && rule.line.is_match(line));
+        }
+    }
 }
 
 /// The kernel's log as the check reads it.
@@ -98,12 +105,22 @@ pub fn lines(console: &str, status: &Status) -> Vec<String> {
         .collect()
 }
 
+/// What the kernel's log has.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// Lines that should not be there.
+    pub findings: Vec<Finding>,
+    /// For each rule by test, how many lines its test caused.
+    pub times: Vec<u32>,
+}
+
 /// Looks through the lines of the kernel's log.
 ///
 /// The kernel's trouble counts at any time. Once the module was loaded, errors of everything
 /// count, and warnings of rkfd.
-pub fn check<'a>(lines: impl IntoIterator<Item = &'a str>, rules: &Rules) -> Vec<Finding> {
+pub fn check<'a>(lines: impl IntoIterator<Item = &'a str>, rules: &Rules) -> Checked {
     let mut findings = Vec::new();
+    let mut times = vec![0; rules.by_test.len()];
     let mut loaded = false;
     let mut test = "boot";
     for line in lines {
@@ -123,6 +140,7 @@ pub fn check<'a>(lines: impl IntoIterator<Item = &'a str>, rules: &Rules) -> Vec
         let permitted = if TROUBLE.is_match(line) {
             rules.permit(line, None)
         } else if loaded && (level <= ERROR || (level == WARNING && line.contains("rkfd"))) {
+            rules.count(line, test, &mut times);
             rules.permit(line, Some(test))
         } else {
             true
@@ -134,7 +152,25 @@ pub fn check<'a>(lines: impl IntoIterator<Item = &'a str>, rules: &Rules) -> Vec
             });
         }
     }
-    findings
+    Checked { findings, times }
+}
+
+/// The rules whose lines were too many or, for the tests of which `is_whole` holds, too few.
+pub fn miscounted(times: &[u32], rules: &Rules, is_whole: impl Fn(&str) -> bool) -> Vec<Finding> {
+    let counted = times.iter().zip(&rules.by_test);
+    let wrong = counted.filter(|(times, rule)| {
+        *times > rule.times.end() || (is_whole(&rule.test) && *times < rule.times.start())
+    });
+    let finding = |(times, rule): (&u32, &Allowed)| Finding {
+        test: rule.test.clone(),
+        line: format!(
+            "{times} lines, expected {} to {}: {}",
+            rule.times.start(),
+            rule.times.end(),
+            rule.line
+        ),
+    };
+    wrong.map(finding).collect()
 }
 
 /// Checks the rest: models, one for each GPU, print to standard error only when something is wrong,
@@ -164,6 +200,7 @@ mod tests {
             test: (*test).into(),
             driver: None,
             line: Regex::new(line).unwrap(),
+            times: 1..=1,
         });
         Rules {
             always: Vec::new(),
@@ -172,7 +209,7 @@ mod tests {
     }
 
     fn found(log: &str, rules: &Rules) -> Vec<(String, String)> {
-        let findings = check(log.lines(), rules).into_iter();
+        let findings = check(log.lines(), rules).findings.into_iter();
         findings.map(|f| (f.test, f.line)).collect()
     }
 
@@ -205,6 +242,29 @@ mod tests {
         let found = found(LOG, &rules);
         assert_eq!(1, found.len());
         assert_eq!("queue", found[0].0);
+    }
+
+    #[test]
+    fn lines_are_counted_by_test() {
+        let log = format!("{LOG}<4>[ 3.2] rkfd 0000:00:01.0: the GPU is reset\n");
+        let mut rules = rules(&[
+            ("reset", "the GPU is reset$"),
+            ("queue", "the GPU is reset$"),
+            ("queue", "the GPU is lost"),
+        ]);
+        let Checked { findings, times } = check(log.lines(), &rules);
+        assert_eq!((1, vec![1, 2, 0]), (findings.len(), times.clone()));
+        let wrong = |rules: &Rules, whole: bool| -> Vec<String> {
+            let wrong = miscounted(&times, rules, |_| whole).into_iter();
+            wrong.map(|finding| finding.line).collect()
+        };
+        let many = "2 lines, expected 1 to 1: the GPU is reset$";
+        let none = "0 lines, expected 1 to 1: the GPU is lost";
+        assert_eq!([many, none], *wrong(&rules, true));
+        // Too few are no finding in a test that was cut off.
+        assert_eq!([many], *wrong(&rules, false));
+        rules.by_test[1].times = 0..=2;
+        assert_eq!([none], *wrong(&rules, true));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::{bail, Context, Result};
 use lexopt::prelude::*;
 
+mod allow;
 mod boot;
 mod command;
 mod guest;

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{bail, Context, Result};
-use regex::Regex;
 use serde::Deserialize;
 
+use crate::allow::{AllowBlock, Allowed};
 use crate::kernel::Set;
-use crate::machine::{Driver, Machine};
+use crate::machine::Machine;
 use crate::skip::Skips;
 
 /// Where the plan is, below the checkout.
@@ -77,55 +77,13 @@ impl Test {
     }
 }
 
-/// A driver that a rule may be for alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OnlyDriver {
-    Rkfd,
-    Amdgpu,
-}
-
-impl OnlyDriver {
-    /// Whether a guest with these drivers has this one.
-    fn is_of(self, drivers: Driver) -> bool {
-        match self {
-            Self::Rkfd => drivers != Driver::Amdgpu,
-            Self::Amdgpu => drivers != Driver::Rkfd,
-        }
-    }
-}
-
-impl Allowed {
-    /// Whether the rule holds in guests with these drivers.
-    pub fn holds_for(&self, drivers: Driver) -> bool {
-        self.driver.is_none_or(|driver| driver.is_of(drivers))
-    }
-}
-
-/// A line of the kernel's log that a test may cause.
-#[derive(Clone, Debug)]
-pub struct Allowed {
-    pub test: String,
-    /// The only driver in whose guests the test may cause it.
-    pub driver: Option<OnlyDriver>,
-    pub line: Regex,
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     boot: Vec<Boot>,
     #[serde(default)]
-    allow: Vec<Allow>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Allow {
-    tests: Vec<String>,
-    lines: Vec<String>,
-    driver: Option<OnlyDriver>,
+    allow: Vec<AllowBlock>,
 }
 
 impl OnlyKernel {
@@ -180,24 +138,8 @@ impl Plan {
             .flat_map(|boot| boot.tests.iter().map(|test| test.name.as_str()))
             .collect();
         let mut allowed = Vec::new();
-        for allow in file.allow {
-            if allow.tests.is_empty() || allow.lines.is_empty() {
-                let of = allow.tests.join(", ");
-                bail!("allow for [{of}]: it has no tests or no lines");
-            }
-            for test in &allow.tests {
-                if !names.contains(test.as_str()) {
-                    bail!("allow: no boot has a test {test}");
-                }
-                for line in &allow.lines {
-                    allowed.push(Allowed {
-                        test: test.clone(),
-                        driver: allow.driver,
-                        line: Regex::new(line)
-                            .with_context(|| format!("allow for {test}: {line:?}"))?,
-                    });
-                }
-            }
+        for block in file.allow {
+            allowed.extend(block.rules(|test| names.contains(test))?);
         }
         Ok(Self {
             boots,
@@ -267,6 +209,7 @@ fn check_name(name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::Driver;
 
     const KERNELS: [&str; 3] = ["stock", "debug", "forky"];
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{bail, Result};
 
-use crate::kernel::Target;
+use crate::kernel::{Set, Target};
 use crate::machine::Machine;
 use crate::plan::{Boot, Plan, Test, FILE};
 use crate::skip::Cases;
@@ -75,20 +75,29 @@ impl Step {
     }
 }
 
+/// How many turns it takes `make test` to run all boots of the set `rotated`.
+pub const TURNS: usize = 3;
+
 impl Selection {
     /// The part of the plan for a kernel: the boots of the target's set, or with names those boots
     /// and tests (`BOOT`, `TEST` or `BOOT/TEST`). `TEST` finds boots of a set only if it is the
-    /// target's.
+    /// target's. Of the boots that take turns every [`TURNS`]th one has the turn numbered `turn`.
     ///
     /// # Errors
     ///
     /// A name stands for nothing that this kernel gets.
-    pub fn new(plan: &Plan, target: &Target, names: &[String]) -> Result<Self> {
+    pub fn new(plan: &Plan, target: &Target, names: &[String], turn: usize) -> Result<Self> {
         let mut selection = Self::default();
         let mut matched = BTreeSet::new();
+        let mut waiting = turn % TURNS;
         for boot in &plan.boots {
+            let mut is_its_turn = false;
+            if boot.set == Some(Set::Rotated) {
+                is_its_turn = waiting == 0;
+                waiting = waiting.checked_sub(1).unwrap_or(TURNS - 1);
+            }
             let other_kernel = boot.kernel.is_some_and(|k| k.name() != target.kernel);
-            if other_kernel || (names.is_empty() && boot.set != target.set) {
+            if other_kernel || (names.is_empty() && !target.runs(boot.set, is_its_turn)) {
                 continue;
             }
             let mut tests = Vec::new();
@@ -143,7 +152,7 @@ fn stands_for(name: &str, boot: &Boot, test: &Test, target: &Target) -> bool {
     if let Some((of, name)) = name.split_once('/') {
         return of == boot.name && name == test.name;
     }
-    let other_set = boot.set.is_some() && boot.set != target.set;
+    let other_set = boot.set.is_some_and(|set| set != Set::Rotated) && boot.set != target.set;
     name == test.name && boot.extends.is_none() && !other_set
 }
 
@@ -173,19 +182,37 @@ mod tests {
         set = "long"
         tests = [{ name = "a", run = "a" }]
         [[boot]]
+        name = "turn-one"
+        set = "rotated"
+        tests = [{ name = "t", run = "t" }]
+        [[boot]]
+        name = "turn-two"
+        set = "rotated"
+        tests = [{ name = "t", run = "t" }]
+        [[boot]]
         name = "kernels"
         set = "suites"
         tests = [{ name = "a", run = "a", params = "x=1 y=2" }]
     "#;
 
+    /// No boot has this turn.
+    const NO_TURN: usize = 2;
+
     fn select(word: &str, names: &[&str]) -> Result<Selection> {
+        select_at(NO_TURN, word, names)
+    }
+
+    fn select_at(turn: usize, word: &str, names: &[&str]) -> Result<Selection> {
         let plan = Plan::parse(PLAN, &["stock", "debug"]).unwrap();
         let names: Vec<String> = names.iter().map(|n| (*n).into()).collect();
-        Selection::new(&plan, &Target::new(word, "trixie"), &names)
+        Selection::new(&plan, &Target::new(word, "trixie"), &names, turn)
     }
 
     fn tests(word: &str, names: &[&str]) -> Vec<String> {
-        let selection = select(word, names).unwrap();
+        tests_of(select(word, names).unwrap())
+    }
+
+    fn tests_of(selection: Selection) -> Vec<String> {
         let boots = selection.boots.iter();
         boots
             .flat_map(|boot| {
@@ -199,13 +226,31 @@ mod tests {
     #[test]
     fn each_kernel_has_its_set() {
         assert_eq!(["one/a", "one/b", "stock-only/a"], *tests("stock", &[]));
+        let turns = ["turn-one/t", "turn-two/t"];
         assert_eq!(["one/a"], *tests("debug", &[]));
         assert_eq!(
-            ["long-one/a", "long-one/b", "long-two/a"],
+            ["long-one/a", "long-one/b", "long-two/a", turns[0], turns[1]],
             *tests("long", &[])
         );
         assert_eq!(["kernels/a"], *tests("forky", &[]));
         assert_eq!(["kernels/a"], *tests("trixie-backports", &[]));
+    }
+
+    #[test]
+    fn boots_take_turns() {
+        let own = ["one/a", "one/b", "stock-only/a"];
+        for (turn, boot) in [
+            (0, Some("turn-one/t")),
+            (1, Some("turn-two/t")),
+            (2, None),
+            (4, Some("turn-two/t")),
+        ] {
+            let all = tests_of(select_at(turn, "stock", &[]).unwrap());
+            assert_eq!(boot, all.get(own.len()).map(String::as_str), "{turn}");
+        }
+        // By its name a boot runs at any turn, and a test of its as one of any boot.
+        assert_eq!(["turn-one/t"], *tests("stock", &["turn-one"]));
+        assert_eq!(["turn-one/t", "turn-two/t"], *tests("stock", &["t"]));
     }
 
     #[test]

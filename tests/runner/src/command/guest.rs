@@ -80,7 +80,7 @@ pub fn run(places: &Sysroot, files: &[String]) -> Result<u8> {
     }
     drop(err);
     let mut result = u8::from(failed);
-    let findings = check_logs(&dir, &machine, &rules);
+    let findings = check_logs(&dir, &machine, &rules, false);
     if !findings.is_empty() {
         let console = console.display();
         note(&format!(

@@ -2,6 +2,7 @@
 //! `test`: host tests, and the boots of the plan.
 
 use std::io::Write;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -11,11 +12,12 @@ use crate::boot::{self, Launcher};
 use crate::host;
 use crate::kernel::Target;
 use crate::log::Rules;
+use crate::notes::note;
 use crate::plan::Plan;
 use crate::process::{self, check_interrupted};
 use crate::report::Report;
 use crate::schedule::{self, Job};
-use crate::selection::{Chosen, Excluded, Selection};
+use crate::selection::{Chosen, Excluded, Selection, TURNS};
 use crate::size::available;
 use crate::sysroot::{text_of, Sysroot};
 use crate::tally::Counts;
@@ -45,7 +47,8 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
     let mut kernels = vec!["stock", "debug", &backports];
     kernels.extend(places.suites.iter().map(String::as_str));
     let plan = Plan::read(&places.top, &kernels)?;
-    let mut selection = Selection::new(&plan, &target, names)?;
+    let turn = turn(places)?;
+    let mut selection = Selection::new(&plan, &target, names, turn)?;
     if let Some(spec) = hostile(seed)? {
         for boot in &mut selection.boots {
             boot.machine.hostile.get_or_insert_with(|| spec.clone());
@@ -56,6 +59,15 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
         return Ok(0);
     }
 
+    let is_all = word == "stock" && names.is_empty();
+    if is_all {
+        let turn = turn % TURNS;
+        note(&format!(
+            "of the boots that take turns, those of turn {turn} run (RKFD_TURN=0 to {}, or \
+             make test-long)",
+            TURNS - 1
+        ));
+    }
     let mut report = Report::default();
     for Excluded { boot, test, why } in &selection.excluded {
         let name = format!("{}/{boot}/{test}", target.label);
@@ -75,7 +87,6 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
         always: Vec::new(),
         by_test: plan.allowed,
     };
-    let is_all = word == "stock" && names.is_empty();
     let mut jobs = Vec::new();
     if is_all {
         jobs.push(Job::new("host", || job("host", |r| host::run(places, r))));
@@ -144,6 +155,21 @@ fn print(text: &str) {
     // A reader that is gone is no reason to stop.
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// The turn of the boots that take turns: `RKFD_TURN`, or the number of commits, so that each commit
+/// has the same one everywhere, and the next one another.
+fn turn(places: &Sysroot) -> Result<usize> {
+    if let Some(turn) = setting("RKFD_TURN") {
+        return turn.parse().context("RKFD_TURN is no number");
+    }
+    let count = Command::new("git")
+        .args(["rev-list", "--count", "HEAD"])
+        .current_dir(&places.top)
+        .output();
+    // Sources without their history have the first turn.
+    let count = count.map(|count| String::from_utf8_lossy(&count.stdout).trim().parse().ok());
+    Ok(count.ok().flatten().unwrap_or(0))
 }
 
 fn print_list(selection: &Selection) {
