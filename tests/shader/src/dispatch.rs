@@ -4,7 +4,7 @@
 use crate::decode::bits;
 use crate::env::Leftovers;
 use crate::group::Group;
-use crate::hwreg::{check_mode, status};
+use crate::hwreg::{check_mode, status, DEBUG_EN};
 use crate::image::{Shape, LDS_UNIT};
 use crate::isa::Isa;
 use crate::lds::Lds;
@@ -42,7 +42,38 @@ pub struct Launch {
     pub scratch: u64,
     /// Index of the packet in the ring if TTMPs are set up.
     pub ttmps: Option<u32>,
+    /// What a debugger wants of new waves.
+    pub debug: Debug,
 }
+
+/// What a debugger wants of new waves: SPI_GDBG_PER_VMID_CNTL.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Debug {
+    /// They are halted before their first instruction (LAUNCH_MODE 1).
+    pub halted: bool,
+    /// They trap after each instruction (LAUNCH_MODE 3).
+    pub stepped: bool,
+    /// EXCP_EN: bits for MODE\[20:12\].
+    pub exceptions: u32,
+    /// These are all (EXCP_REPLACE), instead of those of the kernel, too.
+    pub replaces: bool,
+}
+
+impl Debug {
+    /// MODE of a wave whose kernel wants `mode`.
+    fn mode(self, mode: u32) -> u32 {
+        let enabled = if self.replaces {
+            mode & !MODE_EXCEPTIONS
+        } else {
+            mode
+        };
+        let stepped = if self.stepped { DEBUG_EN } else { 0 };
+        enabled | self.exceptions << 12 & MODE_EXCEPTIONS | stepped
+    }
+}
+
+/// MODE.EXCP_EN, with the enable bits of address watches and memory violations.
+const MODE_EXCEPTIONS: u32 = 0x1ff << 12;
 
 /// The place of a wave.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -157,12 +188,13 @@ impl Launch {
         seat: &Seat,
     ) {
         let shape = self.shape();
-        wave.mode = self.mode();
+        wave.mode = self.debug.mode(self.mode());
         wave.apertures = self.apertures;
         wave.status = status::VALID
             | status::IN_TG
             | bits(self.rsrc1, 11, 10) << 1
-            | bits(self.rsrc2, 6, 6) * status::TRAP_EN;
+            | bits(self.rsrc2, 6, 6) * status::TRAP_EN
+            | u32::from(self.debug.halted) * status::HALT;
         wave.hw_id = seat.hw_id;
         wave.scoreboard = seat.scoreboard;
         wave.has_scratch = self.has_scratch();

@@ -43,6 +43,15 @@ pub trait Host {
     fn is_ready(&self, _address: u64, _len: u64, _need: Need) -> bool {
         true
     }
+    /// Whether memory of the address space is watched: then [`Host::take_hits`] is called after
+    /// each instruction.
+    fn is_watched(&self) -> bool {
+        false
+    }
+    /// The bits of TRAPSTS of the watch points that were hit since the last call.
+    fn take_hits(&self) -> u32 {
+        0
+    }
     /// Reads memory. After a fault the content of `out` does not count.
     fn load(&self, address: u64, out: &mut [u8]) -> Result<(), Fault>;
     /// Writes memory. Bytes before a fault may have been written.

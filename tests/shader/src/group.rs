@@ -202,7 +202,7 @@ impl Group {
                     lds: &mut self.lds,
                 };
                 let before = wave.counts.all();
-                match code.run(wave, &mut env, TURN.min(left.max(1))) {
+                match take_turn(code, wave, &mut env, TURN.min(left.max(1))) {
                     Turn::Spent => ran = true,
                     Turn::Slept => slept = true,
                     Turn::Barrier => {
@@ -273,4 +273,22 @@ impl Group {
     pub fn fault(&self) -> Option<Fault> {
         self.waves.iter().find_map(|wave| wave.fault)
     }
+}
+
+/// Executes up to `fuel` instructions of a wave. While memory is watched, each is looked at alone:
+/// a wave traps behind the access that has hit.
+fn take_turn(code: &mut Code, wave: &mut Wave, env: &mut Env<'_>, fuel: u64) -> Turn {
+    if !env.host.is_watched() {
+        return code.run(wave, env, fuel);
+    }
+    for _ in 0..fuel {
+        let turn = code.run(wave, env, 1);
+        let hits = env.host.take_hits();
+        wave.trapsts |= hits;
+        wave.hit |= hits != 0;
+        if !matches!(turn, Turn::Spent) {
+            return turn;
+        }
+    }
+    Turn::Spent
 }

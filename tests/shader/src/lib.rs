@@ -24,9 +24,10 @@
 //!   the wave stops, and reports the place. An encoding that the generation does not have is
 //!   TRAPSTS.ILLEGAL_INST.
 //! - *The trap handler* is code like other code. With STATUS.TRAP_EN a wave enters it between two
-//!   instructions, for s_trap, MEM_VIOL, ILLEGAL_INST, bits of TRAPSTS.EXCP and address watches
-//!   that MODE enables (only s_setreg sets these), MODE.DEBUG_EN and SAVECTX; STATUS.HALT lets only
-//!   the last in. Code that cannot be fetched enters it with HALT set. Without TRAP_EN s_trap does
+//!   instructions, for s_trap, MEM_VIOL, ILLEGAL_INST, bits of TRAPSTS.EXCP (only s_setreg sets
+//!   these) and hits of watch points that MODE enables, MODE.DEBUG_EN and SAVECTX; STATUS.HALT lets
+//!   only the last in. Each hit brings it in once, while its bit of TRAPSTS stays: KFDTest's handler
+//!   leaves it. Code that cannot be fetched enters it with HALT set. Without TRAP_EN s_trap does
 //!   nothing, MEM_VIOL only stays, and a wave without code has ended.
 //! - *Saved waves* ([`image`]) have their records when all living waves of the group have sent
 //!   MSG_SAVEWAVE.

@@ -35,12 +35,9 @@ impl Wave {
     /// Returns whether a part of its state has to be checked before its next instruction.
     #[inline(always)]
     pub(crate) fn has_alert(&self) -> bool {
-        const TRAPS: u32 = trapsts::EXCP
-            | trapsts::WATCHES
-            | trapsts::MEM_VIOL
-            | trapsts::ILLEGAL_INST
-            | trapsts::SAVECTX;
-        self.trapsts & TRAPS | self.status & status::HALT | self.mode & DEBUG_EN != 0
+        const TRAPS: u32 =
+            trapsts::EXCP | trapsts::MEM_VIOL | trapsts::ILLEGAL_INST | trapsts::SAVECTX;
+        self.hit || self.trapsts & TRAPS | self.status & status::HALT | self.mode & DEBUG_EN != 0
     }
 
     /// Enters the trap handler if there is a reason to. Returns false if the wave is halted.
@@ -61,7 +58,8 @@ impl Wave {
     fn is_excepted(&mut self) -> bool {
         let always = trapsts::MEM_VIOL | trapsts::ILLEGAL_INST;
         let enabled = (self.mode & EXCP_EN) >> 12 & self.trapsts & trapsts::EXCP;
-        let watched = self.mode & WATCH_EN != 0 && self.trapsts & trapsts::WATCHES != 0;
+        let hit = std::mem::replace(&mut self.hit, false);
+        let watched = hit && self.mode & WATCH_EN != 0;
         let stepped = std::mem::replace(&mut self.stepped, self.mode & DEBUG_EN != 0);
         self.trapsts & always | enabled != 0 || watched || stepped
     }

@@ -211,6 +211,9 @@ pub struct Wave {
     pub restoring: bool,
     /// MODE.DEBUG_EN: it has executed an instruction since it left the handler.
     pub(crate) stepped: bool,
+    /// Its last instruction has hit a watch point. The bits of TRAPSTS stay, and the wave traps for
+    /// each hit once.
+    pub(crate) hit: bool,
     /// SH_MEM_BASES of its address space.
     pub apertures: Apertures,
     /// Its state.
@@ -248,6 +251,7 @@ impl Wave {
             has_scratch: false,
             saving: Saving::No,
             restoring: false,
+            hit: false,
             stepped: false,
             apertures: Apertures {
                 shared: 1,
@@ -275,7 +279,8 @@ impl Wave {
         (self.scc, self.mode, self.trapsts) = (false, 0, 0);
         (self.status, self.ib_sts, self.scoreboard) = (0, 0, 0);
         self.has_scratch = false;
-        (self.saving, self.restoring, self.stepped) = (Saving::No, false, false);
+        (self.saving, self.restoring) = (Saving::No, false);
+        (self.stepped, self.hit) = (false, false);
         self.state = State::Running;
         self.fault = None;
         self.counts = Counts::default();

@@ -247,6 +247,7 @@ fn launches() {
             },
             scratch: BASE,
             ttmps: Some(PACKET),
+            debug: Default::default(),
         };
         let seat = Seat {
             scratch: 0x5000,

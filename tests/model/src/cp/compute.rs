@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The COMPUTE_* registers of a queue: the state with which its next dispatch starts.
 
-use rkfd_shader::dispatch::Launch;
+use rkfd_shader::dispatch::{Debug, Launch};
 use rkfd_shader::image::LDS_UNIT;
 use rkfd_shader::wave::{Apertures, Reason};
 
@@ -15,6 +15,10 @@ use crate::regs::{Field, Reg};
 use crate::sq::grid::{Limits, Scratch};
 use crate::sq::{Shape, ENGINES};
 use crate::vm::Vm;
+
+/// LAUNCH_MODE of new waves: halted, or trapping after each instruction.
+const HALTED: u32 = 1;
+const STEPPED: u32 = 3;
 
 /// Result of a check of user data.
 pub type Checked<T> = std::result::Result<T, Refusal>;
@@ -322,6 +326,12 @@ impl ComputeRegisters {
             ttmps: debug::TRAP_EN
                 .is_set(control)
                 .then_some(self.values[at::DISPATCH_ID]),
+            debug: Debug {
+                halted: debug::LAUNCH_MODE.get(control) == HALTED,
+                stepped: debug::LAUNCH_MODE.get(control) == STEPPED,
+                exceptions: debug::EXCP_EN.get(control),
+                replaces: debug::EXCP_REPLACE.is_set(control),
+            },
         };
         let (arch, acc) = launch.vgprs();
         if launch.waves().div_ceil(SIMDS) * u32::from(arch + acc) > VGPRS {

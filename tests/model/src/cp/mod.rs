@@ -111,7 +111,7 @@ mod launch;
 mod mec;
 mod mqd;
 mod pm4;
-mod process;
+pub(crate) mod process;
 mod registers;
 mod runlist;
 mod signal;

@@ -5,11 +5,15 @@ use super::templates;
 use crate::gpu::Gpu;
 use crate::hub::{Flush, HubId};
 use crate::regs::athub::{self, atc_vmid0_pasid_mapping as mapping};
-use crate::regs::gc;
+use crate::regs::gc::{self, tcp_watch0_cntl as watch};
 use crate::regs::osssys;
 use crate::regs::{Field, Reg};
 use crate::tlb::Scope;
 
+/// Watch points, and the distance of their registers.
+pub const WATCHES: u32 = 4;
+/// See above.
+pub const WATCH_STRIDE: u32 = 3;
 /// MAP_PROCESS in gfx90a's form.
 const DWORDS: usize = 21;
 
@@ -30,6 +34,8 @@ pub struct Process {
     trap: [u32; 4],
     /// SPI_GDBG_PER_VMID_CNTL.
     debug: u32,
+    /// TCP_WATCHn_CNTL, without the VMID.
+    watches: [u32; 4],
     /// Its address space now.
     pub vmid: Option<u8>,
 }
@@ -55,6 +61,7 @@ impl Process {
             shared: [words[4], words[5]],
             trap: [words[6], words[7], words[8], words[9]],
             debug: words[14],
+            watches: [words[15], words[16], words[17], words[18]],
             vmid: None,
         })
     }
@@ -87,6 +94,13 @@ impl Process {
         for (reg, value) in banked {
             gpu.grbm.set_of_bank(reg, n, value);
         }
+        for (point, control) in (0..).zip(self.watches) {
+            if watch::VALID.is_set(control) {
+                let control = watch::VMID.put(control, n);
+                gpu.regs
+                    .set(gc::TCP_WATCH0_CNTL.nth(point, WATCH_STRIDE), control);
+            }
+        }
         let value = mapping::PASID.of(self.pasid.into()) | mapping::VALID.of(1);
         set_pasid(gpu, n, value, self.pasid.into());
         gpu.summary.cp_vmids.bump();
@@ -95,6 +109,13 @@ impl Process {
 
 /// Frees `vmid`.
 pub fn release(gpu: &Gpu, vmid: u8) {
+    for point in 0..WATCHES {
+        let reg = gc::TCP_WATCH0_CNTL.nth(point, WATCH_STRIDE);
+        let control = gpu.regs.get(reg);
+        if watch::VALID.is_set(control) && watch::VMID.get(control) == u32::from(vmid) {
+            gpu.regs.set(reg, 0);
+        }
+    }
     set_pasid(gpu, vmid.into(), 0, 0);
 }
 

@@ -204,14 +204,44 @@ const RUN_LIST: Form = Form {
     zero: ZERO,
 };
 const MAP_PROCESS: Form = Form {
-    free: &[2, 3, 4, 5, 6, 7, 8, 9, 14],
+    free: &[2, 3, 4, 5, 6, 7, 8, 9],
     rows: &[
         (0, 0, 0xc013_a100, "MAP_PROCESS: the header"),
         (
             1,
-            0xfe02_ffff,
+            0xfe03_ffff,
             0,
-            "MAP_PROCESS: more than PASID, exec_cleaner_shader and quantum",
+            "MAP_PROCESS: more than PASID, single_memops, exec_cleaner_shader and quantum",
+        ),
+        (
+            14,
+            0x3ffe,
+            0,
+            "MAP_PROCESS: SPI_GDBG_PER_VMID_CNTL.STALL_VMID, or reserved bits",
+        ),
+        (
+            15,
+            WATCH,
+            0,
+            "MAP_PROCESS: VMID of TCP_WATCH0_CNTL, which is filled in",
+        ),
+        (
+            16,
+            WATCH,
+            0,
+            "MAP_PROCESS: VMID of TCP_WATCH1_CNTL, which is filled in",
+        ),
+        (
+            17,
+            WATCH,
+            0,
+            "MAP_PROCESS: VMID of TCP_WATCH2_CNTL, which is filled in",
+        ),
+        (
+            18,
+            WATCH,
+            0,
+            "MAP_PROCESS: VMID of TCP_WATCH3_CNTL, which is filled in",
         ),
         (
             13,
@@ -222,6 +252,8 @@ const MAP_PROCESS: Form = Form {
     ],
     zero: ZERO,
 };
+/// In MAP_PROCESS, TCP_WATCHn_CNTL: MASK, MODE and VALID.
+const WATCH: u32 = 0xe0ff_ffff;
 /// In RUN_LIST: chain, and chained_runlist_idle_disable.
 const CHAIN: u32 = 1 << 20;
 const IDLE_DISABLE: u32 = 1 << 22;

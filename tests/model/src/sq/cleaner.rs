@@ -82,6 +82,7 @@ impl Part {
                 private: 2,
             },
             ttmps: None,
+            debug: Default::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The device as seen by the shader core: its queue's address space.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 
 use rkfd_shader::env::{Fault, Host, Need};
@@ -11,6 +11,7 @@ use rkfd_shader::wave::LANES;
 use rkfd_shader::with_size;
 
 use super::grid::Grid;
+use super::watch::{WatchedAccess, Watches};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::hub::HubId;
@@ -63,6 +64,9 @@ pub struct Device<'a> {
     scalar: Vm<'a>,
     code: Vm<'a>,
     retries: bool,
+    watches: Watches,
+    /// Bits of TRAPSTS of the watch points that were hit.
+    hits: Cell<u32>,
     error: RefCell<Option<ModelError>>,
 }
 
@@ -75,6 +79,8 @@ impl<'a> Device<'a> {
             gpu,
             grid,
             retries: data.retries(),
+            watches: Watches::of(gpu, grid.origin.vmid),
+            hits: Cell::new(0),
             data,
             scalar: space(CID_SQC_DATA).keeping(),
             code: space(CID_SQC_INST),
@@ -172,6 +178,22 @@ impl Device<'_> {
             })
     }
 
+    /// Notes which watch points an access of `len` bytes hits.
+    fn note(&self, address: u64, len: usize, access: WatchedAccess) {
+        if !self.watches.is_empty() {
+            let hits = self.watches.hits(address, len as u64, access);
+            self.hits.set(self.hits.get() | hits);
+        }
+    }
+
+    /// See above, for lanes of `lanes`.
+    fn note_lanes(&self, at: &[u64; LANES], lanes: u64, len: usize, access: WatchedAccess) {
+        if !self.watches.is_empty() {
+            let active = (0..LANES).filter(|lane| lanes >> lane & 1 == 1);
+            active.for_each(|lane| self.note(at[lane], len, access));
+        }
+    }
+
     /// Sends SQ's interrupt, with 24 bits of data.
     fn send(&self, hw_id: u32, encoding: u32, data: u32, privileged: bool) {
         let engine = ENGINE.get(hw_id);
@@ -251,19 +273,31 @@ impl Host for Device<'_> {
         ready
     }
 
+    fn is_watched(&self) -> bool {
+        !self.watches.is_empty()
+    }
+
+    fn take_hits(&self) -> u32 {
+        self.hits.take()
+    }
+
     fn load(&self, address: u64, out: &mut [u8]) -> std::result::Result<(), Fault> {
+        self.note(address, out.len(), WatchedAccess::Load);
         self.read(&self.data, address, out)
     }
 
     fn store(&self, address: u64, data: &[u8]) -> std::result::Result<(), Fault> {
+        self.note(address, data.len(), WatchedAccess::Store);
         self.write(&self.data, address, data)
     }
 
     fn load_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, out: &mut [u8]) -> u64 {
+        self.note_lanes(at, lanes, size, WatchedAccess::Load);
         with_size!(size, self.load_sized(at, lanes, out), lanes)
     }
 
     fn store_lanes(&self, at: &[u64; LANES], lanes: u64, size: usize, data: &[u8]) -> u64 {
+        self.note_lanes(at, lanes, size, WatchedAccess::Store);
         with_size!(size, self.store_sized(at, lanes, data), lanes)
     }
 
@@ -283,6 +317,7 @@ impl Host for Device<'_> {
         if address % 4 != 0 {
             return Err(Fault { address });
         }
+        self.note(address, 4, WatchedAccess::Atomic);
         let before = self.data.faults();
         let mut old = !0;
         let done = self
@@ -299,6 +334,7 @@ impl Host for Device<'_> {
         if address % 8 != 0 {
             return Err(Fault { address });
         }
+        self.note(address, 8, WatchedAccess::Atomic);
         let before = self.data.faults();
         let mut old = !0;
         let done = self
@@ -317,6 +353,7 @@ impl Host for Device<'_> {
         if !are_aligned(at, lanes, 4) {
             return lanes;
         }
+        self.note_lanes(at, lanes, 4, WatchedAccess::Atomic);
         self.data
             .each_lane(at, lanes, 4, Access::Atomic, |lane, span| {
                 old[lane] = change32(span, |value| change(lane, value));
@@ -333,6 +370,7 @@ impl Host for Device<'_> {
         if !are_aligned(at, lanes, 8) {
             return lanes;
         }
+        self.note_lanes(at, lanes, 8, WatchedAccess::Atomic);
         self.data
             .each_lane(at, lanes, 8, Access::Atomic, |lane, span| {
                 old[lane] = change64(span, |value| change(lane, value));

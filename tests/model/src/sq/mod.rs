@@ -49,6 +49,7 @@ pub mod grid;
 mod host;
 pub mod image;
 pub mod pool;
+mod watch;
 
 pub use grid::Grid;
 pub use pool::Pool;

@@ -183,6 +183,7 @@ impl CodeObject {
                 private: 2,
             },
             ttmps: None,
+            debug: Default::default(),
         };
         launch.check().map_err(|reason| reason.to_string())?;
         let mut code = Code::new(self.isa);
