@@ -185,6 +185,19 @@ void rkfd_disallow_kill(void);
 struct task_struct *rkfd_current(void);
 void rkfd_kill(struct task_struct *task);
 void rkfd_get_process_name(char *name, size_t size);
+
+/* Tasks that debuggers name */
+struct task_struct *rkfd_find_get_task(pid_t nr);
+struct mm_struct *rkfd_get_task_mm(struct task_struct *task);
+void rkfd_get_task_name(struct task_struct *task, char *name, size_t size);
+bool rkfd_is_ptraced_by_current(struct task_struct *task);
+bool rkfd_is_leader_ptraced_by_current(struct task_struct *task);
+int rkfd_write_process_vm(struct task_struct *task, unsigned long address, void *from, int size);
+
+/* Files that debuggers name */
+void rkfd_pipe_write_byte(struct file *file, char byte);
+
+/* The machine, and its processors */
 unsigned int rkfd_cpufreq_quick_get_max(unsigned int cpu);
 unsigned int rkfd_first_apic_id(int node);
 bool rkfd_in_compat_syscall(void);

@@ -134,6 +134,8 @@ pub(crate) struct Hardware {
     pub(crate) revision: u32,
     /// Revision in PCI's configuration space.
     pub(crate) pci_revision: u8,
+    /// The subsystem's vendor and device in PCI's configuration space.
+    pub(crate) subsystem: (u16, u16),
     /// The device, for messages and DMA.
     pub(crate) dev: ARef<device::Device>,
 }
@@ -288,6 +290,7 @@ impl Hardware {
                 vram_size: size,
                 revision,
                 pci_revision: pdev.revision_id(),
+                subsystem: (pdev.subsystem_vendor_id(), pdev.subsystem_device_id()),
                 dev: bound.into(),
             }),
             GFP_KERNEL,

@@ -5,6 +5,7 @@ mod amdgpu_module;
 mod args;
 mod caller;
 mod chardev;
+mod debug;
 mod dmabuf;
 mod events;
 mod info;
@@ -342,6 +343,8 @@ impl PluggedGpu {
             render_node: drm.render_node().ok_or(ENODEV)?,
             vram: gpu.memory.vram.total(),
             revision: gpu.hw.revision,
+            pci_revision: gpu.hw.pci_revision,
+            subsystem: gpu.hw.subsystem,
             firmware: info.firmware,
             serial: info.serial,
             atomics: info.atomics,

@@ -4,8 +4,9 @@
 
 mod by_pasid;
 pub(crate) mod context;
+pub(crate) mod debug;
 pub(crate) mod events;
-mod exceptions;
+pub(crate) mod exceptions;
 pub(crate) mod memory;
 mod queues;
 mod registers;
@@ -14,13 +15,16 @@ pub(crate) mod sysfs;
 pub(crate) mod table;
 
 use hw::doorbell::DoorbellSlot;
+use hw::exceptions::ExceptionSet;
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
+use kernel::sync::atomic::AtomicFlag;
 use kernel::sync::{Arc, Mutex, SpinLock};
 use kernel::workqueue::{impl_has_delayed_work, new_delayed_work, DelayedWork};
 
 use crate::gpu::Gpu;
 use crate::kern::drm::file::DrmFileRef;
+use crate::kern::killable::KillableMutex;
 use crate::kern::mm_exit::{AddressSpace, MmExitSubscription};
 use crate::kern::task::TaskName;
 use crate::kern::user_range;
@@ -46,6 +50,11 @@ pub(crate) struct Process {
     events: Arc<ProcessEvents>,
     svm: Arc<Svm>,
     exceptions: Arc<ProcessExceptions>,
+    /// It has debugged another process.
+    has_debugged: AtomicFlag,
+    /// Held while its debugger changes something of it; outside `creating`.
+    #[pin]
+    debugging: KillableMutex<()>,
     /// Held while a queue is created, which may have to wait for memory of the process.
     #[pin]
     creating: Mutex<()>,
@@ -78,19 +87,19 @@ pub(crate) struct CreatedQueue {
 }
 
 impl Process {
-    /// The calling process, of address space `space`, with no state on any GPU, for `table`.
+    /// Process `pid`, of address space `space`, with no state on any GPU, for `table`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     fn new(
         table: &Arc<ProcessTable>,
+        pid: i32,
         space: AddressSpace,
         pasid: Arc<Pasid>,
         subscription: MmExitSubscription<ProcessTable>,
     ) -> Result<Arc<Self>> {
         let events = ProcessEvents::new()?;
-        let pid = kernel::current!().group_leader().pid();
         let svm = Svm::new(&space, pid, pasid.get())?;
         let exceptions = ProcessExceptions::new(&space, &events)?;
         Arc::pin_init(
@@ -101,6 +110,12 @@ impl Process {
                 events,
                 svm,
                 exceptions,
+                has_debugged: AtomicFlag::new(false),
+                debugging <- KillableMutex::new(
+                    (),
+                    c"Process::debugging",
+                    kernel::static_lock_class!()
+                ),
                 creating <- kernel::new_mutex!((), "Process::creating"),
                 queues <- kernel::new_mutex!(ProcessQueues::new(), "Process::queues"),
                 contexts <- kernel::new_mutex!(GpuContexts::default(), "Process::contexts"),
@@ -121,6 +136,11 @@ impl Process {
     /// The process's number in the initial PID namespace.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Its PASID.
+    pub(crate) fn pasid(&self) -> u16 {
+        self.pasid.get()
     }
 
     /// Whether the caller is a thread of the process. A forked child is not, even while it shares
@@ -195,7 +215,8 @@ impl Process {
         if let Some(context) = contexts.list.iter().find(|context| context.is_on(gpu)) {
             return Ok(context.clone());
         }
-        let context = GpuContext::new(gpu, self.pid, &self.pasid, &self.space)?;
+        let debug = (self.shows_debugger(), self.exceptions.wave_controls());
+        let context = GpuContext::new(gpu, self.pid, &self.pasid, &self.space, debug)?;
         contexts.list.push(context.clone(), GFP_KERNEL)?;
         Ok(context)
     }
@@ -240,13 +261,14 @@ impl Process {
             });
             let gpu = context.gpu().hw.id;
             Ok(QueueEntry {
-                listing: self.exceptions.list(gpu, &create, queue.doorbell())?,
+                listing: self.exceptions.list(gpu, id, &create, queue.doorbell())?,
                 queue,
                 context: context.clone(),
                 folder: folder.transpose()?,
             })
         });
         let doorbell = self.queues.lock().complete(id, queue)?;
+        self.exceptions.notify(ExceptionSet::QUEUE_NEW);
         Ok(CreatedQueue { id, doorbell })
     }
 
@@ -268,7 +290,8 @@ impl Process {
     pub(crate) fn update_queue(&self, id: u32, update: &UpdateQueue) -> Result {
         let (queue, _) = self.queues.lock().get(id)?;
         queue.update(update)?;
-        if let Some((_, size)) = update.ring {
+        if let Some((ring, size)) = update.ring {
+            self.exceptions.moved(id, ring, size.bytes());
             self.queues.lock().resized(id, &queue, size.bytes());
         }
         Ok(())
@@ -293,9 +316,11 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an unknown queue; `ETIME`, as in amdkfd, when the hardware does not let go of
-    /// it. The queue is gone even then, but its memory stays in use.
+    /// `EINVAL` for an unknown queue; `EBUSY` if another thread waits to destroy it; `ERESTARTSYS`
+    /// for a signal while the debugger keeps it suspended; `ETIME`, as in amdkfd, when the hardware
+    /// does not let go of it. The queue is gone even then, but its memory stays in use.
     pub(crate) fn destroy_queue(&self, id: u32) -> Result {
+        self.exceptions.wait_resumed(id)?;
         let (queue, context, listing) = self.queues.lock().retire(id)?;
         if let Some(listing) = listing {
             // Before another queue can have its doorbell.
@@ -310,32 +335,9 @@ impl Process {
         let entry = self.queues.lock().remove(id, &queue)?;
         drop(entry);
         self.queues.lock().release(id);
+        self.exceptions
+            .raise_of_device(context.gpu().hw.id, ExceptionSet::QUEUE_DELETED);
         destroyed
-    }
-
-    /// The ROCm runtime registers: it is told of the exceptions of the queues that are created from
-    /// now on.
-    ///
-    /// # Errors
-    ///
-    /// `EBUSY` if it has registered already; `EEXIST` if there are queues.
-    pub(crate) fn enable_runtime(&self) -> Result {
-        // No queue is being created, which would miss this.
-        let _creating = self.creating.lock();
-        if self.exceptions.is_wanted() {
-            return Err(EBUSY);
-        }
-        if !self.queues.lock().is_empty() {
-            return Err(EEXIST);
-        }
-        self.exceptions.set_wanted(true);
-        Ok(())
-    }
-
-    /// The ROCm runtime unregisters. It need not have registered.
-    pub(crate) fn disable_runtime(&self) {
-        let _creating = self.creating.lock();
-        self.exceptions.set_wanted(false);
     }
 
     /// The caller exits. If it is this process, waits for its memory end: its mappings keep the
@@ -387,6 +389,8 @@ impl Process {
         let mut life = self.life.lock();
         self.contexts.lock().ended = true;
         self.exceptions.end();
+        let debugger = self.exceptions.end_debugging();
+        drop(debugger);
         self.svm.set_closing(ClosingGpus::All);
         self.end_contexts(|_| true);
         self.svm.end();

@@ -29,13 +29,14 @@ pub(crate) mod resources;
 pub(crate) mod sdma;
 mod spare;
 mod suspects;
+pub(crate) mod watch_points;
 
 use crate::ip::Hardware;
 use crate::kern::params::{is_isolation_enforced, SchedulerMode};
 use crate::mem::pasid::PasidPool;
 use crate::mem::vm::Vm;
 use crate::ring::KernelRings;
-use compute::{ComputeScheduler, TrapPage, UserComputeQueue};
+use compute::{ComputeFailure, ComputeScheduler, TrapPage, UserComputeQueue};
 use doorbell::SliceTable;
 use fault_reports::FaultReports;
 use gpu::{AllSdmaSlots, HangListener, QueueGpu};
@@ -49,9 +50,12 @@ use request::{PreparedQueue, QueueOwner, UserQueue};
 use resources::QueueResources;
 use sdma::slots::SdmaSlots;
 use sdma::user::UserSdmaQueue;
+use watch_points::WatchPoints;
 
 /// The queues of a GPU. Fields are dropped in this order: each only uses those below it.
 pub(crate) struct GpuQueues {
+    /// The watch points for debuggers.
+    pub(crate) watch_points: WatchPoints,
     /// The object that takes the GPU's interrupts, once it does.
     pub(crate) interrupts: SetOnce<Arc<InterruptDispatch>>,
     /// The reports of faults of processes.
@@ -93,6 +97,7 @@ impl GpuQueues {
             &rings.hw.dev,
         )?;
         let queues = Self {
+            watch_points: WatchPoints::new()?,
             interrupts: SetOnce::new(),
             jobs: RenderJobs::new()?,
             faults: FaultReports::new(&rings.memory, &slots, &compute)?,
@@ -125,6 +130,13 @@ impl GpuQueues {
     /// Stops the jobs of the render node, for good; the node is gone. Bounded; sleeps.
     pub(crate) fn stop_jobs(&self) {
         self.jobs.close();
+    }
+
+    /// Stops all queues of process `pasid`, for good, as after an access that was refused.
+    pub(crate) fn stop_process(&self, pasid: u16) {
+        let meant = |queue: &compute::QueuePlacement<'_>| queue.owner().pasid == pasid;
+        self.compute.fail(ComputeFailure::Harm, &meant);
+        self.slots.fail(None, pasid, EFAULT);
     }
 
     /// Returns the resources that process `pid`, with PASID `pasid`, needs for queues.

@@ -7,11 +7,13 @@ mod tree;
 
 use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::GpuId;
+use hw::topology::record;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
 use crate::kern::class::ClassDevice;
 use crate::kern::host::NumaNode;
+use crate::kern::params;
 use crate::kern::render_node::RenderNode;
 use tree::TopologyTree;
 
@@ -32,6 +34,10 @@ pub(crate) struct GpuFacts {
     pub(crate) vram: u64,
     /// The revision of the ASIC.
     pub(crate) revision: u32,
+    /// The revision in PCI's configuration space.
+    pub(crate) pci_revision: u8,
+    /// The subsystem's vendor and device in PCI's configuration space.
+    pub(crate) subsystem: (u16, u16),
     /// The versions of the firmware of compute queues and of SDMA.
     pub(crate) firmware: (u32, u32),
     /// The serial number of the board; 0 if it is not known.
@@ -49,6 +55,17 @@ pub(crate) struct GpuFacts {
 }
 
 impl GpuFacts {
+    /// `capability` of the node.
+    pub(crate) fn capability(&self) -> u32 {
+        let is_shared = params::is_svm_enabled();
+        record::gpu_capability(&self.cus, self.firmware.0, self.revision, is_shared)
+    }
+
+    /// `debug_prop` of the node.
+    pub(crate) fn debug_properties(&self) -> u32 {
+        record::gpu_debug_properties(self.cus.asic().gfx.watch)
+    }
+
     /// Whether the GPU can reach the memory of the GPU `index`, another one.
     fn reaches(&self, index: usize) -> bool {
         u32::try_from(index).is_ok_and(|bit| self.peers.checked_shr(bit).unwrap_or(0) & 1 != 0)

@@ -10,6 +10,7 @@ pub mod gfx90a;
 pub mod gfx942;
 
 use crate::cleaner::Cleaner;
+use crate::debug::WatchInfo;
 use crate::discovery::{Discovery, GcFigures};
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::plan::FirmwarePlan;
@@ -77,6 +78,8 @@ pub struct GfxInfo {
     /// The first version of the CP's firmware that can report exceptions of queues
     /// (kfd_topology_set_dbg_firmware_support of amdkfd).
     pub exceptions_firmware: u32,
+    /// How watch points compare (kfd_topology_set_capabilities of amdkfd).
+    pub watch: WatchInfo,
 }
 
 impl GfxInfo {

@@ -18,13 +18,15 @@ pub const PAGE: u64 = VA_END - (4 << 20) - (64 << 10);
 pub const BYTES: usize = 4096;
 /// Offset of the TMA block in the page; the code is before it.
 pub const MEMORY: usize = 0xf00;
-/// 64-bit words of the TMA block.
-const MEMORY_WORDS: usize = 4;
+/// Offset in the TMA block, behind the words of [`SecondLevelTrap::block`], of a word that is 1
+/// while there is a debugger. The handler tells the second level by bit 23 of TTMP11 (gfx90a) or
+/// TTMP13 (gfx942).
+pub const DEBUGGER: usize = 16;
 
 /// Bytes before the TMA block: the most that a handler's code takes.
 pub const CODE_BYTES: usize = MEMORY;
 
-const _: () = assert!(MEMORY + MEMORY_WORDS * 8 <= BYTES);
+const _: () = assert!(MEMORY + DEBUGGER + 8 <= BYTES);
 
 /// The trap handler of a VMID's shaders: GPU addresses that are multiples of 256, or 0 for none.
 /// Bits 47:8 go to SQ_SHADER_TBA and SQ_SHADER_TMA, and are sign-extended from there.
@@ -65,9 +67,9 @@ pub struct SecondLevelTrap {
 }
 
 impl SecondLevelTrap {
-    /// The TMA block. No debugger is attached.
+    /// Its words of the TMA block.
     #[inline]
-    pub const fn block(self) -> [u64; MEMORY_WORDS] {
-        [self.code, self.memory, 0, 0]
+    pub const fn block(self) -> [u64; 2] {
+        [self.code, self.memory]
     }
 }

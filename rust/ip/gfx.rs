@@ -16,6 +16,7 @@ use kernel::time::Delta;
 use hw::asic::{Asic, GfxInfo};
 use hw::bits::{lo, Field};
 use hw::cleaner::Cleaner;
+use hw::debug::WatchPoint;
 use hw::ip::{IpBlock, IpTable};
 use hw::mqd::hqd::HqdImage;
 use hw::queue::{Hqd, HqdLocation, MecInfo};
@@ -392,6 +393,17 @@ impl Gfx {
             gfx: self.clone(),
             hqd,
             has_left: false,
+        }
+    }
+
+    /// Sets the address of watch point `number`, which no process uses at the moment.
+    pub(crate) fn set_watch_address(&self, number: usize, point: WatchPoint) {
+        /// Registers from one point to the next.
+        const STRIDE: u32 = 3;
+        let first = number as u32 * STRIDE;
+        for (n, value) in (0..).zip(point.address_registers()) {
+            self.regs
+                .write(regs::TCP_WATCH0_ADDR_H.nth(first + n, 1), value);
         }
     }
 

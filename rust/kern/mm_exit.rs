@@ -30,6 +30,11 @@ impl AddressSpace {
         Ok(Self(mm.into()))
     }
 
+    /// That of `memory`.
+    pub(super) fn of(memory: &Mm) -> Self {
+        Self(memory.into())
+    }
+
     /// Whether it is that of the calling process.
     pub(crate) fn is_current(&self) -> bool {
         kernel::current!()
@@ -137,14 +142,14 @@ impl<T: MmExitListener> MmExitOps<T> {
 }
 
 impl<T: MmExitListener> MmExitSubscription<T> {
-    /// Subscribes `listener` to the end of the calling process's address space.
+    /// Subscribes `listener` to the end of `space`.
     ///
     /// # Errors
     ///
-    /// `EINTR` if a signal is pending; `ENOMEM` if there is no memory; `ESRCH` for a kernel thread.
-    pub(crate) fn current(listener: Arc<T>) -> Result<Self> {
-        let task = kernel::current!();
-        let mm = task.mm().ok_or(ESRCH)?;
+    /// `EINTR` if a signal is pending; `ENOMEM` if there is no memory; `ESRCH` if the address space
+    /// has ended.
+    pub(crate) fn new(space: &AddressSpace, listener: Arc<T>) -> Result<Self> {
+        let mm = space.user().ok_or(ESRCH)?;
         let inner = KBox::new(
             MmExitInner {
                 notifier: Opaque::zeroed(),
@@ -155,8 +160,7 @@ impl<T: MmExitListener> MmExitSubscription<T> {
         let notifier = inner.notifier.get();
         // SAFETY: The notifier has no other user yet.
         unsafe { (*notifier).ops = &MmExitOps::<T>::TABLE };
-        // SAFETY: The current process uses `mm`; the notifier stays in place until the kernel frees
-        // it.
+        // SAFETY: `mm` has a user; the notifier stays in place until the kernel frees it.
         to_result(unsafe { ffi::mmu_notifier_register(notifier, mm.as_raw()) })?;
         Ok(Self(NonNull::from(KBox::leak(inner))))
     }

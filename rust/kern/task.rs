@@ -50,7 +50,7 @@ pub(crate) fn may_raise_priority() -> bool {
 }
 
 /// The size of a process's name in bytes: `TASK_COMM_LEN`.
-const NAME: usize = 16;
+pub(super) const NAME_BYTES: usize = 16;
 
 /// The identity of a process, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,19 +63,24 @@ pub(crate) struct TaskIdentity {
 
 /// The name of a process, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TaskName([u8; NAME]);
+pub(crate) struct TaskName([u8; NAME_BYTES]);
 
 impl TaskName {
     /// The name of the calling process.
     pub(crate) fn of_current() -> Self {
-        let mut name = [0; NAME];
+        let mut name = [0; NAME_BYTES];
         // SAFETY: There is room for the name and its terminating zero.
-        unsafe { ffi::rkfd_get_process_name(name.as_mut_ptr().cast(), NAME) };
+        unsafe { ffi::rkfd_get_process_name(name.as_mut_ptr().cast(), NAME_BYTES) };
+        Self(name)
+    }
+
+    /// A name with a zero at the end.
+    pub(super) fn from_bytes(name: [u8; NAME_BYTES]) -> Self {
         Self(name)
     }
 
     /// In the form of the kernel's structures: with a zero at the end.
-    pub(super) fn bytes(self) -> [c_char; NAME] {
+    pub(super) fn bytes(self) -> [c_char; NAME_BYTES] {
         self.0
     }
 }

@@ -101,8 +101,100 @@ arguments! {
     ImportDmabuf = kfd_ioctl_import_dmabuf_args, 24;
     /// EXPORT_DMABUF.
     ExportDmabuf = kfd_ioctl_export_dmabuf_args, 16;
+    /// What a debugger learns of a process's runtime.
+    RuntimeInfo = kfd_runtime_info, 16;
+    /// A queue in the answer to GET_QUEUE_SNAPSHOT.
+    QueueSnapshotEntry = kfd_queue_snapshot_entry, 64;
+    /// A GPU in the answer to GET_DEVICE_SNAPSHOT.
+    DeviceSnapshotEntry = kfd_dbg_device_info_entry, 128;
+    /// DBG_TRAP: ENABLE.
+    DbgEnable = kfd_ioctl_dbg_trap_enable_args, 24;
+    /// DBG_TRAP: SEND_RUNTIME_EVENT.
+    DbgSendRuntimeEvent = kfd_ioctl_dbg_trap_send_runtime_event_args, 16;
+    /// DBG_TRAP: SET_EXCEPTIONS_ENABLED.
+    DbgSetExceptionsEnabled = kfd_ioctl_dbg_trap_set_exceptions_enabled_args, 8;
+    /// DBG_TRAP: SET_WAVE_LAUNCH_OVERRIDE.
+    DbgLaunchOverride = kfd_ioctl_dbg_trap_set_wave_launch_override_args, 16;
+    /// DBG_TRAP: SET_WAVE_LAUNCH_MODE.
+    DbgLaunchMode = kfd_ioctl_dbg_trap_set_wave_launch_mode_args, 8;
+    /// DBG_TRAP: SUSPEND_QUEUES.
+    DbgSuspendQueues = kfd_ioctl_dbg_trap_suspend_queues_args, 24;
+    /// DBG_TRAP: RESUME_QUEUES.
+    DbgResumeQueues = kfd_ioctl_dbg_trap_resume_queues_args, 16;
+    /// DBG_TRAP: SET_NODE_ADDRESS_WATCH.
+    DbgSetWatch = kfd_ioctl_dbg_trap_set_node_address_watch_args, 24;
+    /// DBG_TRAP: CLEAR_NODE_ADDRESS_WATCH.
+    DbgClearWatch = kfd_ioctl_dbg_trap_clear_node_address_watch_args, 8;
+    /// DBG_TRAP: SET_FLAGS.
+    DbgSetFlags = kfd_ioctl_dbg_trap_set_flags_args, 8;
+    /// DBG_TRAP: QUERY_DEBUG_EVENT.
+    DbgQueryEvent = kfd_ioctl_dbg_trap_query_debug_event_args, 16;
+    /// DBG_TRAP: QUERY_EXCEPTION_INFO.
+    DbgQueryInfo = kfd_ioctl_dbg_trap_query_exception_info_args, 24;
+    /// DBG_TRAP: GET_QUEUE_SNAPSHOT.
+    DbgQueueSnapshot = kfd_ioctl_dbg_trap_queue_snapshot_args, 24;
+    /// DBG_TRAP: GET_DEVICE_SNAPSHOT.
+    DbgDeviceSnapshot = kfd_ioctl_dbg_trap_device_snapshot_args, 24;
     /// AVAILABLE_MEMORY.
     AvailableMemory = kfd_ioctl_get_available_memory_args, 16;
+}
+
+/// DBG_TRAP: an operation of a debugger on a process. The operation has arguments of its own.
+#[repr(C)]
+#[derive(pin_init::Zeroable)]
+pub(crate) struct DbgTrap {
+    /// The number of the process, or of one of its threads, in the caller's namespace.
+    pub(crate) pid: u32,
+    /// The operation, one of [`dbg_op`].
+    pub(crate) op: u32,
+    operation: [u64; 3],
+}
+
+const _: () = assert!(size_of::<DbgTrap>() == size_of::<ffi::kfd_ioctl_dbg_trap_args>());
+// SAFETY: Integers and arrays of them: any bytes are a value.
+unsafe impl FromBytes for DbgTrap {}
+// SAFETY: No padding: two words of 32 bits before those of 64.
+unsafe impl AsBytes for DbgTrap {}
+
+impl DbgTrap {
+    /// The arguments of the operation.
+    pub(crate) fn operation<T: FromBytes + AsBytes + pin_init::Zeroable>(&self) -> T {
+        let mut operation: T = pin_init::zeroed();
+        let from = AsBytes::as_bytes(&self.operation);
+        for (to, from) in operation.as_bytes_mut().iter_mut().zip(from) {
+            *to = *from;
+        }
+        operation
+    }
+
+    /// Sets the arguments of the operation, which its caller gets.
+    pub(crate) fn set_operation<T: AsBytes>(&mut self, operation: &T) {
+        let to = AsBytes::as_bytes_mut(&mut self.operation);
+        for (to, from) in to.iter_mut().zip(operation.as_bytes()) {
+            *to = *from;
+        }
+    }
+}
+
+/// The operations of DBG_TRAP.
+pub(crate) mod dbg_op {
+    pub(crate) use crate::ffi::{
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH as CLEAR_WATCH,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_DISABLE as DISABLE,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_ENABLE as ENABLE,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT as DEVICE_SNAPSHOT,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT as QUEUE_SNAPSHOT,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_QUERY_DEBUG_EVENT as QUERY_EVENT,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO as QUERY_INFO,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_RESUME_QUEUES as RESUME_QUEUES,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT as SEND_RUNTIME_EVENT,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_EXCEPTIONS_ENABLED as SET_EXCEPTIONS,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_FLAGS as SET_FLAGS,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH as SET_WATCH,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_MODE as LAUNCH_MODE,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE as LAUNCH_OVERRIDE,
+        kfd_dbg_trap_operations_KFD_IOC_DBG_TRAP_SUSPEND_QUEUES as SUSPEND_QUEUES,
+    };
 }
 
 /// The way of an ioctl's arguments, as the command's number implies, whatever the caller's command
@@ -288,10 +380,14 @@ pub(crate) mod event_type {
 }
 
 pub(crate) use ffi::{
+    KFD_DBG_QUEUE_ERROR_BIT, KFD_DBG_QUEUE_INVALID_BIT, KFD_IOC_QUEUE_TYPE_COMPUTE,
+    KFD_IOC_QUEUE_TYPE_COMPUTE_AQL, KFD_IOC_QUEUE_TYPE_SDMA, KFD_IOC_QUEUE_TYPE_SDMA_XGMI,
+};
+pub(crate) use ffi::{
     KFD_HW_EXCEPTION_GPU_HANG, KFD_HW_EXCEPTION_PER_ENGINE_RESET, KFD_HW_EXCEPTION_WHOLE_GPU_RESET,
     KFD_IOC_CACHE_POLICY_COHERENT, KFD_IOC_CACHE_POLICY_NONCOHERENT, KFD_IOC_WAIT_RESULT_COMPLETE,
     KFD_IOC_WAIT_RESULT_FAIL, KFD_IOC_WAIT_RESULT_TIMEOUT, KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK,
-    KFD_SIGNAL_EVENT_LIMIT,
+    KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK, KFD_SIGNAL_EVENT_LIMIT,
 };
 
 /// `flags` of EXPORT_DMABUF: those of `open`.

@@ -10,7 +10,7 @@ use super::caller::Caller;
 use super::{args, ioctl, Kfd};
 use crate::kern::chrdev::CharFile;
 use crate::kern::host;
-use crate::process::table::OpenedProcess;
+use crate::process::table::{EntryOwner, OpenedProcess};
 
 /// The data of an open file of /dev/kfd.
 pub(crate) struct KfdFile {
@@ -43,7 +43,7 @@ impl CharFile for KfdFile {
             return Err(EPERM);
         }
         let kfd = Kfd::instance()?;
-        let process = kfd.processes.open()?;
+        let process = kfd.processes.open(&EntryOwner::current()?)?;
         Ok(Arc::new(Self { process, kfd }, GFP_KERNEL_ACCOUNT)?)
     }
 

@@ -143,7 +143,8 @@ fn hw_exception(gpu: GpuId, reset_type: u32) -> uapi::HwException {
     }
 }
 
-fn memory_exception(fault: &MemoryFault) -> uapi::MemoryException {
+/// The data about a refused access.
+pub(super) fn memory_exception(fault: &MemoryFault) -> uapi::MemoryException {
     let mut data: uapi::MemoryException = pin_init::zeroed();
     data.failure.NotPresent = fault.not_present.into();
     data.failure.ReadOnly = fault.read_only.into();

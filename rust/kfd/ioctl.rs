@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use kernel::transmute::{AsBytes, FromBytes};
 
 use super::caller::Caller;
-use super::{dmabuf, events, info, memory, queues, settings, smi, svm};
+use super::{debug, dmabuf, events, info, memory, queues, settings, smi, svm};
 use crate::kern::new_fd::NewFd;
 use crate::kern::uapi::{self, nr, IoctlDirection, IoctlInfo};
 use crate::kern::{trace, uaccess_ext};
@@ -34,14 +34,31 @@ impl IoctlCall<'_> {
         self.run_giving(function, |()| ())
     }
 
+    /// As [`IoctlCall::run`], for a function that returns a count, which is the ioctl's result.
+    fn run_counting<T>(&self, function: fn(&Caller<'_>, &mut T) -> Result<u32>) -> Result<isize>
+    where
+        T: AsBytes + FromBytes + pin_init::Zeroable,
+    {
+        Ok(self.run_on(function)? as isize)
+    }
+
     /// As [`IoctlCall::run`], for a function that also returns an object, which the caller gets
-    /// with the arguments or not at all: `keep` makes it the caller's; otherwise it is dropped. The
-    /// arguments are copied out also after an error, since they count the work that was done.
+    /// with the arguments or not at all: `keep` makes it the caller's; otherwise it is dropped.
     fn run_giving<T, R>(
         &self,
         function: fn(&Caller<'_>, &mut T) -> Result<R>,
         keep: fn(R),
     ) -> Result<isize>
+    where
+        T: AsBytes + FromBytes + pin_init::Zeroable,
+    {
+        keep(self.run_on(function)?);
+        Ok(0)
+    }
+
+    /// Copies the arguments in, runs `function`, and copies them out, also after an error, since
+    /// they count the work that was done.
+    fn run_on<T, R>(&self, function: fn(&Caller<'_>, &mut T) -> Result<R>) -> Result<R>
     where
         T: AsBytes + FromBytes + pin_init::Zeroable,
     {
@@ -60,8 +77,7 @@ impl IoctlCall<'_> {
         };
         let given = result?;
         written?;
-        keep(given);
-        Ok(0)
+        Ok(given)
     }
 }
 
@@ -134,8 +150,9 @@ fn answer(call: &IoctlCall<'_>) -> Result<isize> {
         nr::AVAILABLE_MEMORY => call.run(memory::available),
         nr::EXPORT_DMABUF => call.run_giving(dmabuf::export, NewFd::install),
         nr::RUNTIME_ENABLE => call.run(settings::runtime_enable),
-        // Checkpoints, and the debugger: the answer of amdkfd without its scheduler.
-        nr::CRIU_OP | nr::DBG_TRAP => Err(EINVAL),
+        nr::DBG_TRAP => call.run_counting(debug::dbg_trap),
+        // Checkpoints.
+        nr::CRIU_OP => Err(EINVAL),
         // Commands of later versions of the interface: further processes of one address space, the
         // profiler.
         nr::CREATE_PROCESS | nr::PROFILER => Err(ENOTTY),

@@ -90,11 +90,17 @@ pub(super) fn set_xnack_mode(caller: &Caller<'_>, args: &mut uapi::SetXnackMode)
 }
 
 /// RUNTIME_ENABLE: the ROCm runtime starts, and is told of the exceptions of the queues that it
-/// makes, or it ends. The other arguments are for debuggers, which cannot attach.
+/// makes, or it ends. With a debugger this waits for it.
+///
+/// # Errors
+///
+/// `EBUSY` if it has started; `EEXIST` if there are queues; `EINTR` for a signal: then the same
+/// call, made again, continues the wait.
 pub(super) fn runtime_enable(caller: &Caller<'_>, args: &mut uapi::RuntimeEnable) -> Result {
-    if args.mode_mask & uapi::KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK == 0 {
-        caller.process.disable_runtime();
-        return Ok(());
+    let has = |mask| args.mode_mask & mask != 0;
+    if !has(uapi::KFD_RUNTIME_ENABLE_MODE_ENABLE_MASK) {
+        return caller.process.disable_runtime();
     }
-    caller.process.enable_runtime()
+    let ttmp_setup = has(uapi::KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK);
+    caller.process.enable_runtime(args.r_debug, ttmp_setup)
 }

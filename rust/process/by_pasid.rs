@@ -98,6 +98,11 @@ impl ProcessSink for PasidMap {
         known.is_some_and(|known| known.exceptions.raise(gpu, exceptions))
     }
 
+    fn debug_fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> bool {
+        let known = self.get(pasid);
+        known.is_some_and(|known| known.exceptions.raise_fault(gpu, memory_fault(gpu, fault)))
+    }
+
     fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<TaskIdentity> {
         let known = self.get(pasid)?;
         let fault = memory_fault(gpu, fault);

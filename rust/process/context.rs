@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The state of a process on one GPU: address space, buffers, doorbells.
 
+use hw::debug::{DebugControls, WatchPoint, WaveControls, WATCH_POINTS};
 use hw::trap::SecondLevelTrap;
 use hw::va::PAGE_SIZE;
 use kernel::mm::virt::VmaNew;
@@ -21,6 +22,7 @@ use crate::mem::pasid::Pasid;
 use crate::mem::vm::Vm;
 use crate::queue::compute::TrapPage;
 use crate::queue::resources::QueueResources;
+use crate::queue::watch_points::WatchPointHold;
 use crate::render::file::RenderFile;
 
 /// A process's context on a GPU.
@@ -46,7 +48,19 @@ pub(crate) struct GpuContext {
     /// `Vm::state`.
     #[pin]
     trap: Mutex<LazyState<Arc<TrapPage>>>,
+    /// What the debugger has set; inside `trap`.
+    #[pin]
+    debug: Mutex<DebugState>,
     registers: Arc<RegisterPage>,
+}
+
+/// What the debugger of the process has set on the GPU.
+struct DebugState {
+    /// The trap handler is to know of it.
+    is_shown: bool,
+    controls: DebugControls,
+    /// The watch points that it has.
+    holds: [Option<WatchPointHold>; WATCH_POINTS],
 }
 
 /// A value that is made on first use.
@@ -86,7 +100,8 @@ impl<T: Clone> LazyState<T> {
 }
 
 impl GpuContext {
-    /// An empty context on `gpu` of the process `pid`, `pasid`, of `space`.
+    /// An empty context on `gpu` of the process `pid`, `pasid`, of `space`. Whether its
+    /// trap handler is to know of a debugger, and what that has set of waves, is `debug`.
     ///
     /// # Errors
     ///
@@ -96,7 +111,17 @@ impl GpuContext {
         pid: i32,
         pasid: &Arc<Pasid>,
         space: &AddressSpace,
+        debug: (bool, WaveControls),
     ) -> Result<Arc<Self>> {
+        let (is_shown, waves) = debug;
+        let debug = DebugState {
+            is_shown,
+            controls: DebugControls {
+                waves,
+                ..DebugControls::default()
+            },
+            holds: Default::default(),
+        };
         let registers = RegisterPage::new(gpu, pasid.get())?;
         Arc::pin_init(
             pin_init!(Self {
@@ -113,6 +138,7 @@ impl GpuContext {
                 vm: SetOnce::new(),
                 resources <- kernel::new_mutex!(LazyState::Not, "GpuContext::resources"),
                 trap <- kernel::new_mutex!(LazyState::Not, "GpuContext::trap"),
+                debug <- kernel::new_mutex!(debug, "GpuContext::debug"),
                 registers,
             }),
             GFP_KERNEL_ACCOUNT,
@@ -240,7 +266,84 @@ impl GpuContext {
     /// `ENODEV` before ACQUIRE_VM and at the end; `ENOMEM`.
     pub(crate) fn trap(&self) -> Result<Arc<TrapPage>> {
         let vm = self.vm()?;
-        self.trap.lock().get(|| TrapPage::new(&vm))
+        let mut trap = self.trap.lock();
+        trap.get(|| self.new_trap(&vm))
+    }
+
+    /// A trap handler for `vm`. The caller holds `trap`.
+    fn new_trap(&self, vm: &Arc<Vm>) -> Result<Arc<TrapPage>> {
+        let page = TrapPage::new(vm)?;
+        let debug = self.debug.lock();
+        page.show_debugger(debug.is_shown)?;
+        page.set_debug_controls(debug.controls);
+        Ok(page)
+    }
+
+    /// Lets the trap handler, also one that is made later, know whether there is a debugger.
+    pub(super) fn show_debugger(&self, on: bool) {
+        let trap = self.trap.lock();
+        self.debug.lock().is_shown = on;
+        if let LazyState::Has(page) = &*trap {
+            // A page that is there has the word.
+            let _ = page.show_debugger(on);
+        }
+    }
+
+    /// Sets how waves are launched, from when the queues come to the hardware the next time.
+    pub(super) fn set_wave_controls(&self, waves: WaveControls) {
+        self.change_controls(|debug| debug.controls.waves = waves);
+    }
+
+    /// Watches memory, from when the queues come to the hardware the next time. Returns the number
+    /// of the point.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if processes have all of them.
+    pub(super) fn watch(&self, point: WatchPoint) -> Result<u32> {
+        let hold = self.gpu.queues.watch_points.take()?;
+        let number = hold.number();
+        self.gpu.hw.gfx.set_watch_address(number, point);
+        let control = point.control(self.gpu.hw.asic.gfx.watch);
+        self.change_controls(|debug| {
+            if let (Some(word), Some(place)) = (
+                debug.controls.watches.get_mut(number),
+                debug.holds.get_mut(number),
+            ) {
+                *word = control;
+                *place = Some(hold);
+            }
+        });
+        Ok(u32::try_from(number)?)
+    }
+
+    /// Does not watch memory at point `number` any more. What is returned has to be kept until the
+    /// queues have come to the hardware without it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the process does not have the point.
+    pub(super) fn unwatch(&self, number: usize) -> Result<WatchPointHold> {
+        let mut hold = None;
+        self.change_controls(|debug| {
+            if let (Some(word), Some(place)) = (
+                debug.controls.watches.get_mut(number),
+                debug.holds.get_mut(number),
+            ) {
+                *word = 0;
+                hold = place.take();
+            }
+        });
+        hold.ok_or(EINVAL)
+    }
+
+    fn change_controls(&self, change: impl FnOnce(&mut DebugState)) {
+        let trap = self.trap.lock();
+        let mut debug = self.debug.lock();
+        change(&mut debug);
+        if let LazyState::Has(page) = &*trap {
+            page.set_debug_controls(debug.controls);
+        }
     }
 
     /// SET_TRAP_HANDLER: sets the address of the process's own handler.
@@ -251,7 +354,7 @@ impl GpuContext {
     pub(crate) fn set_trap_handler(&self, second: SecondLevelTrap) -> Result {
         let vm = self.vm()?;
         let mut trap = self.trap.lock();
-        trap.get(|| TrapPage::new(&vm))?.set_second_level(second)
+        trap.get(|| self.new_trap(&vm))?.set_second_level(second)
     }
 
     /// The page of flush registers as the GPU reaches it.
@@ -306,6 +409,8 @@ impl GpuContext {
         self.gpu.queues.slots.wait_settled(Some(self.pasid.get()));
         let trap = self.trap.lock().end();
         drop(trap);
+        let holds = core::mem::take(&mut self.debug.lock().holds);
+        drop(holds);
         self.memory.lock().release();
         let resources = self.resources.lock().end();
         if let Some(resources) = resources {

@@ -11,8 +11,8 @@ use super::sysfs::QueueFolder;
 use crate::kern::handles::HandleTable;
 use crate::queue::request::UserQueue;
 
-/// A queue, its context, its folder in sysfs, and its listing, if the runtime is told of its
-/// exceptions. Dropped outside the lock of [`ProcessQueues`].
+/// A queue, its context, its folder in sysfs, and its listing, until it is about to be destroyed.
+/// Dropped outside the lock of [`ProcessQueues`].
 pub(super) struct QueueEntry {
     pub(super) queue: Arc<dyn UserQueue>,
     pub(super) context: Arc<GpuContext>,

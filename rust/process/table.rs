@@ -15,6 +15,7 @@ use super::Process;
 use crate::gpu::Gpu;
 use crate::ip::retries::FaultOwner;
 use crate::kern::mm_exit::{AddressSpace, MmExitListener, MmExitSubscription};
+use crate::kern::named_task::NamedTask;
 use crate::kern::task::{TaskIdentity, TaskName};
 use crate::kern::{user_range, workqueue};
 use crate::mem::pasid::PasidPool;
@@ -70,7 +71,41 @@ impl ProcessStage {
 /// it goes on meanwhile, also where it shares the processor with the work item.
 const CLOSED_DELAY: Jiffies = 1;
 
-/// A process as an open file holds it. Dropping the last one ends the process.
+/// The process whose entry is opened: the caller, or the one that it debugs.
+pub(crate) struct EntryOwner {
+    space: AddressSpace,
+    who: TaskIdentity,
+}
+
+impl EntryOwner {
+    /// The caller.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` for a kernel thread.
+    pub(crate) fn current() -> Result<Self> {
+        Ok(Self {
+            space: AddressSpace::current()?,
+            who: TaskIdentity {
+                pid: kernel::current!().group_leader().pid(),
+                name: TaskName::of_current(),
+            },
+        })
+    }
+
+    /// The process of `task`.
+    pub(crate) fn of(task: &NamedTask) -> Self {
+        Self {
+            space: task.space(),
+            who: TaskIdentity {
+                pid: task.process(),
+                name: task.name(),
+            },
+        }
+    }
+}
+
+/// A process as an open file, or its debugger, holds it. Dropping the last one ends the process.
 pub(crate) struct OpenedProcess {
     table: Arc<ProcessTable>,
     process: Arc<Process>,
@@ -112,15 +147,15 @@ impl ProcessTable {
         self.by_pasid.clone()
     }
 
-    /// Opens the calling process's entry. For its first file it creates one, once the state from
-    /// before its last close is gone.
+    /// Opens the entry of `owner`. The first time it creates one, once the state from before the
+    /// last close is gone.
     ///
     /// # Errors
     ///
-    /// `ESRCH` for a kernel thread; `ENOSPC` without a free PASID; `EINTR` if a signal is pending;
-    /// `ENOMEM`.
-    pub(crate) fn open(self: &Arc<Self>) -> Result<OpenedProcess> {
-        let id = AddressSpace::current()?.id();
+    /// `ESRCH` if its address space has ended; `ENOSPC` without a free PASID; `EINTR` if a signal
+    /// is pending; `ENOMEM`.
+    pub(crate) fn open(self: &Arc<Self>, owner: &EntryOwner) -> Result<OpenedProcess> {
+        let id = owner.space.id();
         loop {
             // A thread that closes and opens again waits for the end between the two, and need not
             // wait for a work item.
@@ -137,27 +172,33 @@ impl ProcessTable {
                 }
             }
             // Another thread may have been first, and may be done by now.
-            if let Some(opened) = self.open_first()? {
+            if let Some(opened) = self.open_first(owner)? {
                 return Ok(opened);
             }
         }
     }
 
-    /// Creates the calling process's entry; `None` when another thread creates it, or when there is
-    /// one that is ending.
+    /// Holds the process of `space`, if it has open files.
+    pub(crate) fn find(self: &Arc<Self>, space: &AddressSpace) -> Option<OpenedProcess> {
+        self.reopen(&mut self.entries.lock(), space.id())
+    }
+
+    /// Creates the entry of `owner`; `None` when another thread creates it, or when there is one
+    /// that is ending.
     ///
     /// # Errors
     ///
     /// `ESRCH`, `ENOSPC`, `ENOMEM` as [`ProcessTable::open`].
-    fn open_first(self: &Arc<Self>) -> Result<Option<OpenedProcess>> {
-        let space = AddressSpace::current()?;
+    fn open_first(self: &Arc<Self>, owner: &EntryOwner) -> Result<Option<OpenedProcess>> {
+        let space = &owner.space;
         let id = space.id();
         // Outside the lock: this takes the mmap lock, which the process may keep busy.
-        let subscription = MmExitSubscription::current(self.clone())?;
-        user_range::prepare(&space)?;
+        let subscription = MmExitSubscription::new(space, self.clone())?;
+        user_range::prepare(space)?;
         let process = Process::new(
             self,
-            space,
+            owner.who.pid,
+            space.clone(),
             Arc::new(self.pasids.lease()?, GFP_KERNEL_ACCOUNT)?,
             subscription,
         )?;
@@ -186,7 +227,7 @@ impl ProcessTable {
         };
         // Outside the lock, for which other processes wait: this allocates memory, which may have
         // to be waited for.
-        let introduced = self.publish(&process, shows);
+        let introduced = self.publish(&process, owner.who, shows);
         if introduced.is_err() {
             self.remove(&process);
         }
@@ -198,18 +239,14 @@ impl ProcessTable {
         }))
     }
 
-    /// Makes `process`, whose first file is being opened, known to GPUs and, if it `shows`, visible
-    /// in sysfs with all GPUs; then opens its entry.
+    /// Makes `process`, whose first file is being opened, known to GPUs as `who` and, if it
+    /// `shows`, visible in sysfs with all GPUs; then opens its entry.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; the process stays unknown then.
-    fn publish(&self, process: &Arc<Process>, shows: bool) -> Result {
+    fn publish(&self, process: &Arc<Process>, who: TaskIdentity, shows: bool) -> Result {
         let pasid = process.pasid.get();
-        let who = TaskIdentity {
-            pid: process.pid,
-            name: TaskName::of_current(),
-        };
         let folder = match shows {
             true => Some(self.shown.add(process.pid, pasid)?),
             false => None,
@@ -315,6 +352,9 @@ impl ProcessTable {
         let process = &entry.process.clone();
         drop(entries);
         process.end();
+        if process.has_debugged() {
+            self.release_debugged(process);
+        }
         if ender == Ender::Thread {
             // No item may be due when there are no processes any more and the module goes.
             workqueue::cancel::<_, 0>(process);
@@ -322,6 +362,19 @@ impl ProcessTable {
         self.by_pasid.remove(process.pasid.get());
         self.remove(process);
         self.changed.notify_all();
+    }
+
+    /// Ends the debugging of all processes whose debugger is `debugger`, which ends.
+    fn release_debugged(&self, debugger: &Process) {
+        loop {
+            let entries = self.entries.lock();
+            let is_debugged = |entry: &&ProcessEntry| entry.process.is_debugged_by(debugger);
+            let found = entries.values().find(is_debugged);
+            let found = found.map(|entry| entry.process.clone());
+            drop(entries);
+            let Some(process) = found else { return };
+            process.release_from(debugger);
+        }
     }
 
     /// Waits for the end of the ending processes, or of the one that `which` names. Bounded by the

@@ -41,6 +41,9 @@ pub(crate) trait ProcessSink: Send + Sync {
     /// A queue of the process on `gpu` raised `exceptions`. Returns whether its runtime is told of
     /// them. If not, it has no runtime that asked for them, or there is no such queue.
     fn raise(&self, gpu: GpuId, pasid: u16, exceptions: &QueueExceptions) -> bool;
+    /// An access of the process could not be translated. Returns whether its debugger takes care of
+    /// that.
+    fn debug_fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> bool;
     /// An access of the process could not be translated. Returns the process.
     fn fault(&self, gpu: GpuId, pasid: u16, fault: &VmFault) -> Option<TaskIdentity>;
     /// A queue of the process was stopped: it hung, or asked for something that is refused.
@@ -356,6 +359,12 @@ impl InterruptSink for InterruptDispatch {
         if fault.vmid != KERNEL_VMID && self.batch.lock().stopped.has(fault.pasid) {
             // A fault of queues that have just been stopped is not reported. To stop them again
             // would mean to look at the queues of all processes.
+            let raw = status.map_or(0, |status| status.encode());
+            trace::vm_fault(fault.pasid.into(), 0, fault.address(), raw);
+            return;
+        }
+        if fault.vmid != KERNEL_VMID && self.processes.debug_fault(self.id, fault.pasid, fault) {
+            // Its queues go on, until the debugger has looked at them.
             let raw = status.map_or(0, |status| status.encode());
             trace::vm_fault(fault.pasid.into(), 0, fault.address(), raw);
             return;

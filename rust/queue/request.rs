@@ -172,6 +172,39 @@ pub(crate) trait UserQueue: Send + Sync {
         Err(EINVAL)
     }
 
+    /// Announces [`UserQueue::suspend`]: slow work may start now. Does not wait.
+    fn begin_suspend(&self);
+
+    /// Takes it off the hardware, and keeps it off until [`UserQueue::resume`], whatever else its
+    /// process and the driver do with it.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the hardware does not let go of it: then it has failed.
+    fn suspend(&self) -> Result;
+
+    /// Lets it run again, if its process wants it to. Does not wait.
+    fn resume(&self);
+
+    /// Has what the debugger has set of its process's waves come into force, for new waves and for
+    /// those that are restored.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` if the hardware does not let go of it.
+    fn refresh(&self) -> Result {
+        Ok(())
+    }
+
+    /// As [`UserQueue::wave_state`], while it is suspended.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is not, and for a queue that has no waves; errors of `write`.
+    fn saved_waves(&self, _write: &mut dyn FnMut(u32, u32) -> Result) -> Result<WaveState> {
+        Err(EINVAL)
+    }
+
     /// Takes it off the hardware, whatever it is doing. A second call only waits for the first.
     ///
     /// # Errors

@@ -194,6 +194,9 @@ registers! {
         /// Trap handlers find the wave's place and owner in the TTMPs.
         TRAP_EN[3:3]
     };
+    /// Bits 47:32 of the address of watch point 0 of vector memory; the next register has the lower
+    /// ones. Those of the next points are three registers further on each.
+    TCP_WATCH0_ADDR_H @ 0, 0x12a0;
     /// The data of traps by the SPI; one more follows.
     SPI_GDBG_TRAP_DATA0 @ 0, 0x11d8;
     /// The causes of throttling of graphics: requests of the board.

@@ -10,6 +10,7 @@ use super::{
     SdmaInfo, VmidSplit, VramInfo, WaveSaveInfo, DRM_FAMILY_AI, DRM_VRAM_HBM,
 };
 use crate::cleaner::{self, Cleaner};
+use crate::debug::WatchInfo;
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::part::{FirmwarePart, FirmwareSource};
 use crate::firmware::plan::FirmwarePlan;
@@ -51,6 +52,10 @@ pub const MI210: Asic = Asic {
         reference_khz: 100_000,
         has_f8_mode: false,
         exceptions_firmware: 51,
+        watch: WatchInfo {
+            lowest: 6,
+            highest: 29,
+        },
     },
     wave_save: WaveSaveInfo {
         vgpr_bytes: 0x8_0000,

@@ -12,6 +12,7 @@ use super::{
     SdmaInfo, VmidSplit, VramInfo, DRM_FAMILY_AI, DRM_VRAM_HBM,
 };
 use crate::cleaner::{self, Cleaner};
+use crate::debug::WatchInfo;
 use crate::doorbell::DoorbellLayout;
 use crate::firmware::part::{FirmwarePart, FirmwareSource};
 use crate::firmware::plan::{FirmwarePlan, LoadStep};
@@ -89,6 +90,10 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
             max_mhz: 2100,
             has_f8_mode: true,
             exceptions_firmware: 0,
+            watch: WatchInfo {
+                lowest: 7,
+                highest: 30,
+            },
             ..MI210.gfx
         },
         golden: GfxGolden {

@@ -5,6 +5,7 @@
 use super::{header, op};
 use crate::bits::{hi, lo, Field};
 use crate::cleaner::Cleaner;
+use crate::debug::DebugControls;
 use crate::doorbell::Doorbell;
 use crate::pte::ContextBase;
 use crate::trap::TrapHandler;
@@ -21,12 +22,12 @@ const RESOURCES_OF_KIQ: u32 = 0;
 const RESOURCES_OF_HIQ: u32 = 1;
 
 const PASID: Field = Field::new(15, 0);
+/// single_memops.
+const PRECISE_MEMORY: Field = Field::bit(16);
 /// exec_cleaner_shader.
 const CLEAN: Field = Field::bit(17);
 const PROCESS_QUANTUM: Field = Field::new(31, 25);
 const SDMA_ENABLE: Field = Field::bit(7);
-/// In SPI_GDBG_PER_VMID_CNTL: waves find their packet, group and place in their TTMPs.
-const TRAP_EN: Field = Field::bit(3);
 const NUM_QUEUES: Field = Field::new(31, 22);
 
 const QUEUE_SEL: Field = Field::new(5, 4);
@@ -129,6 +130,8 @@ pub struct MapProcess {
     pub sh_mem_config: u32,
     /// Its trap handler.
     pub trap: TrapHandler,
+    /// What its debugger has set.
+    pub debug: DebugControls,
     /// Quantum: how long it has the hardware while others wait, milliseconds, at most 127.
     pub quantum: u32,
     /// Number of its queues that follow, at most 1023.
@@ -139,13 +142,14 @@ pub struct MapProcess {
 }
 
 /// MAP_PROCESS in the form of gfx 9.4.2 and 9.4.3, of 21 dwords. Dword 14 is
-/// SPI_GDBG_PER_VMID_CNTL: there is no debugger, but a reader of saved waves finds the packet,
-/// group and place of each in its TTMPs.
+/// SPI_GDBG_PER_VMID_CNTL: also without a debugger, a reader of saved waves finds the packet, group
+/// and place of each in its TTMPs. The next ones are TCP_WATCHn_CNTL.
 #[inline]
 pub const fn map_process(process: MapProcess) -> [u32; MAP_PROCESS_DWORDS] {
     let mut packet = [0; MAP_PROCESS_DWORDS];
     packet[0] = header::<MAP_PROCESS_DWORDS>(op::MAP_PROCESS);
     packet[1] = PASID.put(process.pasid as u32)
+        | PRECISE_MEMORY.flag(process.debug.waves.precise_memory)
         | CLEAN.flag(process.clean)
         | PROCESS_QUANTUM.put(process.quantum);
     packet[2] = process.root.lo();
@@ -158,7 +162,12 @@ pub const fn map_process(process: MapProcess) -> [u32; MAP_PROCESS_DWORDS] {
     packet[8] = memory_lo;
     packet[9] = memory_hi;
     packet[13] = SDMA_ENABLE.flag(true) | NUM_QUEUES.put(process.queues);
-    packet[14] = TRAP_EN.flag(true);
+    packet[14] = process.debug.waves.register();
+    let [first, second, third, fourth] = process.debug.watches;
+    packet[15] = first;
+    packet[16] = second;
+    packet[17] = third;
+    packet[18] = fourth;
     packet
 }
 

@@ -4,6 +4,8 @@
 //! file has to stay below one page.
 
 use super::cus::ComputeUnits;
+use crate::bits::Field;
+use crate::debug::WatchInfo;
 use core::fmt::{self, Display, Formatter};
 
 /// Writes the named fields of `$record` as lines.
@@ -53,6 +55,12 @@ pub mod capability {
     pub(super) const SHARED_VIRTUAL_MEMORY: u32 = Field::bit(27).flag(true);
     /// On-chip memory has error correction: the ISA is `sramecc+`.
     pub(super) const SRAM_ECC: u32 = Field::bit(26).flag(true);
+    /// There are watch points, in 11:8 the logarithm of their number.
+    pub(super) const WATCH_POINTS: u32 =
+        Field::bit(7).flag(true) | Field::new(11, 8).put(crate::debug::WATCH_POINTS.ilog2());
+    /// Debuggers may use traps, override which exceptions trap, set how waves are launched, and ask
+    /// for precise memory exceptions.
+    pub(super) const DEBUGGERS: u32 = Field::new(18, 15).put(0xf);
     /// The driver tells a runtime of exceptions (`HSA_CAP_TRAP_DEBUG_FIRMWARE_SUPPORTED`).
     pub(super) const EXCEPTIONS: u32 = Field::bit(29).flag(true);
     /// Where the ASIC's revision is.
@@ -137,22 +145,49 @@ impl GpuNode {
     /// The bits of `capability`.
     #[inline]
     pub const fn capability(&self) -> u32 {
-        let ecc = if self.cus.asic().vram.ecc {
-            capability::SRAM_ECC | capability::MEMORY_ECC
-        } else {
-            0
-        };
-        let svm = match self.shares_memory {
-            true => capability::SHARED_VIRTUAL_MEMORY,
-            false => 0,
-        };
-        let exceptions = match self.fw_version >= self.cus.asic().gfx.exceptions_firmware {
-            true => capability::EXCEPTIONS,
-            false => 0,
-        };
-        let revision = capability::ASIC_REVISION.put(self.asic_revision);
-        capability::DOORBELL_64 | ecc | svm | exceptions | revision
+        gpu_capability(
+            &self.cus,
+            self.fw_version,
+            self.asic_revision,
+            self.shares_memory,
+        )
     }
+}
+
+/// `debug_prop` of a GPU with these watch points: the bits that they may mask, and that waves
+/// always find their dispatch in TTMPs.
+#[inline]
+pub const fn gpu_debug_properties(watch: WatchInfo) -> u32 {
+    Field::new(3, 0).put(watch.lowest)
+        | Field::new(9, 4).put(watch.highest)
+        | Field::bit(10).flag(true)
+}
+
+/// `capability` of a GPU with these compute units, firmware of the CP and revision. Processes may
+/// share their memory with it if `shares_memory`.
+#[inline]
+pub const fn gpu_capability(
+    cus: &ComputeUnits,
+    fw_version: u32,
+    asic_revision: u32,
+    shares_memory: bool,
+) -> u32 {
+    let ecc = if cus.asic().vram.ecc {
+        capability::SRAM_ECC | capability::MEMORY_ECC
+    } else {
+        0
+    };
+    let svm = match shares_memory {
+        true => capability::SHARED_VIRTUAL_MEMORY,
+        false => 0,
+    };
+    let exceptions = match fw_version >= cus.asic().gfx.exceptions_firmware {
+        true => capability::EXCEPTIONS,
+        false => 0,
+    };
+    let revision = capability::ASIC_REVISION.put(asic_revision);
+    let debuggers = capability::WATCH_POINTS | capability::DEBUGGERS;
+    capability::DOORBELL_64 | ecc | svm | exceptions | debuggers | revision
 }
 
 impl Display for GpuNode {
@@ -195,7 +230,8 @@ impl Display for GpuNode {
         properties!(f, self, fw_version);
         writeln!(f, "capability {}", self.capability())?;
         writeln!(f, "capability2 0")?;
-        writeln!(f, "debug_prop 0")?;
+        let debug_prop = gpu_debug_properties(gfx.watch);
+        writeln!(f, "debug_prop {debug_prop}")?;
         properties!(f, self, sdma_fw_version, unique_id);
         writeln!(f, "num_xcc {}", gfx.xccs)?;
         properties!(f, self, max_engine_clk_ccompute);

@@ -19,6 +19,8 @@ pub(crate) enum QueueChange {
         /// Whether the process wants it to run.
         active: bool,
     },
+    /// None: what the debugger has set comes into force.
+    Refresh,
     /// SET_CU_MASK: the mask of each shader engine.
     CuMasks([u32; MAX_WORDS]),
 }
@@ -38,6 +40,7 @@ impl QueueChange {
                 write(&mut changed, ring.as_ref(), *priority);
                 Ok(changed == image && *active == queue.is_active())
             }
+            Self::Refresh => Ok(false),
             Self::CuMasks(masks) => Ok(queue.descriptor.cu_masks()? == *masks),
         }
     }
@@ -63,6 +66,7 @@ impl QueueChange {
                 queue.set_active(*active);
                 Ok(())
             }
+            Self::Refresh => Ok(()),
             Self::CuMasks(masks) => queue.descriptor.set_cu_masks(*masks),
         }
     }

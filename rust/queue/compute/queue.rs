@@ -12,6 +12,7 @@ use crate::queue::gpu::QueueGpu;
 use crate::queue::quota::CountedQueue;
 use crate::queue::request::{PreparedQueue, QueueOwner};
 use crate::queue::resources::QueueResources;
+use hw::debug::DebugControls;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat};
 use hw::mqd::hqd::HqdImage;
@@ -39,6 +40,8 @@ pub(crate) struct ComputeQueue {
     active: Atomic<bool>,
     /// Whether its group is quiesced.
     quiesced: Atomic<bool>,
+    /// Whether the debugger of its process keeps it off the hardware.
+    suspended: Atomic<bool>,
     /// Whether it has failed, or is about to be removed.
     failed: Atomic<bool>,
     /// Whether the hardware has stopped it and it does no harm where it is.
@@ -112,6 +115,7 @@ impl ComputeQueue {
                 owner,
                 active: Atomic::new(create.percentage.is_active()),
                 quiesced: Atomic::new(false),
+                suspended: Atomic::new(false),
                 failed: Atomic::new(false),
                 stopped: Atomic::new(false),
                 descriptor,
@@ -177,17 +181,27 @@ impl ComputeQueue {
     /// Whether it may stay on the hardware for a moment, even if its process does not want it to
     /// run.
     pub(super) fn may_stay(&self) -> bool {
-        !self.quiesced.load(Acquire) && !self.has_failed()
+        !self.is_kept_off() && !self.has_failed()
+    }
+
+    /// Whether its group or its debugger keeps it off the hardware.
+    fn is_kept_off(&self) -> bool {
+        self.quiesced.load(Acquire) || self.is_suspended()
     }
 
     /// Whether it must leave the hardware at once, whatever that costs others.
     pub(super) fn must_leave(&self) -> bool {
-        !self.may_stay() && (self.quiesced.load(Acquire) || !self.stopped.load(Acquire))
+        !self.may_stay() && (self.is_kept_off() || !self.stopped.load(Acquire))
     }
 
     /// The trap handler of its waves.
     pub(super) fn trap_handler(&self) -> TrapHandler {
         self.trap.handler()
+    }
+
+    /// What the debugger of its process has set.
+    pub(super) fn debug_controls(&self) -> DebugControls {
+        self.trap.debug_controls()
     }
 
     /// Returns the address space that it runs in.
@@ -232,6 +246,16 @@ impl ComputeQueue {
     /// Sets whether its group is quiesced. The caller notifies the scheduler.
     pub(super) fn set_quiesced(&self, quiesced: bool) {
         self.quiesced.store(quiesced, Release);
+    }
+
+    /// Sets whether its debugger keeps it off the hardware. The caller notifies the scheduler.
+    pub(super) fn set_suspended(&self, suspended: bool) {
+        self.suspended.store(suspended, Release);
+    }
+
+    /// Whether its debugger keeps it off the hardware.
+    pub(super) fn is_suspended(&self) -> bool {
+        self.suspended.load(Acquire)
     }
 
     /// Returns whether it has something to do and its process wants it to run. Exact while it is

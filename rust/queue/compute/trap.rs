@@ -5,14 +5,19 @@
 use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryRegion, SystemShare};
 use crate::mem::vm::{KernelMapping, Vm};
+use hw::debug::DebugControls;
 use hw::pte::PageAccess;
 use hw::trap::{self, SecondLevelTrap, TrapHandler};
 use kernel::prelude::*;
-use kernel::sync::Arc;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 /// The page, mapped for shaders to read and execute as long as this exists. Every compute queue of
 /// the process holds it, because waves may run it or may have been saved by it.
+#[pin_data]
 pub(crate) struct TrapPage {
+    /// What the debugger of the process has set; innermost.
+    #[pin]
+    controls: SpinLock<DebugControls>,
     mapping: KernelMapping,
     pages: Arc<SystemPages>,
     _share: SystemShare,
@@ -32,13 +37,18 @@ impl TrapPage {
             GFP_KERNEL_ACCOUNT,
         )?;
         pages.write32s(0, vm.gpu().hw.asic.trap)?;
-        let page = Self {
-            mapping: vm.kernel_map_at(trap::PAGE, pages.clone(), PageAccess::READ.executable())?,
-            pages,
-            _share: share,
-        };
+        let mapping = vm.kernel_map_at(trap::PAGE, pages.clone(), PageAccess::READ.executable())?;
+        let page = Arc::pin_init(
+            pin_init!(Self {
+                controls <- new_spinlock!(DebugControls::default(), "TrapPage::controls"),
+                mapping,
+                pages,
+                _share: share,
+            }),
+            GFP_KERNEL_ACCOUNT,
+        )?;
         page.set_second_level(SecondLevelTrap::default())?;
-        Ok(Arc::new(page, GFP_KERNEL_ACCOUNT)?)
+        Ok(page)
     }
 
     /// The addresses where shaders find it.
@@ -55,5 +65,22 @@ impl TrapPage {
         let words = second.block();
         let mut words = words.iter().enumerate().rev();
         words.try_for_each(|(n, &word)| self.pages.write64((trap::MEMORY + n * 8) as u64, word))
+    }
+
+    /// What the debugger of the process has set.
+    pub(super) fn debug_controls(&self) -> DebugControls {
+        *self.controls.lock()
+    }
+
+    /// Sets what the debugger of the process wants. It comes into force when the process's queues
+    /// come to the hardware the next time.
+    pub(crate) fn set_debug_controls(&self, controls: DebugControls) {
+        *self.controls.lock() = controls;
+    }
+
+    /// Lets the handler know whether there is a debugger, from the next trap of a wave on.
+    pub(crate) fn show_debugger(&self, on: bool) -> Result {
+        let place = (trap::MEMORY + trap::DEBUGGER) as u64;
+        self.pages.write64(place, on.into())
     }
 }

@@ -100,6 +100,17 @@ impl ComputeMember {
             false => self.scheduler.update(&self.queue, change),
         }
     }
+
+    /// See [`UserQueue::wave_state`]. The queue is off the hardware.
+    fn waves(&self, write: &mut dyn FnMut(u32, u32) -> Result) -> Result<WaveState> {
+        let descriptor = &self.queue.descriptor;
+        let state = descriptor.image()?.wave_state();
+        for at in 0..state.control_stack_used / 4 {
+            let index = state.control_stack_offset / 4 + at;
+            write(index, descriptor.control_stack_dword(index)?)?;
+        }
+        Ok(state)
+    }
 }
 
 impl GroupMember for ComputeMember {
@@ -154,17 +165,50 @@ impl UserQueue for UserComputeQueue {
     }
 
     fn wave_state(&self, write: &mut dyn FnMut(u32, u32) -> Result) -> Result<WaveState> {
+        self.with(|member| match member.queue.is_active() {
+            true => Err(EINVAL),
+            false => member.waves(write),
+        })
+    }
+
+    fn begin_suspend(&self) {
+        let _ = self.with(|member| {
+            member.queue.set_suspended(true);
+            // The scheduler decides anew which queues may be on the hardware.
+            member.scheduler.resume(&member.queue);
+            Ok(())
+        });
+    }
+
+    fn suspend(&self) -> Result {
         self.with(|member| {
-            let queue = &member.queue;
-            if queue.is_active() {
-                return Err(EINVAL);
+            let failed_before = member.queue.has_failed();
+            member.queue.set_suspended(true);
+            let timeout = QuiesceTimeout::endless();
+            member.scheduler.quiesce(&member.queue, &timeout);
+            match member.queue.has_failed() && !failed_before {
+                true => Err(EIO),
+                false => Ok(()),
             }
-            let state = queue.descriptor.image()?.wave_state();
-            for at in 0..state.control_stack_used / 4 {
-                let index = state.control_stack_offset / 4 + at;
-                write(index, queue.descriptor.control_stack_dword(index)?)?;
-            }
-            Ok(state)
+        })
+    }
+
+    fn resume(&self) {
+        let _ = self.with(|member| {
+            member.queue.set_suspended(false);
+            member.scheduler.resume(&member.queue);
+            Ok(())
+        });
+    }
+
+    fn refresh(&self) -> Result {
+        self.with(|member| member.change(QueueChange::Refresh))
+    }
+
+    fn saved_waves(&self, write: &mut dyn FnMut(u32, u32) -> Result) -> Result<WaveState> {
+        self.with(|member| match member.queue.is_suspended() {
+            true => member.waves(write),
+            false => Err(EINVAL),
         })
     }
 

@@ -33,6 +33,8 @@ pub(super) struct SdmaHwQueue {
     active: Atomic<bool>,
     /// Its group is quiesced.
     quiesced: Atomic<bool>,
+    /// The debugger of its process keeps it off its engine.
+    suspended: Atomic<bool>,
     /// It has failed, or is about to go.
     failed: Atomic<bool>,
     resources: Arc<QueueResources>,
@@ -91,6 +93,7 @@ impl SdmaHwQueue {
                 own_doorbell: SetOnce::new(),
                 active: Atomic::new(false),
                 quiesced: Atomic::new(false),
+                suspended: Atomic::new(false),
                 failed: Atomic::new(false),
                 resources: resources.clone(),
                 vm: vm.clone(),
@@ -125,7 +128,10 @@ impl SdmaHwQueue {
 
     /// Returns whether it may be loaded.
     pub(super) fn is_runnable(&self) -> bool {
-        self.active.load(Acquire) && !self.quiesced.load(Acquire) && !self.has_failed()
+        self.active.load(Acquire)
+            && !self.quiesced.load(Acquire)
+            && !self.suspended.load(Acquire)
+            && !self.has_failed()
     }
 
     /// Returns whether it has failed, for good.
@@ -335,6 +341,11 @@ impl SdmaHwQueue {
     /// Sets whether its group is quiesced. The caller notifies the engine.
     pub(super) fn set_quiesced(&self, quiesced: bool) {
         self.quiesced.store(quiesced, Release);
+    }
+
+    /// Sets whether its debugger keeps it off its engine. The caller notifies the engine.
+    pub(super) fn set_suspended(&self, suspended: bool) {
+        self.suspended.store(suspended, Release);
     }
 
     /// Returns whether it has something to do, as far as memory tells, and its process wants it to

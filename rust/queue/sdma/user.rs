@@ -140,6 +140,33 @@ impl UserQueue for UserSdmaQueue {
         Ok(())
     }
 
+    fn begin_suspend(&self) {
+        if let Some(inner) = &*self.inner.lock() {
+            inner.rlc.set_suspended(true);
+            inner.slots.poll(&inner.rlc);
+        }
+    }
+
+    fn suspend(&self) -> Result {
+        let inner = self.inner.lock();
+        let inner = inner.as_ref().ok_or(EINVAL)?;
+        let failed_before = inner.rlc.has_failed();
+        inner.rlc.set_suspended(true);
+        let suspended = inner.slots.suspend(&inner.rlc, &QuiesceTimeout::endless());
+        match failed_before {
+            true => Ok(()),
+            false => suspended.map_err(|_| EIO),
+        }
+    }
+
+    fn resume(&self) {
+        if let Some(inner) = &*self.inner.lock() {
+            inner.rlc.set_suspended(false);
+            inner.slots.admit(&inner.rlc);
+            inner.rlc.kick();
+        }
+    }
+
     /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing
     /// happens the second time. ETIME when the engine hangs: then the queue's memory is kept until
     /// the device goes. Bounded; sleeps.

@@ -3,6 +3,7 @@
 
 use hw::asic::gfx90a::MI210;
 use hw::cleaner::Cleaner;
+use hw::debug::{DebugControls, LaunchMode, WaveControls};
 use hw::doorbell::{Doorbell, DoorbellSlot, SliceIndex};
 use hw::pm4::memory::{release, write_register};
 use hw::pm4::schedule::{
@@ -111,6 +112,7 @@ fn a_runlist() {
         quantum: 10,
         queues: 3,
         clean: false,
+        debug: DebugControls::default(),
     };
     let mut expected = [0; 21];
     expected[0] = 0xc013_a100;
@@ -132,6 +134,22 @@ fn a_runlist() {
         ..process
     };
     assert_eq!(s::map_process(cleaned), expected);
+    // single_memops, and what is set of waves.
+    expected[1] |= 1 << 16;
+    expected[14] = 0x2000 | 0x81 << 4 | 1 << 3 | 1 << 1;
+    expected[16] = 0x8123_4567;
+    let mut waves = WaveControls::default();
+    waves.launch = LaunchMode::Halt;
+    waves.precise_memory = true;
+    assert_eq!(waves.override_exceptions(true, !0, 0x81), 0);
+    let debugged = MapProcess {
+        debug: DebugControls {
+            waves,
+            watches: [0, 0x8123_4567, 0, 0],
+        },
+        ..cleaned
+    };
+    assert_eq!(s::map_process(debugged), expected);
 
     let queue = MapQueue {
         place: HqdSelect::Any,
@@ -221,6 +239,7 @@ fn headers_tell_the_length() {
         quantum: 1,
         queues: 0,
         clean: false,
+        debug: DebugControls::default(),
     };
     let packet = s::map_process(process);
     assert_eq!(parse(packet[0]), (0xa1, packet.len()));
@@ -248,6 +267,7 @@ proptest! {
             quantum,
             queues,
             clean,
+            debug: DebugControls::default(),
         };
         let packet = s::map_process(process);
         prop_assert_eq!(packet[1] & 0x01ff_ffff, u32::from(pasid) | u32::from(clean) << 17);

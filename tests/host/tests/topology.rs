@@ -110,8 +110,8 @@ fn a_gpu_node_says_what_libhsakmt_needs() {
     ] {
         assert_eq!(p.get(name), Some(&value), "{name}");
     }
-    // Doorbell type 2, on-chip ECC, the revision, exceptions; no SVM, no debugger, no RAS events, no
-    // per-queue reset.
+    // Doorbell type 2, on-chip ECC, the revision, exceptions, four watch points, what debuggers use;
+    // no SVM, no RAS events, no per-queue reset, no precise ALU exceptions.
     let capability = p["capability"];
     assert_eq!(capability >> 12 & 3, 2);
     assert_eq!(capability >> 26 & 1, 1);
@@ -122,7 +122,11 @@ fn a_gpu_node_says_what_libhsakmt_needs() {
         ..gpu_node()
     };
     assert_eq!(properties(&old)["capability"], capability & !(1 << 29));
-    for bit in [7, 15, 16, 17, 18, 19, 21, 27, 28, 30, 31] {
+    assert_eq!(capability >> 7 & 0x1f, 2 << 1 | 1);
+    assert_eq!(capability >> 15 & 0xf, 0xf);
+    // Bits 29:6 can be masked; dispatches are always known.
+    assert_eq!(p["debug_prop"], 0x5d6);
+    for bit in [19, 21, 27, 28, 30, 31] {
         assert_eq!(capability >> bit & 1, 0, "capability bit {bit}");
     }
     let shares = GpuNode {

@@ -386,6 +386,7 @@ impl RunlistTable {
                     sh_mem_bases: SH_MEM_BASES,
                     sh_mem_config: gfx::sh_mem_config(&asic.gfx, kind),
                     trap: first.queue.trap_handler(),
+                    debug: first.queue.debug_controls(),
                     quantum: QUANTUM_MS,
                     queues: count,
                     clean: self.isolated,

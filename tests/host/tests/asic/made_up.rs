@@ -6,6 +6,7 @@ use hw::asic::{
     Asic, AsicIds, CacheKind, GfxGolden, GfxInfo, GoldenRegister, GoldenSetting, SdmaGolden,
     SdmaInfo, VmidSplit, VramInfo, WaveSaveInfo, DRM_FAMILY_AI, DRM_VRAM_HBM,
 };
+use hw::debug::WatchInfo;
 use hw::doorbell::DoorbellLayout;
 use hw::firmware::part::{FirmwarePart, FirmwareSource};
 use hw::firmware::plan::FirmwarePlan;
@@ -41,6 +42,10 @@ pub const MADE_UP: Asic = Asic {
         reference_khz: 100_000,
         has_f8_mode: true,
         exceptions_firmware: 0,
+        watch: WatchInfo {
+            lowest: 6,
+            highest: 29,
+        },
     },
     wave_save: WaveSaveInfo {
         vgpr_bytes: 0x8_0000,
