@@ -40,6 +40,7 @@ static _Thread_local union {
 	struct kfd_ioctl_get_available_memory_args available;
 	struct kfd_ioctl_runtime_enable_args runtime;
 	struct kfd_ioctl_svm_args svm;
+	struct kfd_ioctl_dbg_trap_args debug;
 } args;
 
 static _Thread_local union {
@@ -354,6 +355,97 @@ static void settings(void)
 	}
 }
 
+static void debug_arguments(uint32_t op)
+{
+	struct kfd_ioctl_dbg_trap_args *a = &args.debug;
+
+	memset(a, 0, sizeof(*a));
+	switch (op) {
+	case KFD_IOC_DBG_TRAP_ENABLE:
+		a->enable.exception_mask = once_in(2) ? ~0ull : odd_number();
+		a->enable.rinfo_ptr = in_room();
+		a->enable.rinfo_size = below(40);
+		a->enable.dbg_fd = once_in(4) ? (uint32_t)pool_guess(KFD_FILE) : (uint32_t)own.fd;
+		break;
+	case KFD_IOC_DBG_TRAP_SEND_RUNTIME_EVENT:
+		a->send_runtime_event.exception_mask = 1ull << below(64);
+		a->send_runtime_event.gpu_id = gpu_id();
+		a->send_runtime_event.queue_id = (uint32_t)pool_guess(QUEUE);
+		break;
+	case KFD_IOC_DBG_TRAP_SET_WAVE_LAUNCH_OVERRIDE:
+		a->launch_override.override_mode = below(3);
+		a->launch_override.enable_mask = random32();
+		a->launch_override.support_request_mask = random32() & 0x1ff;
+		break;
+	case KFD_IOC_DBG_TRAP_SUSPEND_QUEUES:
+	case KFD_IOC_DBG_TRAP_RESUME_QUEUES:
+		for (unsigned int i = 0; i < 8; i++)
+			room.dwords[i] = (uint32_t)pool_guess(QUEUE);
+		if (op == KFD_IOC_DBG_TRAP_SUSPEND_QUEUES) {
+			a->suspend_queues.exception_mask = odd_number();
+			a->suspend_queues.queue_array_ptr = in_room();
+			a->suspend_queues.num_queues = once_in(10) ? random32() : below(9);
+		} else {
+			a->resume_queues.queue_array_ptr = once_in(4) ? 0 : in_room();
+			a->resume_queues.num_queues = once_in(10) ? random32() : below(9);
+		}
+		break;
+	case KFD_IOC_DBG_TRAP_SET_NODE_ADDRESS_WATCH:
+		a->set_node_address_watch.address = some_address();
+		a->set_node_address_watch.mode = below(4);
+		a->set_node_address_watch.mask = random32();
+		a->set_node_address_watch.gpu_id = gpu_id();
+		break;
+	case KFD_IOC_DBG_TRAP_CLEAR_NODE_ADDRESS_WATCH:
+		a->clear_node_address_watch.gpu_id = gpu_id();
+		a->clear_node_address_watch.id = below(5);
+		break;
+	case KFD_IOC_DBG_TRAP_QUERY_EXCEPTION_INFO:
+		a->query_exception_info.info_ptr = in_room();
+		a->query_exception_info.info_size = below(40);
+		a->query_exception_info.source_id = once_in(2) ? gpu_id() :
+								 (uint32_t)pool_guess(QUEUE);
+		a->query_exception_info.exception_code = below(52);
+		a->query_exception_info.clear_exception = below(2);
+		break;
+	case KFD_IOC_DBG_TRAP_GET_QUEUE_SNAPSHOT:
+	case KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT:
+		a->queue_snapshot.exception_mask = once_in(2) ? ~0ull : odd_number();
+		a->queue_snapshot.snapshot_buf_ptr = in_room();
+		a->queue_snapshot.num_queues = below(64);
+		a->queue_snapshot.entry_size = below(200);
+		break;
+	default:
+		/* A mode, flags, a mask. */
+		a->set_exceptions_enabled.exception_mask = once_in(2) ? below(5) : odd_number();
+	}
+}
+
+static void debug_call(pid_t pid, uint32_t op)
+{
+	debug_arguments(op);
+	args.debug.pid = (uint32_t)pid;
+	args.debug.op = op;
+	CALL(0x26, debug);
+}
+
+/*
+ * The process debugs itself for some calls. No more than these, since calls of other threads may
+ * wait for the debugger.
+ */
+static void debug(void)
+{
+	const pid_t pid = once_in(20) ? getppid() : getpid();
+	unsigned int calls = 1 + below(12);
+
+	debug_call(pid, KFD_IOC_DBG_TRAP_ENABLE);
+	while (calls--)
+		debug_call(pid, below(KFD_IOC_DBG_TRAP_GET_DEVICE_SNAPSHOT + 2));
+	args.debug.pid = (uint32_t)pid;
+	args.debug.op = KFD_IOC_DBG_TRAP_DISABLE;
+	kfd_ioctl(own.fd, AMDKFD_IOC_DBG_TRAP, &args.debug);
+}
+
 static void files(void)
 {
 	const int fd = once_in(2) ? open(KFD_PATH, O_RDWR | O_CLOEXEC) : -1;
@@ -427,7 +519,10 @@ void fuzz_kfd(void)
 		smi();
 		break;
 	case 26:
-		settings();
+		if (once_in(3))
+			debug();
+		else
+			settings();
 		break;
 	case 27:
 		if (once_in(20))
