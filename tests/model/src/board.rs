@@ -41,6 +41,8 @@ pub struct Board {
     pub fb_base: u32,
     /// Its place in a hive.
     pub hive: Hive,
+    /// Where the GPUs of its hive find one another; without it the others are not there.
+    pub hive_folder: Option<PathBuf>,
     /// The number of the die in its package.
     pub die: u32,
     /// The PCI function.

@@ -148,6 +148,11 @@ impl Gpu {
         if let Some(folder) = &board.switch {
             bus.join(folder)?;
         }
+        let mut hive = board.hive;
+        if let Some(folder) = board.hive_folder.as_ref().filter(|_| hive.others != 0) {
+            bus.join_hive(folder, &hive)?;
+            hive.together = true;
+        }
         let bar0 = board.bar0.min(board.vram.next_power_of_two());
         let fate = Fate::new(board.hostile);
         let gpu = Gpu {
@@ -156,7 +161,7 @@ impl Gpu {
             function: board.function,
             timing: board.timing,
             fb_base: board.fb_base,
-            hive: board.hive,
+            hive,
             die: board.die,
             write_combined: board.write_combined,
             serial: board.serial,

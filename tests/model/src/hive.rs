@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The place of the GPU in a hive, whose GPUs XGMI joins. They have one physical address space,
-//! with a segment for the VRAM of each. The others are not there: an access to their memory ends
-//! the run.
+//! with a segment for the VRAM of each. Unless they find one another in a folder ([`members`]) the
+//! others are not there: an access to their memory ends the run.
+
+pub mod links;
+pub mod members;
 
 use std::str::FromStr;
 
@@ -19,6 +22,8 @@ pub struct Hive {
     pub others: u32,
     /// Bytes of a segment.
     pub segment: u64,
+    /// The others are there, too.
+    pub together: bool,
 }
 
 impl Hive {
@@ -43,13 +48,25 @@ impl Hive {
         ]
     }
 
-    /// What a physical address is in this GPU's own VRAM, if it is one of VRAM.
+    /// The first physical address of this GPU's own VRAM, and the one behind its segment.
+    pub fn own_range(&self) -> (u64, u64) {
+        match self.others {
+            0 => (0, u64::MAX),
+            _ => (self.start(), self.start() + self.segment),
+        }
+    }
+
+    /// What a physical address of VRAM is: one in this GPU's own VRAM, or in [`Space::Hive`].
     pub fn own(&self, phys: Phys) -> Result<Phys> {
-        if self.others == 0 || phys.space == Space::System {
+        if self.others == 0 || phys.space != Space::Vram {
             return Ok(phys);
         }
         match phys.addr.checked_sub(self.start()) {
             Some(addr) if addr < self.segment => Ok(Phys { addr, ..phys }),
+            _ if self.together && phys.addr < self.size(0) => Ok(Phys {
+                space: Space::Hive,
+                ..phys
+            }),
             _ => Err(ModelError::Other(format!(
                 "VRAM address {:#x} is of node {} of the hive: this is node {}, the only one there",
                 phys.addr,
@@ -85,6 +102,7 @@ impl FromStr for Hive {
             node,
             others: nodes - 1,
             segment,
+            together: false,
         })
     }
 }
@@ -104,9 +122,16 @@ mod tests {
             addr,
         };
         assert_eq!(hive.own(vram((4 << 30) + 8)).unwrap(), vram(8));
+        let together = Hive {
+            together: true,
+            ..hive
+        };
         for other in [0, (4 << 30) - 8, 8 << 30] {
             assert!(hive.own(vram(other)).is_err());
+            let found = together.own(vram(other)).unwrap();
+            assert_eq!((found.space, found.addr), (Space::Hive, other));
         }
+        assert!(together.own(vram(16 << 30)).is_err());
         let host = Phys {
             space: Space::System,
             addr: 8,

@@ -388,6 +388,7 @@ impl Hub {
             ),
             write_combined: vmid == 0 && gpu.write_combined,
             vram_snoops: regs.asic.vram_snoops,
+            own_vram: gpu.hive.own_range(),
         };
         let early = || gpu.fate.chance(Site::HdpLine, self.key(vmid), 4);
         context

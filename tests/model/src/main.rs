@@ -15,7 +15,7 @@ use rkfd_model::{control, server};
 
 const USAGE: &str = "\
 rkfd-model --socket PATH --control PATH [--asic CHIP] [--vram SIZE] [--bar0 SIZE] \
-[--fb-base UNITS] [--hive NODE/NODES[:MIB]] [--device ID] [--die NUMBER] [--pci PART ...] \
+[--fb-base UNITS] [--hive NODE/NODES[:MIB]] [--hive-folder FOLDER] [--device ID] [--die NUMBER] [--pci PART ...] \
 [--timing card|card=FACTOR] [--summary FILE] \
 [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--write-combined] \
 [--switch FOLDER] [--serial NUMBER] [--hostile SEED[,CLASS...]] [--freedoms FILE]
@@ -27,8 +27,8 @@ board, 65520M for an MI210); --bar0 the size
 of BAR0, a power of two (default: the smallest in which VRAM fits). --fb-base: where VRAM begins \
 among the addresses of the
 GPU, in units of 16 MiB (default 0x20000).
---hive: XGMI joins it to others, which are not there: its number, how many they are, and the size
-of a segment (default: 64 GiB). --device: PCI device id, hexadecimal (default: 740f, an MI210); \
+--hive: XGMI joins it to others: its number, how many they are, and the size of a segment \
+(default: 64 GiB). They are there with --hive-folder, where they find one another. --device: PCI device id, hexadecimal (default: 740f, an MI210); \
 --die: its number in the package.
 --pci: a part that the PCI function has beside those of the default, or lacks with no- before its \
 name: {PARTS}.
@@ -120,6 +120,7 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("bar0") => bar0 = Some(bar_size(&parser.value()?.string()?)?),
             Long("fb-base") => board.fb_base = hexadecimal(&parser.value()?.string()?)?,
             Long("hive") => board.hive = parser.value()?.string()?.parse()?,
+            Long("hive-folder") => board.hive_folder = Some(PathBuf::from(parser.value()?)),
             Long("die") => board.die = hexadecimal(&parser.value()?.string()?)?,
             Long("device") => {
                 board.function.device = Some(hexadecimal(&parser.value()?.string()?)?)

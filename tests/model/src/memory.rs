@@ -14,6 +14,8 @@ use crate::dma::{DmaMap, DmaRegion};
 use crate::error::{ModelError, Result};
 use crate::fate::mix;
 use crate::hdp::Hdp;
+use crate::hive::members::Members;
+use crate::hive::Hive;
 use crate::mapping::{Mapping, Span};
 use crate::peers::Switch;
 
@@ -30,6 +32,8 @@ pub enum Space {
     Vram,
     /// Bus address, as in the DMA mappings.
     System,
+    /// Physical address of VRAM of another GPU of the hive.
+    Hive,
 }
 
 /// An address after translation.
@@ -120,6 +124,8 @@ pub struct Bus {
     trusted: [AtomicU64; 2],
     /// The switch above it, if there is one.
     switch: Option<Switch>,
+    /// The others of the hive, if they are there.
+    members: Option<Members>,
     /// The path of the host's stores to VRAM.
     pub hdp: Hdp,
 }
@@ -142,6 +148,7 @@ impl Bus {
             master: AtomicBool::new(false),
             trusted: Default::default(),
             switch: None,
+            members: None,
             hdp,
         })
     }
@@ -149,6 +156,13 @@ impl Bus {
     /// Joins the devices of a switch, see [`Switch::join`].
     pub fn join(&mut self, folder: &Path) -> std::io::Result<()> {
         self.switch = Some(Switch::join(folder, self.vram_file.as_fd())?);
+        Ok(())
+    }
+
+    /// Joins the GPUs of a hive, see [`Members::join`].
+    pub fn join_hive(&mut self, folder: &Path, hive: &Hive) -> std::io::Result<()> {
+        let members = Members::join(folder, hive, self.vram_file.as_fd(), self.vram_size)?;
+        self.members = Some(members);
         Ok(())
     }
 
@@ -358,6 +372,17 @@ impl View<'_> {
                 }
                 Ok(self.bus.vram.span(phys.addr as usize, len as usize))
             }
+            Space::Hive => {
+                let members = self.bus.members.as_ref();
+                let found = members.and_then(|members| members.span(phys.addr, len));
+                found.ok_or_else(|| {
+                    ModelError::Other(format!(
+                        "{} at address {:#x} of the hive, where no GPU has memory",
+                        access.name(),
+                        phys.addr
+                    ))
+                })
+            }
             Space::System => {
                 if !self.bus.is_master() {
                     return Err(ModelError::NotMaster { what: "DMA" });
@@ -432,6 +457,12 @@ impl View<'_> {
     /// Reads an entry of a page table, as a walk sees it: see [`crate::hdp`]. With `early` it sees
     /// the host's stores to the entry and its neighbours before their flush.
     pub fn load_entry(&self, phys: Phys, early: bool) -> Result<u64> {
+        if phys.space == Space::Hive {
+            return Err(ModelError::Other(format!(
+                "page table at {:#x}, in the memory of another GPU of the hive",
+                phys.addr
+            )));
+        }
         if phys.space != Space::Vram || phys.addr % 8 != 0 {
             return self.load64(phys);
         }

@@ -74,7 +74,16 @@ impl Entry {
     /// model depends on them, as it has no caches. Source: amdgpu, gmc_v9_0_get_coherence_flags,
     /// for a GPU without an XGMI link to the CPU.
     fn incoherence(self, context: &Context) -> Option<&'static str> {
+        let (first, end) = context.own_vram;
+        let is_own = (first..end).contains(&(self.0 & PAGE_ADDRESS));
         match (self.space(), self.has(SNOOPED), self.mtype()) {
+            (Space::Vram, false, _) if !is_own => {
+                Some("VRAM of another GPU of the hive, and is not probed there")
+            }
+            (Space::Vram, _, Mtype::Rw | Mtype::Cc) if !is_own => {
+                Some("VRAM of another GPU of the hive, of type RW or CC, which is for the own VRAM")
+            }
+            (Space::Vram, true, _) if !is_own => None,
             (Space::System, false, _) if !context.write_combined => {
                 Some("host memory, and does not snoop the CPU's caches")
             }
@@ -118,6 +127,8 @@ pub struct Context {
     pub write_combined: bool,
     /// Leaves in VRAM may snoop the CPU's caches: it says nothing about the GPU's own.
     pub vram_snoops: bool,
+    /// The first physical address of the GPU's own VRAM, and the one behind the last.
+    pub own_vram: (u64, u64),
 }
 
 /// A translation: `1 << log2` bytes from `base`, naturally aligned in the address space.
@@ -355,6 +366,7 @@ mod tests {
             pages: (0, (1 << 36) - 1),
             write_combined: false,
             vram_snoops: false,
+            own_vram: (0, u64::MAX),
         }
     }
 
@@ -456,6 +468,7 @@ mod tests {
             pages: (0x100, 0x1ff),
             write_combined: false,
             vram_snoops: false,
+            own_vram: (0, u64::MAX),
         };
         let tables = Tables::from([(0x10_0018, 0x5000 | RW | SYSTEM | SNOOPED)]);
         assert_eq!(

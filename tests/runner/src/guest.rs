@@ -13,7 +13,7 @@ use rustix::fs::{mkfifoat, Mode, CWD};
 use crate::initrd::Content;
 use crate::life::{silence, Life, NAP};
 use crate::machine::{Machine, Model};
-use crate::model::{Board, Running, PATIENCE};
+use crate::model::{Board, Running, HIVE_FOLDER, PATIENCE};
 use crate::monitor::{stands_at, Monitor, NO_ANSWER};
 use crate::notes::Notes;
 use crate::process::{check_interrupted, code, Process, POLL};
@@ -188,6 +188,9 @@ impl<'a> Attempt<'a> {
         if machine.switch {
             fs::create_dir_all(dir.join("switch"))?;
             options.extend(["--switch".into(), format!("{inside}/switch")]);
+        }
+        if machine.hive.is_some() {
+            fs::create_dir_all(dir.join(HIVE_FOLDER))?;
         }
         let own = format!("{}/target/release/rkfd-model", places.out);
         self.board = match &machine.model {

@@ -28,7 +28,8 @@ pub struct Machine {
     pub bar0: Option<Size>,
     /// MC address of VRAM's first byte, in units of 16 MiB; without it that of a card.
     pub fb_base: Option<u32>,
-    /// The GPU's place in a hive of which it is the only one that is there: `NODE/NODES[:MIB]`.
+    /// The GPU's place in a hive of which it is the only one that is there: `NODE/NODES[:MIB]`; or
+    /// `all[:MIB]`, which joins all GPUs to one.
     pub hive: Option<String>,
     /// The PCI device id, hexadecimal; without it an MI210's.
     pub device: Option<String>,

@@ -63,6 +63,7 @@ impl Board {
             .args(["--control", &format!("{inside}/control{n}.sock")])
             .args(["--vram", &machine.vram.to_string()])
             .args(function(machine))
+            .args(place(machine, gpu, &inside))
             .args(["--summary", &format!("{inside}/summary{n}.json")])
             .args((machine.driver != Driver::Rkfd).then_some("--write-combined"))
             .args(hostile(machine, &inside, &n))
@@ -101,20 +102,41 @@ fn function(machine: &Machine) -> Vec<String> {
     if let Some(units) = machine.fb_base {
         option("--fb-base", format!("{units:#x}"));
     }
-    if let Some(place) = &machine.hive {
-        option("--hive", place.clone());
-    }
     if let Some(id) = &machine.device {
         option("--device", id.clone());
-    }
-    if machine.die != 0 {
-        option("--die", machine.die.to_string());
     }
     for part in &machine.pci {
         option("--pci", part.clone());
     }
     if let Some(timing) = &machine.timing {
         option("--timing", timing.clone());
+    }
+    options
+}
+
+/// The folder in which the models of a hive find one another.
+pub const HIVE_FOLDER: &str = "hive";
+
+/// The options of the place of a GPU, counted from 1, in a hive and in its package. In a hive of all
+/// GPUs (`all[:MIB]`) two dies are in each package.
+fn place(machine: &Machine, gpu: u32, dir: &str) -> Vec<String> {
+    let mut options = Vec::new();
+    let mut option = |name: &str, value: String| options.extend([name.to_owned(), value]);
+    let mut die = machine.die;
+    if let Some(place) = &machine.hive {
+        if let Some(segment) = place.strip_prefix("all") {
+            let node = gpu - 1;
+            option("--hive", format!("{node}/{}{segment}", machine.gpus));
+            option("--hive-folder", format!("{dir}/{HIVE_FOLDER}"));
+            if machine.device.is_some() {
+                die = node % 2;
+            }
+        } else {
+            option("--hive", place.clone());
+        }
+    }
+    if die != 0 {
+        option("--die", die.to_string());
     }
     options
 }
@@ -156,9 +178,20 @@ mod tests {
             timing: Some("card=16".into()),
             ..Machine::default()
         };
-        let expected = "--asic gfx942 --bar0 256M --fb-base 0x8000 --hive 1/2 --device 740c \
-                        --die 1 --pci flr --pci no-msix --timing card=16";
+        let expected = "--asic gfx942 --bar0 256M --fb-base 0x8000 --device 740c --pci flr \
+                        --pci no-msix --timing card=16";
         assert_eq!(expected, function(&machine).join(" "));
+        let alone = place(&machine, 1, "/vm/x").join(" ");
+        assert_eq!("--hive 1/2 --die 1", alone);
+        let all = Machine {
+            hive: Some("all:8192".into()),
+            gpus: 4,
+            ..machine
+        };
+        let second = "--hive 1/4:8192 --hive-folder /vm/x/hive --die 1";
+        assert_eq!(second, place(&all, 2, "/vm/x").join(" "));
+        let third = "--hive 2/4:8192 --hive-folder /vm/x/hive";
+        assert_eq!(third, place(&all, 3, "/vm/x").join(" "));
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! are for the answer.
 
 use super::engines::Firmware;
-use super::image::{self, Kind};
+use super::faults::TaFault;
+use super::image::{self, Kind, Signatures};
 use super::ring::Frame;
 use super::tmr::{self, Tmr};
+use super::xgmi::{self, Xgmi};
 use super::{Psp, State};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -21,6 +23,9 @@ const USER: std::ops::Range<usize> = 3..7;
 const ARGUMENTS: usize = 7;
 const ANSWER: u64 = 0x360;
 
+const LOAD_TA: u32 = 0x01;
+const UNLOAD_TA: u32 = 0x02;
+const INVOKE_CMD: u32 = 0x03;
 const SETUP_TMR: u32 = 0x05;
 const LOAD_IP_FW: u32 = 0x06;
 const DESTROY_TMR: u32 = 0x07;
@@ -69,6 +74,8 @@ const MOST: u32 = 1 << 20;
 #[derive(Default)]
 struct Answer {
     status: u32,
+    /// The number of a trusted application that was loaded.
+    session: u32,
     /// Where an image was placed.
     address: u64,
     tmr_size: u32,
@@ -133,7 +140,7 @@ impl Psp {
         let answer = self.execute(gpu, state, &page, forced.map(|fault| fault.1))?;
         let words = [
             answer.status,
-            0,
+            answer.session,
             answer.address as u32,
             (answer.address >> 32) as u32,
             answer.tmr_size,
@@ -156,6 +163,36 @@ impl Psp {
     ) -> Result<Answer> {
         let (line, answer) = match page.0[COMMAND] {
             LOAD_IP_FW => return self.load(gpu, state, page, forced),
+            LOAD_TA => (
+                "LOAD_TA",
+                match forced {
+                    Some(status) => Answer::refused(status),
+                    None => self.load_ta(gpu, state, page)?,
+                },
+            ),
+            UNLOAD_TA => (
+                "UNLOAD_TA",
+                Answer::refused(match (forced, &state.xgmi) {
+                    (Some(status), _) => status,
+                    (None, Some(ta)) if ta.session == page.argument(0) => {
+                        state.xgmi = None;
+                        0
+                    }
+                    (None, _) => BAD_PARAMETERS,
+                }),
+            ),
+            INVOKE_CMD => (
+                "INVOKE_CMD",
+                Answer::refused(match (forced, &mut state.xgmi) {
+                    (Some(status), _) => status,
+                    (None, Some(ta)) if ta.session == page.argument(0) => {
+                        let line = ta.invoke(gpu, page.argument(1), state.faults.ta)?;
+                        self.trace.add(line);
+                        0
+                    }
+                    (None, _) => BAD_PARAMETERS,
+                }),
+            ),
             SETUP_TMR => (
                 "SETUP_TMR",
                 match forced {
@@ -170,11 +207,13 @@ impl Psp {
                     (None, None) => BAD_STATE,
                     (None, Some(_)) if gpu.regs.asic.psp.has_memory => {
                         state.fresh = true;
+                        state.xgmi = None;
                         0
                     }
                     (None, Some(tmr)) => {
                         tmr.give_back(gpu);
                         state.tmr = None;
+                        state.xgmi = None;
                         0
                     }
                 }),
@@ -199,6 +238,33 @@ impl Psp {
         };
         self.trace.add(format!("psp {line} {:#x}", answer.status));
         Ok(answer)
+    }
+
+    fn load_ta(&self, gpu: &Gpu, state: &mut State, page: &Page) -> Result<Answer> {
+        let (address, bytes) = (page.wide(0), page.argument(2));
+        let (buffer, size) = (page.wide(3), page.argument(5));
+        let fits = u64::from(size) >= xgmi::LEAST_BUFFER && size % 4096 == 0;
+        if address % 4096 != 0 || buffer % 4096 != 0 || !fits || bytes > MOST {
+            return Ok(Answer::refused(BAD_PARAMETERS));
+        }
+        let mut image = vec![0; bytes as usize];
+        Vm::kernel(gpu, HubId::Mm).read(address, &mut image)?;
+        let is_any = self.signatures == Signatures::Any;
+        let header = image::check(&image, self.signatures);
+        let is_ta = header.is_ok_and(|header| is_any || header.kind == Kind::XGMI_TA);
+        if !is_ta || state.faults.ta == Some(TaFault::Unloaded) {
+            return Ok(Answer::refused(SECURITY));
+        }
+        let is_set_up = !gpu.regs.asic.psp.has_memory || !state.fresh;
+        if state.tmr.is_none() || !is_set_up || state.xgmi.is_some() {
+            return Ok(Answer::refused(BAD_STATE));
+        }
+        state.sessions += 1;
+        state.xgmi = Some(Xgmi::new(state.sessions, buffer));
+        Ok(Answer {
+            session: state.sessions,
+            ..Answer::default()
+        })
     }
 
     fn set_up_tmr(&self, gpu: &Gpu, state: &mut State, page: &Page) -> Result<u32> {

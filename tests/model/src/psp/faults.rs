@@ -5,6 +5,25 @@ use super::bootloader::Part;
 use super::engines::Engine;
 use crate::smu::Faults as SmuFaults;
 
+/// A fault of the trusted application for XGMI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaFault {
+    /// It is not loaded.
+    Unloaded,
+    /// It does not answer.
+    Silent,
+    /// Each command has this status.
+    Status(u32),
+    /// The hive has the number 0.
+    NoHive,
+    /// The GPU has the number of its neighbour.
+    Twice,
+    /// All nodes are 0 hops away.
+    NoHops,
+    /// More links lead to each of the others than a GPU has ports.
+    ManyLinks,
+}
+
 /// Faults, each of which stays until it is cleared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -28,6 +47,8 @@ pub struct Faults {
     pub status: Option<(u64, u32)>,
     /// The command after which no fence is written.
     pub no_fence: Option<u64>,
+    /// A fault of the trusted application for XGMI.
+    pub ta: Option<TaFault>,
     /// An engine that does nothing, whatever is loaded.
     pub dead: Option<Engine>,
     /// Faults of the SMU.
@@ -48,7 +69,8 @@ pub(crate) fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 impl Faults {
     /// Adds one: `no-flash`, `no-bootloader`, `no-secure-os`, `no-post`, `bootloader=PART:CODE`,
     /// `bootloader-hangs=PART`, `ring=CODE`, `ring-hangs`, `status=N:CODE`, `no-fence=N`,
-    /// `dead=ENGINE`, `smu-off`, `smu=MESSAGE:ANSWER`, `smu-hangs=MESSAGE`, `smu-late=MESSAGE:MS`;
+    /// `dead=ENGINE`, `ta=unloaded`, `ta=silent`,
+    /// `ta=no-hive`, `ta=twice`, `ta=no-hops`, `ta=many-links`, `ta=STATUS`, `smu-off`, `smu=MESSAGE:ANSWER`, `smu-hangs=MESSAGE`, `smu-late=MESSAGE:MS`;
     /// `none` clears all.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
@@ -73,6 +95,17 @@ impl Faults {
             "dead" => {
                 let engine = Engine::named(value);
                 self.dead = Some(engine.ok_or_else(|| format!("{text}: no such engine"))?);
+            }
+            "ta" => {
+                self.ta = Some(match value {
+                    "unloaded" => TaFault::Unloaded,
+                    "silent" => TaFault::Silent,
+                    "no-hive" => TaFault::NoHive,
+                    "twice" => TaFault::Twice,
+                    "no-hops" => TaFault::NoHops,
+                    "many-links" => TaFault::ManyLinks,
+                    _ => TaFault::Status(number(value)?),
+                });
             }
             "smu-off" => self.smu.off = true,
             "smu" => {
@@ -114,11 +147,13 @@ mod tests {
             "smu-hangs=0x4",
             "smu-late=0x13:4000",
             "bootloader-hangs=kdb",
+            "ta=twice",
         ] {
             faults.add(text).unwrap();
         }
         assert_eq!(faults.dead, Some(Engine::Sdma(4)));
         assert_eq!(faults.smu.hangs, Some(4));
+        assert_eq!(faults.ta, Some(TaFault::Twice));
         assert_eq!(faults.smu.late, Some((0x13, 4000)));
         assert_eq!(faults.bootloader_hangs, Some(Part::KeyDatabase));
         for text in [

@@ -38,6 +38,8 @@ impl Kind {
     pub const RLC_LIST_SRM: Kind = Kind(0x0c);
     pub const RLC_LIST_CNTL: Kind = Kind(0x0d);
     pub const SDMA: Kind = Kind(0x25);
+    /// Made up: the vendor's is not known.
+    pub const XGMI_TA: Kind = Kind(0x2b);
     pub const REGISTER_LIST: Kind = Kind(0x35);
     pub const SOC_DRIVER: Kind = Kind(0x4a);
     pub const DEBUG_DRIVER: Kind = Kind(0x4b);

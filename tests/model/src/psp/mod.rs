@@ -13,7 +13,7 @@
 //!   more. Firmware of engines before SETUP_TMR is refused, except for the SMU's.
 //! - *A ring* cannot be made beside another. A second SETUP_TMR is refused in the life of a ring;
 //!   with a new ring it replaces the region of a previous driver.
-//! - *Trusted applications* do not exist: their commands are unknown.
+//! - *Trusted applications*: that for XGMI ([`xgmi`]) is the only one.
 //! - *Reset of the function* restores the board's initial state.
 //! - *A refused part or command* is a status; a driver that breaks the protocol (a command while
 //!   another is in progress, a pointer in the middle of a frame, an engine without firmware) ends
@@ -30,6 +30,7 @@ pub mod start;
 pub mod tmr;
 pub mod trace;
 pub mod version;
+pub mod xgmi;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,6 +51,7 @@ use ring::Ring;
 use start::Start;
 use tmr::Tmr;
 use trace::Trace;
+use xgmi::Xgmi;
 
 /// BIOS_SCRATCH_7: ASIC_INIT_COMPLETE.
 const POSTED: u32 = 1 << 9;
@@ -83,6 +85,10 @@ struct State {
     tmr: Option<Tmr>,
     register_list: bool,
     engines: Engines,
+    /// The trusted application for XGMI, while it is loaded.
+    xgmi: Option<Xgmi>,
+    /// Applications loaded so far.
+    sessions: u32,
     jobs: VecDeque<(Instant, Job)>,
 }
 
@@ -103,6 +109,8 @@ impl State {
             tmr: None,
             register_list: warm,
             engines: Engines::new(warm),
+            xgmi: None,
+            sessions: 0,
             jobs: VecDeque::new(),
         }
     }

@@ -22,6 +22,7 @@ mod psp;
 mod psp_13_0_6;
 mod psp_commands;
 mod psp_rig;
+mod psp_xgmi;
 mod queues;
 mod registers;
 mod retries;

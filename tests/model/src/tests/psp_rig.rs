@@ -67,6 +67,29 @@ impl Psp {
         }
     }
 
+    /// A card of a hive with a secure OS.
+    pub fn in_hive(place: &str) -> Psp {
+        let board = Board {
+            hive: place.parse().unwrap(),
+            ..Board::new(VRAM)
+        };
+        Psp {
+            rig: Rig::on(board),
+            wptr: 0,
+            fence: 0,
+        }
+    }
+
+    /// Adds a fault.
+    pub fn fault(&self, fault: &str) {
+        self.rig.gpu.psp.add_fault(&self.rig.gpu, fault).unwrap();
+    }
+
+    /// Where the session of the last command is.
+    pub fn session_place(&self) -> crate::memory::Phys {
+        vram(PAGE_AT + 0x364)
+    }
+
     /// Creates it with a fault, which is there from the start.
     pub fn with(fault: &str, start: Start) -> Psp {
         let psp = Psp::on(start);

@@ -38,7 +38,7 @@ impl Rig {
     pub fn map(&mut self, vmid: u8, va: u64, to: Phys, len: u64, flags: u64) {
         let space = match to.space {
             Space::System => SYSTEM | SNOOPED,
-            Space::Vram => 0,
+            Space::Vram | Space::Hive => 0,
         };
         for page in 0..len.div_ceil(4096) {
             let entry = self.entry(vmid, va + (page << 12));

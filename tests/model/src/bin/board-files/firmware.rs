@@ -18,6 +18,8 @@ const SOS_MAIN: u32 = 0x0027_0181;
 const SOS: u32 = 0x0027_0085;
 const SMU: u32 = 0x0044_4000;
 const SDMA: u32 = 8;
+/// From this version on the application for XGMI tells the number of links.
+const XGMI_TA: u32 = 0x2000_000b;
 const MEC: u32 = 101;
 const RLC: u32 = 0x11;
 /// Those of gfx942.
@@ -212,9 +214,14 @@ fn rlc(version: u32, code: usize, [cntl, gpm, srm]: [(usize, usize); 3]) -> Vec<
     file((2, 1), version, &more, code, &parts)
 }
 
-/// Trusted applications: none.
+/// Trusted applications: that for XGMI alone.
 fn ta() -> Vec<u8> {
-    file((2, 0), 0, &[0], 0, &[])
+    const TYPE_XGMI: u32 = 2;
+    const BYTES: usize = 0x6200;
+    let image = part(FIRST, Kind::XGMI_TA, XGMI_TA, BYTES);
+    // Their number; type, version, place behind the first and bytes of each.
+    let more = [1, TYPE_XGMI, XGMI_TA, 0, BYTES as u32];
+    file((2, 0), XGMI_TA, &more, BYTES, &[image])
 }
 
 /// Name and contents of each file.
