@@ -18,6 +18,7 @@ use kernel::sync::{Arc, Mutex};
 use crate::firmware::reset::FirmwareReset;
 use crate::firmware::LoadedFirmware;
 use crate::gpu::Gpu;
+use crate::hive::{HiveFiles, HiveMembership};
 use crate::kern::drm::DrmRegistration;
 use crate::kern::host;
 use crate::kern::kobject::AddedFiles;
@@ -109,6 +110,8 @@ struct DeviceParts {
     /// Dropped before the device goes, on which the memory for a sleep depends.
     sleeper: PmRegistration,
     _plugged: PluggedGpu,
+    /// Dropped when no process uses the GPU any more, before its firmware goes.
+    _hive: (Option<HiveFiles>, Option<HiveMembership>),
     _files: GpuDebugfs,
     _sysfs: AddedFiles,
     _blocks: Option<BlockTree>,
@@ -176,6 +179,11 @@ impl DeviceParts {
             completes_atomics: pci_ext::completes_atomics(pdev),
             link_mbs: pci_ext::link_mbs(pdev),
         };
+        let psp = firmware.xgmi();
+        let member = psp.and_then(|psp| HiveMembership::join(&gpu.hw, psp));
+        let hive_files = member.as_ref();
+        let hive_files = hive_files.map(|member| HiveFiles::new(member, pdev.as_ref()));
+        let hive = (hive_files.transpose()?, member);
         let plugged = PluggedGpu::new(gpu, node.device(), info)?;
         let files = GpuDebugfs::new(gpu, pdev)?;
         let sysfs = sysfs::show(gpu, pdev.as_ref())?;
@@ -200,6 +208,7 @@ impl DeviceParts {
             _guard: guard,
             sleeper,
             _plugged: plugged,
+            _hive: hive,
             _files: files,
             _sysfs: sysfs,
             _blocks: blocks,

@@ -18,7 +18,9 @@ use hw::firmware::plan::LoadStep;
 use hw::firmware::state::BootState;
 use hw::smu::SmuMessage;
 use hw::va::PAGE_SIZE;
+use hw::xgmi::ta::BUFFER_BYTES;
 
+use crate::ip::psp::xgmi::{log_without_xgmi, SharedPsp};
 use crate::ip::psp::{Psp, PspBuffers, PspRing, Tmr, IMAGE_BYTES, PAGES_BYTES};
 use crate::ip::smu::Smu;
 use crate::ip::Hardware;
@@ -45,8 +47,10 @@ struct OwnFirmware {
     versions: (u32, u32),
     /// `None` where the driver does not know the SMU.
     smu: Option<Arc<SmuSensors>>,
-    /// Dropped before the PSP's memory. `None` while the GPU sleeps.
-    tmr: Option<Tmr>,
+    /// Stopped before the PSP's memory is freed.
+    psp: Arc<SharedPsp>,
+    /// The PSP's application for XGMI runs.
+    has_ta: bool,
     memory: PspMemory,
 }
 
@@ -54,20 +58,27 @@ struct OwnFirmware {
 struct PspMemory {
     image: VramBlocks,
     pages: VramBlocks,
+    /// The buffer of the application for XGMI; `None` for a GPU that is in no hive.
+    ta: Option<VramBlocks>,
     /// `None` where the PSP has set memory apart.
     tmr: Option<VramBlocks>,
 }
 
 impl PspMemory {
-    /// Allocates it, with `tmr` bytes for the PSP's own use.
+    /// Allocates it, with `tmr` bytes for the PSP's own use; `in_hive` tells that the GPU is in a
+    /// hive.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    fn new(vram: &VramManager, tmr: u64) -> Result<Self> {
+    fn new(vram: &VramManager, tmr: u64, in_hive: bool) -> Result<Self> {
         Ok(Self {
             image: vram.alloc_own(IMAGE_BYTES, IMAGE_BYTES)?,
             pages: vram.alloc_own(PAGES_BYTES, PAGE_SIZE)?,
+            ta: match in_hive {
+                true => Some(vram.alloc_own(BUFFER_BYTES, PAGE_SIZE)?),
+                false => None,
+            },
             tmr: match tmr {
                 0 => None,
                 bytes => Some(vram.alloc_own(bytes, bytes)?),
@@ -84,7 +95,8 @@ impl PspMemory {
 
     /// All of its runs.
     fn runs(&self) -> impl Iterator<Item = VramRun> + '_ {
-        let parts = [Some(&self.image), Some(&self.pages), self.tmr.as_ref()];
+        let (ta, tmr) = (self.ta.as_ref(), self.tmr.as_ref());
+        let parts = [Some(&self.image), Some(&self.pages), ta, tmr];
         let parts = parts.into_iter().flatten();
         parts.flat_map(|part| part.runs()).copied()
     }
@@ -101,7 +113,8 @@ impl PspMemory {
 pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
     let hw = &memory.hw;
     let plan = hw.asic.firmware;
-    let files = match FirmwareFiles::request(&hw.dev, plan) {
+    let in_hive = hw.gmc.place().is_in_hive();
+    let files = match FirmwareFiles::request(&hw.dev, plan, in_hive) {
         Ok(files) => files,
         Err(MissingFile(name, error)) if hw.state != BootState::Cold && error == ENOENT => {
             dev_info!(
@@ -122,8 +135,10 @@ pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
         true => limits::find(hw)?,
         false => None,
     };
-    let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes)?;
+    let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes, in_hive)?;
     let (tmr, smu) = hand_over(hw, hw.state, &files, &blocks)?;
+    let psp = SharedPsp::new(tmr)?;
+    let has_ta = start_ta(hw, &psp, &files, &blocks);
     let version = |part| files.image(part).map_or(0, |image| image.version);
     Ok(LoadedFirmware {
         own: Some(OwnFirmware {
@@ -132,7 +147,8 @@ pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
                 Some(smu) => Some(SmuSensors::new(memory, smu, limits)?),
                 None => None,
             },
-            tmr: Some(tmr),
+            psp,
+            has_ta,
             memory: blocks,
         }),
         hw: hw.clone(),
@@ -180,6 +196,32 @@ fn hand_over(
     Ok((tmr, smu))
 }
 
+/// Starts the PSP's application for XGMI, if the GPU is in a hive, and tells it of the GPUs that it
+/// was told of before. Returns whether it runs. If not, the GPU works alone, and the log has one
+/// line that says why.
+fn start_ta(hw: &Hardware, psp: &SharedPsp, files: &FirmwareFiles, blocks: &PspMemory) -> bool {
+    let Some(buffer) = &blocks.ta else {
+        return false;
+    };
+    let plan = hw.asic.firmware;
+    let Ok(image) = files.image(FirmwarePart::XgmiTa) else {
+        dev_warn!(
+            &*hw.dev,
+            "XGMI is not used: there is no application for it in {}\n",
+            plan.applications
+        );
+        return false;
+    };
+    let loaded = psp.load_ta(&image, buffer.start(), plan.links_version);
+    let nodes = psp.nodes();
+    let told = loaded.and_then(|()| match nodes.is_empty() {
+        true => Ok(()),
+        false => psp.set_nodes(&nodes),
+    });
+    told.map_err(|failure| log_without_xgmi(hw, &failure))
+        .is_ok()
+}
+
 /// Reads and checks all firmware files of `hw`, for [`LoadedFirmware::reload`]. May sleep.
 ///
 /// # Errors
@@ -187,8 +229,9 @@ fn hand_over(
 /// `ENOENT`, `EINVAL` and `ENOMEM` as for [`load`]. The log names the cause.
 pub(crate) fn files(hw: &Hardware) -> Result<FirmwareFiles> {
     let dev = &hw.dev;
-    let files =
-        FirmwareFiles::request(dev, hw.asic.firmware).map_err(|missing| missing.log_error(dev))?;
+    let in_hive = hw.gmc.place().is_in_hive();
+    let files = FirmwareFiles::request(dev, hw.asic.firmware, in_hive)
+        .map_err(|missing| missing.log_error(dev))?;
     files.check(dev)?;
     Ok(files)
 }
@@ -248,6 +291,12 @@ impl LoadedFirmware {
         smu.is_measuring().then(|| smu.clone())
     }
 
+    /// The PSP, if its application for XGMI runs.
+    pub(crate) fn xgmi(&self) -> Option<&Arc<SharedPsp>> {
+        let own = self.own.as_ref().filter(|own| own.has_ta)?;
+        Some(&own.psp)
+    }
+
     /// The PSP's part of VRAM, of which nothing is saved.
     pub(crate) fn memory(&self) -> impl Iterator<Item = VramRun> + '_ {
         self.own.iter().flat_map(|own| own.memory.runs())
@@ -259,8 +308,8 @@ impl LoadedFirmware {
         if self.hw.is_present() {
             self.unload_smu();
         }
-        if let Some(own) = &mut self.own {
-            own.tmr = None;
+        if let Some(own) = &self.own {
+            own.psp.stop();
         }
     }
 
@@ -273,7 +322,8 @@ impl LoadedFirmware {
     pub(crate) fn reload(&mut self, files: &FirmwareFiles, state: BootState) -> Result {
         let own = self.own.as_mut().ok_or(EBUSY)?;
         let (tmr, smu) = hand_over(&self.hw, state, files, &own.memory)?;
-        own.tmr = Some(tmr);
+        own.psp.restart(tmr);
+        own.has_ta = own.has_ta && start_ta(&self.hw, &own.psp, files, &own.memory);
         match (&own.smu, smu) {
             (Some(known), Some(smu)) => known.restart(smu),
             _ => Ok(()),

@@ -84,7 +84,10 @@ impl Gpu {
         // While there are engines to copy the memory of processes, and no process has the GPU.
         self.memory.shared_vram.close(&self.memory);
         // Other devices lose what they have mapped in VRAM.
-        self.memory.bos.for_each(|bo| bo.revoke_all());
+        self.memory.bos.for_each(|bo| {
+            bo.revoke_all();
+            bo.leave_hive();
+        });
         self.memory.vram.scrubber().stop();
         self.rings.stop();
         self.hw.ih.stop();

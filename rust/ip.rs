@@ -13,6 +13,7 @@ pub(crate) mod gfx;
 pub(crate) mod gmc;
 mod halted;
 pub(crate) mod hdp;
+mod hive_id;
 pub(crate) mod hub;
 pub(crate) mod ih;
 pub(crate) mod interrupt_sink;
@@ -58,6 +59,7 @@ use gfx::Gfx;
 use gmc::Gmc;
 use halted::{EngineSet, HaltedGpu};
 use hdp::Hdp;
+use hive_id::JoinedHive;
 use ih::Ih;
 use nbio::Nbio;
 use retries::RetryFaults;
@@ -130,6 +132,8 @@ pub(crate) struct Hardware {
     pub(crate) location: u32,
     /// Bytes of VRAM.
     pub(crate) vram_size: u64,
+    /// The hive that it has joined.
+    pub(crate) hive: JoinedHive,
     /// Revision of the silicon (ATI_REV_ID).
     pub(crate) revision: u32,
     /// Revision in PCI's configuration space.
@@ -288,6 +292,7 @@ impl Hardware {
                 domain: identity.domain,
                 location: identity.location(),
                 vram_size: size,
+                hive: JoinedHive::new(),
                 revision,
                 pci_revision: pdev.revision_id(),
                 subsystem: (pdev.subsystem_vendor_id(), pdev.subsystem_device_id()),

@@ -17,11 +17,13 @@ mod smi;
 mod svm;
 
 use hw::topology::gpu_id::GpuId;
+use hw::xgmi::HivePlace;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::{Arc, Mutex};
 
 use crate::gpu::Gpu;
+use crate::hive;
 use crate::ip::retries::FaultOwner;
 use crate::kern::arc_slot::{ArcSlot, FilledSlot};
 use crate::kern::chrdev::CharDevice;
@@ -256,9 +258,12 @@ impl Kfd {
     /// `ENOMEM`.
     fn all_facts(&self) -> Result<KVec<GpuFacts>> {
         let mut all = KVec::new();
+        // Before the lock: a GPU that joins may take seconds.
+        let places = hive::places()?;
         let nodes = self.nodes.lock();
         for node in nodes.iter() {
             let mut facts = node.facts;
+            facts.hive = hive::place_of(&node.gpu.hw, &places);
             for (bit, other) in nodes.iter().enumerate() {
                 let is_other = !Arc::ptr_eq(&node.gpu, &other.gpu);
                 if is_other && pci_ext::reaches(&node.gpu.hw.dev, &other.gpu.hw.dev) {
@@ -352,6 +357,7 @@ impl PluggedGpu {
             link_mbs: info.link_mbs,
             numa: NumaNode::of(&gpu.hw.dev),
             peers: 0,
+            hive: HivePlace::default(),
         };
         let amdgpu = kfd.amdgpu.as_ref();
         let link = amdgpu.map(|amdgpu| amdgpu.show(&gpu.hw.dev)).transpose()?;

@@ -16,6 +16,7 @@ pub(crate) mod copy_engine;
 pub(crate) mod cpu_view;
 pub(crate) mod evict;
 pub(crate) mod gart;
+mod hive_view;
 mod import;
 pub(crate) mod job_engine;
 mod lost;

@@ -11,6 +11,7 @@ mod ffi;
 mod firmware;
 mod gpu;
 mod health;
+mod hive;
 mod ip;
 mod kern;
 mod kfd;
@@ -38,11 +39,13 @@ module! {
         "amdgpu/aldebaran_sdma.bin",
         "amdgpu/aldebaran_mec.bin",
         "amdgpu/aldebaran_rlc.bin",
+        "amdgpu/aldebaran_ta.bin",
         "amdgpu/psp_13_0_6_sos.bin",
         "amdgpu/smu_13_0_6.bin",
         "amdgpu/sdma_4_4_2.bin",
         "amdgpu/gc_9_4_3_mec.bin",
         "amdgpu/gc_9_4_3_rlc.bin",
+        "amdgpu/psp_13_0_6_ta.bin",
     ],
     imports_ns: ["DMA_BUF"],
     params: {
@@ -91,6 +94,7 @@ struct Rkfd {
     _resets: driver::reset::ResetRegistration,
     #[pin]
     _driver: Registration<PciAdapter<driver::RkfdDriver>>,
+    _hives: hive::HiveRegistration,
     _kfd: kfd::KfdRegistration,
     _debugfs: observe::debugfs::DebugfsRegistration,
     _work: kern::workqueue::ModuleWorkQueues,
@@ -103,6 +107,7 @@ impl kernel::InPlaceModule for Rkfd {
             _work: kern::workqueue::ModuleWorkQueues::new()?,
             _debugfs: observe::debugfs::DebugfsRegistration::new()?,
             _kfd: kfd::KfdRegistration::new(module)?,
+            _hives: hive::HiveRegistration::new()?,
             _resets: driver::reset::ResetRegistration::new()?,
             _driver <- Registration::new(c"rkfd", module),
         })

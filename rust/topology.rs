@@ -8,6 +8,7 @@ mod tree;
 use hw::topology::cus::ComputeUnits;
 use hw::topology::gpu_id::GpuId;
 use hw::topology::record;
+use hw::xgmi::HivePlace;
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
@@ -50,8 +51,11 @@ pub(crate) struct GpuFacts {
     pub(crate) link_mbs: u32,
     /// The processors to which the GPU is attached, if known.
     pub(crate) numa: Option<NumaNode>,
-    /// The GPUs whose memory this GPU can reach: a bit for each, in the order of their nodes.
+    /// The GPUs whose memory this GPU can reach by PCI Express: a bit for each, in the order of
+    /// their nodes.
     pub(crate) peers: u64,
+    /// Its place in its hive.
+    pub(crate) hive: HivePlace,
 }
 
 impl GpuFacts {

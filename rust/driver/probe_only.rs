@@ -44,7 +44,7 @@ pub(super) fn report(pdev: &pci::Device<Core<'_>>) -> Result {
             format_args!("{refusal}")
         ),
     }
-    match FirmwareFiles::request(dev, blocks.asic.firmware) {
+    match FirmwareFiles::request(dev, blocks.asic.firmware, false) {
         Ok(files) => {
             if files.check(dev).is_ok() {
                 dev_info!(dev, "probe_only: all firmware files are there and whole\n");

@@ -32,12 +32,17 @@ pub(crate) struct FirmwareFiles {
 }
 
 impl FirmwareFiles {
-    /// Requests all files, in order. May sleep.
+    /// Requests all files, in order, and that of trusted applications if the GPU is `in_hive`,
+    /// which may be missing. May sleep.
     ///
     /// # Errors
     ///
     /// The first file that cannot be had.
-    pub(crate) fn request(dev: &Device, plan: &'static FirmwarePlan) -> Result<Self, MissingFile> {
+    pub(crate) fn request(
+        dev: &Device,
+        plan: &'static FirmwarePlan,
+        in_hive: bool,
+    ) -> Result<Self, MissingFile> {
         let mut files = KVec::new();
         for &(source, name) in plan.files {
             let missing = |error| MissingFile(name, error);
@@ -45,6 +50,13 @@ impl FirmwareFiles {
             files
                 .push((source, file), GFP_KERNEL)
                 .map_err(|_| missing(ENOMEM))?;
+        }
+        if in_hive {
+            let name = plan.applications;
+            if let Ok(file) = Firmware::request_nowarn(name, dev) {
+                let pushed = files.push((FirmwareSource::Ta, file), GFP_KERNEL);
+                pushed.map_err(|_| MissingFile(name, ENOMEM))?;
+            }
         }
         Ok(Self { plan, files })
     }

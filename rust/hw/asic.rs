@@ -153,6 +153,12 @@ impl SdmaInfo {
         self.host_engines + self.xgmi_engines
     }
 
+    /// The engines for links between GPUs, a bit each.
+    #[inline]
+    pub const fn xgmi_engines_mask(&self) -> u32 {
+        ((1 << self.engines()) - 1) & !self.host_engines_mask()
+    }
+
     /// The engines for traffic with the host, a bit each.
     #[inline]
     pub const fn host_engines_mask(&self) -> u32 {
@@ -325,6 +331,8 @@ pub struct Asic {
     pub vmids: VmidSplit,
     /// Memory.
     pub vram: VramInfo,
+    /// MB/s of one link of XGMI, 16 lanes wide.
+    pub xgmi_link_mbs: u32,
     /// Caches, nearest to the CU first.
     pub caches: &'static [CacheKind],
     /// The words of the trap handler.

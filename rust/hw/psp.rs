@@ -83,6 +83,8 @@ const COMMAND_BYTES: usize = 1024;
 const COMMAND_DWORDS: usize = COMMAND_BYTES / 4;
 /// Where in it the response is: bytes.
 pub const RESPONSE_AT: u64 = 0x360;
+/// Where the number of a TA's session is, in the response to its load: bytes.
+pub const SESSION_AT: u64 = RESPONSE_AT + 4;
 
 /// The status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +123,29 @@ pub enum PspCommand {
     UseOwnTmr,
     /// Takes the memory back.
     DestroyTmr,
+    /// Loads a trusted application (TA), which shares a buffer with the driver.
+    LoadTa {
+        /// MC address of its image.
+        mc: u64,
+        /// Bytes of that.
+        bytes: u32,
+        /// MC address of the buffer.
+        buffer: u64,
+        /// Bytes of that.
+        buffer_bytes: u32,
+    },
+    /// Unloads a TA.
+    UnloadTa {
+        /// Its session.
+        session: u32,
+    },
+    /// Has a TA execute the command in the buffer.
+    InvokeTa {
+        /// Its session.
+        session: u32,
+        /// The command's number.
+        command: u32,
+    },
     /// Divides the XCCs into so many partitions (GFX_CMD_ID_SRIOV_SPATIAL_PART).
     Partition {
         /// The number of them.
@@ -138,6 +163,9 @@ impl PspCommand {
     /// Its number.
     pub const fn id(self) -> u32 {
         match self {
+            Self::LoadTa { .. } => 1,
+            Self::UnloadTa { .. } => 2,
+            Self::InvokeTa { .. } => 3,
             Self::SetupTmr { .. } | Self::UseOwnTmr => 5,
             Self::LoadIpFw { .. } => 6,
             Self::DestroyTmr => 7,
@@ -160,6 +188,14 @@ impl PspCommand {
                 lo(physical),
                 hi(physical),
             ],
+            Self::LoadTa {
+                mc,
+                bytes,
+                buffer,
+                buffer_bytes,
+            } => [lo(mc), hi(mc), bytes, lo(buffer), hi(buffer), buffer_bytes],
+            Self::UnloadTa { session } => [session, 0, 0, 0, 0, 0],
+            Self::InvokeTa { session, command } => [session, command, 0, 0, 0, 0],
             Self::LoadIpFw { mc, bytes, kind } => [lo(mc), hi(mc), bytes, kind as u32, 0, 0],
             Self::UseOwnTmr => [0, 0, 0, VIRTUAL_AND_PHYSICAL, 0, 0],
             Self::DestroyTmr => [0; 6],

@@ -52,6 +52,8 @@ pub enum Mtype {
 pub enum MemoryResidence {
     /// This GPU's own VRAM.
     LocalVram,
+    /// VRAM of another GPU of the hive, reached by XGMI.
+    Hive,
     /// Host memory, reached by DMA address.
     Host,
 }
@@ -87,6 +89,8 @@ pub struct PteRule {
 pub struct PteFormat {
     /// The GPU's own VRAM.
     pub local_vram: PteRule,
+    /// VRAM of another GPU of the hive, whose L2 is not written to beside it.
+    pub hive: PteRule,
     /// Host memory.
     pub host: PteRule,
 }
@@ -95,6 +99,7 @@ impl PteFormat {
     const fn rule(&self, residence: MemoryResidence) -> &PteRule {
         match residence {
             MemoryResidence::LocalVram => &self.local_vram,
+            MemoryResidence::Hive => &self.hive,
             MemoryResidence::Host => &self.host,
         }
     }
@@ -175,9 +180,10 @@ pub struct PteFlags {
     pub writeable: bool,
     /// Instruction fetch is allowed.
     pub executable: bool,
-    /// Accesses snoop the CPU's caches. gfx 9.4.2 does so for `system` only.
+    /// Accesses snoop the caches of the memory's owner. gfx 9.4.2 does so for `system`, and in
+    /// the VRAM of others.
     pub snooped: bool,
-    /// The address is a DMA address of host memory; otherwise an offset in VRAM.
+    /// The address is a DMA address of host memory; otherwise an address of VRAM.
     pub system: bool,
     /// The memory type.
     pub mtype: Mtype,

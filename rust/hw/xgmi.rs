@@ -2,7 +2,11 @@
 //! XGMI, which joins GPUs to a hive. All of a hive have one physical address space, in which each
 //! has a segment for its VRAM.
 
+pub mod ta;
+
 use core::fmt;
+
+use ta::{XgmiWay, MOST_NODES};
 
 /// The place of a GPU in its hive: MC_VM_XGMI_LFB_CNTL and MC_VM_XGMI_LFB_SIZE, which its firmware
 /// has set. The default is a GPU that is in no hive.
@@ -38,6 +42,29 @@ impl XgmiPlace {
     #[inline]
     pub const fn is_possible(&self, vram: u64) -> bool {
         !self.is_in_hive() || (self.node <= self.others && vram <= self.segment)
+    }
+}
+
+/// The ways from one GPU to the others, by their numbers in the hive.
+pub type HiveWays = [XgmiWay; MOST_NODES];
+
+/// A GPU's place in its hive, as the topology shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HivePlace {
+    /// The number of the hive; 0 without one.
+    pub hive: u64,
+    /// The number of the GPU in it, from 0 on.
+    pub number: usize,
+    /// How it reaches the others.
+    pub ways: HiveWays,
+}
+
+impl HivePlace {
+    /// How it reaches `other`, another GPU, if they are in one hive.
+    pub fn way_to(&self, other: &Self) -> Option<XgmiWay> {
+        let together = self.hive != 0 && self.hive == other.hive;
+        let way = self.ways.get(other.number).filter(|_| together)?;
+        (way.hops != 0).then_some(*way)
     }
 }
 

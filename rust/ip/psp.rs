@@ -6,6 +6,7 @@
 
 mod bootloader;
 mod ring;
+pub(crate) mod xgmi;
 
 use core::fmt;
 

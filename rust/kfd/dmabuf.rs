@@ -49,7 +49,13 @@ pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Resu
         0 => None,
         start => Some(args::place(start, buf.size() as u64)?),
     };
-    let import = || Ok((BoHandle::of_import(Bo::import(&drm, &buf)?, &buf), range));
+    let import = || {
+        let bo = match Bo::import_in_hive(&drm, &buf)? {
+            Some(bo) => bo,
+            None => Bo::import(&drm, &buf)?,
+        };
+        Ok((BoHandle::of_import(bo, &buf), range))
+    };
     let number = context.with_memory(|memory| memory.import(buf.is_writable(), import))?;
     args.handle = BufferHandle { gpu: id, number }.encode();
     Ok(())
@@ -64,6 +70,7 @@ pub(super) fn export(caller: &Caller<'_>, args: &mut uapi::ExportDmabuf) -> Resu
     let cloexec = args::export_flags(args.flags)?;
     let (context, handle) = memory::buffer(caller, args.handle)?;
     let (bo, access) = context.with_memory(|memory| memory.bo(handle.number))?;
+    let bo = bo.original().unwrap_or(&bo);
     let buf = bo.dma_buf(access.write)?;
     if buf.is_writable() && !access.write {
         return Err(EACCES);

@@ -15,7 +15,8 @@ use crate::{
     ledger::{LedgerHold, LedgerKind},
     mem::{
         account::{MemoryClient, MemoryRegion, SystemShare, BUFFER_BYTES},
-        import::ImportedMemory,
+        hive_view::{FollowedPlace, HiveView},
+        import::{ImportedMemory, MovingMemory},
         metadata::MetadataCell,
         placement::{BoPlace, PinnedBuffer, VramPlacement},
         user_memory::UserMemory,
@@ -30,6 +31,7 @@ use hw::surroundings::MemoryKind;
 use kernel::{
     prelude::*,
     sync::{
+        aref::ARef,
         atomic::{Atomic, Relaxed},
         Arc, SetOnce,
     },
@@ -186,11 +188,27 @@ impl BoData {
                 BoPlace::Vram(_) => MemoryResidence::LocalVram,
                 BoPlace::System(_) => MemoryResidence::Host,
             },
+            BoBacking::Peer(peer) => peer.residence(),
             BoBacking::Gtt(_)
             | BoBacking::User(_)
             | BoBacking::Imported(_)
-            | BoBacking::Registers(_)
-            | BoBacking::Peer(_) => MemoryResidence::Host,
+            | BoBacking::Registers(_) => MemoryResidence::Host,
+        }
+    }
+
+    /// What entries of page tables add to an offset in VRAM of another GPU of the hive.
+    pub(super) fn hive_base(&self) -> u64 {
+        match &self.backing {
+            BoBacking::Peer(peer) => peer.view().map_or(0, HiveView::base),
+            _ => 0,
+        }
+    }
+
+    /// Returns the buffer of another GPU of the hive that this one gives access to.
+    pub(crate) fn original(&self) -> Option<&ARef<Bo>> {
+        match &self.backing {
+            BoBacking::Peer(peer) => peer.view().map(HiveView::owner),
+            _ => None,
         }
     }
 
@@ -293,6 +311,7 @@ impl BoData {
             Moving(BoPlace),
             Imported(AttachmentRuns),
             Fixed(&'a [DmaRun]),
+            Pages(Arc<SystemPages>),
         }
         let keeper = match &self.backing {
             BoBacking::Vram(placement) => RunKeeper::Moving(placement.place()),
@@ -303,7 +322,12 @@ impl BoData {
             BoBacking::Registers(registers) => {
                 RunKeeper::Fixed(core::slice::from_ref(&registers.run))
             }
-            BoBacking::Peer(peer) => RunKeeper::Fixed(peer.runs()),
+            BoBacking::Peer(peer) => match peer.view().map(HiveView::place) {
+                Some(FollowedPlace::Vram(blocks)) => RunKeeper::Moving(BoPlace::Vram(blocks)),
+                Some(FollowedPlace::System(pages)) => RunKeeper::Pages(pages),
+                Some(FollowedPlace::Moved | FollowedPlace::Gone) => RunKeeper::Fixed(&[]),
+                None => RunKeeper::Fixed(peer.runs()),
+            },
             BoBacking::User(_) => RunKeeper::Fixed(&[]),
         };
         let run = |run: &DmaRun| (run.address, run.size);
@@ -313,15 +337,17 @@ impl BoData {
                 Some((run.offset, run.size))
             }
             RunKeeper::Moving(BoPlace::System(copy)) => copy.pages().dma_runs().get(index).map(run),
+            RunKeeper::Pages(pages) => pages.dma_runs().get(index).map(run),
             RunKeeper::Imported(runs) => runs.get(index).map(run),
             RunKeeper::Fixed(runs) => runs.get(index).map(run),
         })
     }
 
-    /// Returns the imported memory, if the buffer is that.
-    pub(super) fn import(&self) -> Option<&ImportedMemory> {
+    /// Returns the memory, if others move it.
+    pub(super) fn moving(&self) -> Option<MovingMemory<'_>> {
         match &self.backing {
-            BoBacking::Imported(import) => Some(import),
+            BoBacking::Imported(import) => Some(MovingMemory::Imported(import)),
+            BoBacking::Peer(peer) => peer.view().map(MovingMemory::Hive),
             _ => None,
         }
     }
@@ -339,6 +365,7 @@ impl BoData {
         match &self.backing {
             BoBacking::Vram(placement) => placement.is_mappable(),
             BoBacking::Imported(import) => import.is_mapped(),
+            BoBacking::Peer(peer) => peer.view().is_none_or(HiveView::is_mapped),
             _ => true,
         }
     }
@@ -397,6 +424,13 @@ impl BoData {
     pub(crate) fn is_shared_in_vram(&self) -> bool {
         self.placement()
             .is_some_and(|placement| placement.is_shared_in_vram())
+    }
+
+    /// Other GPUs of the hive lose the buffer, whose GPU is about to be removed. May sleep.
+    pub(crate) fn leave_hive(&self) {
+        if let Some(placement) = self.placement() {
+            placement.tell_followers(true);
+        }
     }
 
     /// Unmaps system memory from the device, which is about to be removed. No VM maps the buffer

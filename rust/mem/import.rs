@@ -5,7 +5,7 @@
 //! queues of those address spaces are quiesced and the entries cleared. The queues resume when the
 //! memory is mapped again at its new place: see [`super::vm`].
 
-use super::{bo::Bo, vm::Vm};
+use super::{bo::Bo, hive_view::HiveView, vm::Vm};
 use crate::kern::dma_buf::{AttachmentRuns, DmaBuf, DmaBufAttachment, DmaBufImporter};
 use kernel::{
     device::Device,
@@ -36,6 +36,69 @@ pub(crate) struct ImportUsers {
     unavailable: AtomicFlag,
 }
 
+impl ImportUsers {
+    /// No address space.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            list <- new_mutex!(KVec::new(), "ImportUsers::list"),
+            unavailable: AtomicFlag::new(false),
+        })
+    }
+
+    /// Adds a mapping of the buffer at address `buffer` in `vm`. Returns whether there was none.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn add(&self, vm: &Arc<Vm>, buffer: usize) -> Result<bool> {
+        let mut list = self.list.lock();
+        if let Some(user) = list.iter_mut().find(|user| user.is(vm, buffer)) {
+            user.mappings += 1;
+            return Ok(false);
+        }
+        let is_first = list.is_empty();
+        let user = ImportUser {
+            vm: vm.clone(),
+            buffer,
+            mappings: 1,
+        };
+        list.push(user, GFP_KERNEL_ACCOUNT)?;
+        Ok(is_first)
+    }
+
+    /// Removes one mapping. Returns whether there is none any more.
+    pub(super) fn remove(&self, vm: &Arc<Vm>, buffer: usize) -> bool {
+        let mut list = self.list.lock();
+        let Some(place) = list.iter().position(|user| user.is(vm, buffer)) else {
+            return false;
+        };
+        if let Some(user) = list.get_mut(place) {
+            user.mappings -= 1;
+            if user.mappings != 0 {
+                return false;
+            }
+        }
+        // This is not the last reference to the address space.
+        let _ = list.remove(place);
+        list.is_empty()
+    }
+
+    /// Whether nobody maps the memory.
+    fn is_empty(&self) -> bool {
+        self.list.lock().is_empty()
+    }
+
+    /// Whether the memory could not be mapped again.
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.unavailable.load(Relaxed)
+    }
+
+    /// Records that the memory cannot be mapped, until it moves again.
+    pub(super) fn set_unavailable(&self) {
+        self.unavailable.store(true, Relaxed);
+    }
+}
+
 impl DmaBufImporter for ImportUsers {
     fn invalidate(&self) {
         self.unavailable.store(false, Relaxed);
@@ -54,11 +117,7 @@ impl ImportedMemory {
         dev: &ARef<Device>,
         buf: &DmaBuf,
     ) -> Result<DmaBufAttachment<ImportUsers>> {
-        let users = pin_init!(ImportUsers {
-            list <- new_mutex!(KVec::new(), "ImportUsers::list"),
-            unavailable: AtomicFlag::new(false),
-        });
-        DmaBufAttachment::new(dev, buf, users)
+        DmaBufAttachment::new(dev, buf, ImportUsers::new())
     }
 
     /// Wraps an attachment.
@@ -76,14 +135,9 @@ impl ImportedMemory {
         self.0.runs().is_some()
     }
 
-    /// Whether the memory could not be mapped again.
-    pub(super) fn is_unavailable(&self) -> bool {
-        self.0.importer().unavailable.load(Relaxed)
-    }
-
-    /// Records that the memory cannot be mapped, until the exporter moves it again.
-    pub(super) fn set_unavailable(&self) {
-        self.0.importer().unavailable.store(true, Relaxed);
+    /// Those that map it.
+    pub(super) fn users(&self) -> &ImportUsers {
+        self.0.importer()
     }
 
     /// Maps the memory again where it is now, and calls `show` while it stays there. See
@@ -102,7 +156,46 @@ impl ImportedMemory {
     }
 }
 
-/// A use of imported memory by an address space, which maps it once, as long as this exists.
+/// Memory that moves, by which address spaces are told.
+pub(super) enum MovingMemory<'a> {
+    /// Another device has exported it.
+    Imported(&'a ImportedMemory),
+    /// Another GPU of the hive has it in its VRAM.
+    Hive(&'a HiveView),
+}
+
+impl MovingMemory<'_> {
+    fn users(&self) -> &ImportUsers {
+        match self {
+            Self::Imported(import) => import.users(),
+            Self::Hive(view) => view.users(),
+        }
+    }
+
+    /// Whether it could not be mapped again.
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.users().is_unavailable()
+    }
+
+    /// Records that it cannot be mapped, until it moves again.
+    pub(super) fn set_unavailable(&self) {
+        self.users().set_unavailable();
+    }
+
+    /// Maps the memory again where it is now, and calls `show` while it stays there.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ImportedMemory::validate`] and [`HiveView::validate`].
+    pub(super) fn validate(&self, show: impl FnOnce() -> Result) -> Result {
+        match self {
+            Self::Imported(import) => import.validate(show),
+            Self::Hive(view) => view.validate(show),
+        }
+    }
+}
+
+/// A use of memory that moves by an address space, which maps it once, as long as this exists.
 /// Created and dropped without locks of the address space.
 pub(super) struct ImportUse {
     vm: Arc<Vm>,
@@ -110,40 +203,29 @@ pub(super) struct ImportUse {
 }
 
 impl ImportUse {
-    /// Records that `vm` is about to map `bo`; `None` if that is not imported. Maps the memory for
-    /// the GPU. If the memory moves, `vm` is notified.
+    /// Records that `vm` is about to map `bo`; `None` if that is not moved by others. Maps the
+    /// memory for the GPU. If the memory moves, `vm` is notified.
     ///
     /// # Errors
     ///
     /// Those of [`crate::kern::dma_buf::LockedAttachment::map`]; `ENOMEM`.
     pub(super) fn new(vm: &Arc<Vm>, bo: &ARef<Bo>) -> Result<Option<Self>> {
-        let Some(ImportedMemory(attachment)) = bo.import() else {
-            return Ok(None);
-        };
         let buffer = bo.address();
-        attachment.locked(|this| {
-            this.map()?;
-            let mut list = attachment.importer().list.lock();
-            let known = list.iter_mut().find(|user| user.is(vm, buffer));
-            let done = match known {
-                Some(user) => {
-                    user.mappings += 1;
-                    Ok(())
-                }
-                None => {
-                    let user = ImportUser {
-                        vm: vm.clone(),
-                        buffer,
-                        mappings: 1,
-                    };
-                    list.push(user, GFP_KERNEL_ACCOUNT)
-                }
-            };
-            if done.is_err() && list.is_empty() {
-                this.unmap();
+        match bo.moving() {
+            None => return Ok(None),
+            Some(MovingMemory::Hive(view)) => view.start_use(vm, buffer)?,
+            Some(MovingMemory::Imported(ImportedMemory(attachment))) => {
+                attachment.locked(|this| {
+                    this.map()?;
+                    let users = attachment.importer();
+                    let added = users.add(vm, buffer);
+                    if added.is_err() && users.is_empty() {
+                        this.unmap();
+                    }
+                    added
+                })?;
             }
-            Ok::<_, Error>(done?)
-        })?;
+        }
         Ok(Some(Self {
             vm: vm.clone(),
             bo: bo.clone(),
@@ -153,27 +235,20 @@ impl ImportUse {
 
 impl Drop for ImportUse {
     fn drop(&mut self) {
-        let Some(ImportedMemory(attachment)) = self.bo.import() else {
-            return;
-        };
         let buffer = self.bo.address();
-        attachment.locked(|this| {
-            let mut list = attachment.importer().list.lock();
-            let Some(place) = list.iter().position(|user| user.is(&self.vm, buffer)) else {
-                return;
-            };
-            if let Some(user) = list.get_mut(place) {
-                user.mappings -= 1;
-                if user.mappings != 0 {
-                    return;
-                }
+        match self.bo.moving() {
+            None => (),
+            Some(MovingMemory::Hive(view)) => {
+                view.users().remove(&self.vm, buffer);
             }
-            // This is not the last reference to the address space.
-            let _ = list.remove(place);
-            if list.is_empty() {
-                this.unmap();
+            Some(MovingMemory::Imported(ImportedMemory(attachment))) => {
+                attachment.locked(|this| {
+                    if attachment.importer().remove(&self.vm, buffer) {
+                        this.unmap();
+                    }
+                });
             }
-        });
+        }
     }
 }
 

@@ -131,6 +131,13 @@ impl StayState {
     }
 }
 
+/// A view that another GPU has of a buffer, wherever it is.
+pub(super) trait PlaceFollower: Send + Sync {
+    /// From the return on the GPU does not access the buffer: it is about to move, or with
+    /// `is_gone` its own GPU is. Takes a bounded time; may sleep.
+    fn leave(&self, is_gone: bool);
+}
+
 /// The placement of a VRAM buffer. Its mutex `stay` is held while the CPU's page tables are filled.
 /// `place` is a spinlock, for callers that may not sleep.
 #[pin_data(PinnedDrop)]
@@ -142,6 +149,10 @@ pub(crate) struct VramPlacement {
     /// Signals that a move has ended.
     #[pin]
     move_ended: CondVar,
+    /// The views of other GPUs. Its lock is inside the reservation's lock, and outside those of
+    /// address spaces.
+    #[pin]
+    followers: Mutex<KVec<Arc<dyn PlaceFollower>>>,
     contiguous: bool,
     charge: VramCharge,
     tables: SplitQuota,
@@ -167,6 +178,7 @@ impl VramPlacement {
                     "VramPlacement::stay"
                 ),
                 move_ended <- new_condvar!("VramPlacement::move_ended"),
+                followers <- new_mutex!(KVec::new(), "VramPlacement::followers"),
                 contiguous,
                 charge,
                 tables,
@@ -341,7 +353,38 @@ impl VramPlacement {
     /// being moved: see [`pin_state::PinState::start_move`].
     pub(super) fn start(self: &Arc<Self>, to_be_shared: bool) -> Option<BoMove> {
         let begun = self.stay.lock().pins.start_move(to_be_shared);
-        begun.then(|| BoMove(self.clone()))
+        let moving = begun.then(|| BoMove(self.clone()));
+        if moving.is_some() {
+            self.tell_followers(false);
+        }
+        moving
+    }
+
+    /// Tells `follower` of moves, until [`VramPlacement::unfollow`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn follow(&self, follower: Arc<dyn PlaceFollower>) -> Result {
+        Ok(self.followers.lock().push(follower, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// Undoes a [`VramPlacement::follow`]. May sleep.
+    pub(super) fn unfollow(&self, follower: *const ()) {
+        let mut followers = self.followers.lock();
+        let is = |other: &Arc<dyn PlaceFollower>| Arc::as_ptr(other).cast::<()>() == follower;
+        let place = followers.iter().position(is);
+        let removed = place.and_then(|place| followers.remove(place).ok());
+        drop(followers);
+        drop(removed);
+    }
+
+    /// No other GPU accesses the buffer from the return on: it is about to move, or with `is_gone`
+    /// its GPU is. May sleep.
+    pub(super) fn tell_followers(&self, is_gone: bool) {
+        for follower in self.followers.lock().iter() {
+            follower.leave(is_gone);
+        }
     }
 }
 

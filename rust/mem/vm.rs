@@ -546,7 +546,7 @@ fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Re
     let residence = bo.residence();
     if !bo.is_reachable() {
         // Imported memory that is about to move: the move notification removes the entries again.
-        return bo.import().map(|_| ()).ok_or(ENODEV);
+        return bo.moving().map(|_| ()).ok_or(ENODEV);
     }
     let flags = bo
         .gpu()
@@ -556,6 +556,7 @@ fn write(tree: &mut PageTableTree, mapping: &BoMapping, written: &mut u64) -> Re
         .flags(residence, mapping.part().access, bo.coherence());
     let base = match residence {
         MemoryResidence::LocalVram => bo.gpu().hw.gmc.fb_offset(),
+        MemoryResidence::Hive => bo.hive_base(),
         MemoryResidence::Host => 0,
     };
     let mut skip = mapping.part().offset;

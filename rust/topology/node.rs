@@ -218,7 +218,13 @@ impl<'a> Machine<'a> {
             links.add(with_atomics(link, gpu.atomics))?;
         }
         for (other, to) in self.gpus.iter().enumerate() {
-            if gpu.reaches(other) {
+            if let Some(way) = gpu.hive.way_to(&to.hive).filter(|_| other != index) {
+                let to = self.gpu_number(other)?;
+                let mut link = IoLink::xgmi(number, to, way, asic.xgmi_link_mbs);
+                link.recommended_sdma_engine_id_mask = asic.sdma.xgmi_engines_mask();
+                // Through other GPUs, too, it is a direct one.
+                links.direct.push(link, GFP_KERNEL)?;
+            } else if gpu.reaches(other) {
                 let mut link = IoLink::pcie(number, self.gpu_number(other)?, self.to_gpu(gpu, to));
                 link.flags |= link_flag::NON_COHERENT;
                 links.add(with_atomics(link, gpu.atomics && to.atomics))?;
@@ -247,8 +253,12 @@ impl<'a> Machine<'a> {
             domain: gpu.domain,
             drm_render_minor: gpu.render_node.minor,
             num_sdma_engines: asic.sdma.host_engines.into(),
-            // ROCr would choose other ways to copy if it knew of these.
-            num_sdma_xgmi_engines: 0,
+            hive_id: gpu.hive.hive,
+            // Without a hive, ROCr would choose other ways to copy if it knew of these.
+            num_sdma_xgmi_engines: match gpu.hive.hive {
+                0 => 0,
+                _ => asic.sdma.xgmi_engines.into(),
+            },
             fw_version: gpu.firmware.0,
             sdma_fw_version: gpu.firmware.1,
             unique_id: gpu.serial,

@@ -22,6 +22,7 @@ use crate::pte::{Mtype, PteFormat, PteRule};
 use crate::queue::{HqdLocation, MecInfo};
 use crate::topology::record::cache_type;
 use crate::trap::gfx9_4_2;
+use crate::xgmi::ta::LINKS_VERSION;
 
 /// Its devices. A card of MI250 or MI250X has two dies with XGMI between them, and each is a device
 /// with memory of its own.
@@ -144,6 +145,13 @@ pub const MI210: Asic = Asic {
             uncached: Mtype::Uc,
             snooped: false,
         },
+        hive: PteRule {
+            plain: Mtype::Nc,
+            coherent: Mtype::Uc,
+            extended: Mtype::Uc,
+            uncached: Mtype::Uc,
+            snooped: true,
+        },
         host: PteRule {
             plain: Mtype::Nc,
             coherent: Mtype::Uc,
@@ -165,6 +173,8 @@ pub const MI210: Asic = Asic {
         // PSP_RUNTIME_DB_OFFSET of amdgpu.
         kept: 2 << 20,
     },
+    // 25 GT/s (amdgpu_xgmi_init_info).
+    xgmi_link_mbs: 50_000,
     caches: &CACHES,
     trap: &gfx9_4_2::CODE,
     // amdgpu: gfx_v9_0_sw_init.
@@ -314,6 +324,8 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
         (FirmwareSource::Mec, c"amdgpu/aldebaran_mec.bin"),
         (FirmwareSource::Rlc, c"amdgpu/aldebaran_rlc.bin"),
     ],
+    applications: c"amdgpu/aldebaran_ta.bin",
+    links_version: LINKS_VERSION,
     bootloader: &[
         (FirmwarePart::KeyDatabase, BootloaderCommand::KeyDatabase),
         (FirmwarePart::SystemDriver, BootloaderCommand::SystemDriver),

@@ -161,6 +161,13 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
                 uncached: Mtype::Uc,
                 snooped: true,
             },
+            hive: PteRule {
+                plain: Mtype::Nc,
+                coherent: Mtype::Nc,
+                extended: Mtype::Uc,
+                uncached: Mtype::Uc,
+                snooped: true,
+            },
             host: PteRule {
                 plain: Mtype::Uc,
                 coherent: Mtype::Uc,
@@ -170,6 +177,8 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
             },
         },
         vmids: VmidSplit { ..MI210.vmids },
+        // 32 GT/s (amdgpu_xgmi_init_info).
+        xgmi_link_mbs: 64_000,
         vram: VramInfo {
             drm_type: DRM_VRAM_HBM,
             width: 8192,
@@ -271,6 +280,8 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
         (FirmwareSource::Mec, c"amdgpu/gc_9_4_3_mec.bin"),
         (FirmwareSource::Rlc, c"amdgpu/gc_9_4_3_rlc.bin"),
     ],
+    applications: c"amdgpu/psp_13_0_6_ta.bin",
+    links_version: 0,
     bootloader: &[
         (FirmwarePart::KeyDatabase, BootloaderCommand::KeyDatabase),
         (FirmwarePart::SystemDriver, BootloaderCommand::SystemDriver),

@@ -19,6 +19,8 @@ pub enum FirmwareSource {
     Mec,
     /// The file of the RLC.
     Rlc,
+    /// The file of the PSP's trusted applications.
+    Ta,
 }
 
 /// A part of the firmware.
@@ -60,6 +62,8 @@ pub enum FirmwarePart {
     RestoreGpm,
     /// Save and restore: the list for the SRM.
     RestoreSrm,
+    /// The PSP's trusted application for XGMI.
+    XgmiTa,
 }
 
 impl fmt::Display for FirmwarePart {
@@ -108,6 +112,21 @@ mod smu {
     pub(super) const TABLE_3: u32 = 0x5032_5303;
 }
 
+/// Fields behind the common header of a file of trusted applications.
+mod ta {
+    /// In a file of version 1: version, place and size of that for XGMI.
+    pub(super) const XGMI: usize = 0x20;
+    /// In a file of version 2: the number of groups, and where they begin.
+    pub(super) const COUNT: usize = 0x20;
+    pub(super) const GROUPS: usize = 0x24;
+    /// Bytes of a group: type, version, place and size.
+    pub(super) const GROUP_BYTES: usize = 16;
+    /// More groups than a file can have.
+    pub(super) const MOST: u32 = 64;
+    /// The type of that for XGMI.
+    pub(super) const TYPE_XGMI: u32 = 2;
+}
+
 /// Fields of the MEC's file: its jump table's place in the firmware and length, dwords.
 const MEC_JUMP_TABLE_OFFSET: usize = 0x24;
 const MEC_JUMP_TABLE_SIZE: usize = 0x28;
@@ -137,15 +156,20 @@ impl FirmwarePart {
             Self::RestoreControl => "the RLC's restore control",
             Self::RestoreGpm => "the RLC's GPM list",
             Self::RestoreSrm => "the RLC's SRM list",
+            Self::XgmiTa => "the PSP's application for XGMI",
         }
     }
 
     /// Whether nothing works without it: the code of a processor. The others are lists, for saving
-    /// power and for registers that only the PSP sets.
+    /// power and for registers that only the PSP sets, and what tells of links to other GPUs.
     pub const fn is_needed(self) -> bool {
         !matches!(
             self,
-            Self::RegisterList | Self::RestoreControl | Self::RestoreGpm | Self::RestoreSrm
+            Self::RegisterList
+                | Self::RestoreControl
+                | Self::RestoreGpm
+                | Self::RestoreSrm
+                | Self::XgmiTa
         )
     }
 
@@ -166,6 +190,7 @@ impl FirmwarePart {
             Self::Rlc | Self::RestoreControl | Self::RestoreGpm | Self::RestoreSrm => {
                 FirmwareSource::Rlc
             }
+            Self::XgmiTa => FirmwareSource::Ta,
         }
     }
 
@@ -180,6 +205,11 @@ impl FirmwarePart {
         let bytes = match self.source() {
             FirmwareSource::Sos => {
                 let (own, bytes) = self.of_psp(file)?;
+                version = own;
+                bytes
+            }
+            FirmwareSource::Ta => {
+                let (own, bytes) = self.of_ta(file)?;
                 version = own;
                 bytes
             }
@@ -224,6 +254,24 @@ impl FirmwarePart {
                 for n in 0..file.word(psp::COUNT)?.min(psp::MOST) {
                     let group = first + n as usize * psp::GROUP_BYTES;
                     if file.word(group)? == number {
+                        return in_ucode(file, group + 4);
+                    }
+                }
+                Err(FirmwareFileError::Missing(self))
+            }
+            _ => file.unknown(),
+        }
+    }
+
+    /// A file of version 1 has a group for each application, that for XGMI first; one of version 2
+    /// has a list (amdgpu: parse_ta_v1_microcode, parse_ta_v2_microcode).
+    fn of_ta<'a>(self, file: &FirmwareFile<'a>) -> Result<(u32, &'a [u8]), FirmwareFileError> {
+        match file.header()? {
+            (1, _) => in_ucode(file, ta::XGMI),
+            (2, _) => {
+                for n in 0..file.word(ta::COUNT)?.min(ta::MOST) {
+                    let group = ta::GROUPS + n as usize * ta::GROUP_BYTES;
+                    if file.word(group)? == ta::TYPE_XGMI {
                         return in_ucode(file, group + 4);
                     }
                 }

@@ -17,6 +17,10 @@ pub type LoadStep = (FirmwarePart, PspImageType);
 pub struct FirmwarePlan {
     /// The files, with names relative to /lib/firmware.
     pub files: &'static [(FirmwareSource, &'static CStr)],
+    /// The file of trusted applications, which only a GPU of a hive needs.
+    pub applications: &'static CStr,
+    /// The first version of the application for XGMI that tells the number of links.
+    pub links_version: u32,
     /// Parts for the bootloader, each with its command. The last one takes over.
     pub bootloader: &'static [(FirmwarePart, BootloaderCommand)],
     /// Parts for LOAD_IP_FW before the PSP has memory of its own. They answer from then on.
@@ -44,8 +48,10 @@ impl FirmwarePlan {
     /// The name of a file; `None` if the plan does not have it.
     pub fn file(&self, source: FirmwareSource) -> Option<&'static CStr> {
         let mut files = self.files.iter();
-        files
-            .find(|(which, _)| *which == source)
-            .map(|(_, name)| *name)
+        let found = files.find(|(which, _)| *which == source);
+        match found {
+            Some((_, name)) => Some(*name),
+            None => (source == FirmwareSource::Ta).then_some(self.applications),
+        }
     }
 }

@@ -6,6 +6,7 @@
 use super::cus::ComputeUnits;
 use crate::bits::Field;
 use crate::debug::WatchInfo;
+use crate::xgmi::ta::XgmiWay;
 use core::fmt::{self, Display, Formatter};
 
 /// Writes the named fields of `$record` as lines.
@@ -123,6 +124,8 @@ pub struct GpuNode {
     pub domain: u32,
     /// Minor number of the render node: 128 to 255.
     pub drm_render_minor: u32,
+    /// The hive that it is in; 0 for none.
+    pub hive_id: u64,
     /// SDMA engines for `SDMA` queues.
     pub num_sdma_engines: u32,
     /// SDMA engines for `SDMA_XGMI` queues; ROCr uses other paths where it is not 0.
@@ -216,6 +219,7 @@ impl Display for GpuNode {
             location_id: self.location_id,
             domain: self.domain,
             drm_render_minor: self.drm_render_minor,
+            hive_id: self.hive_id,
             num_sdma_engines: self.num_sdma_engines,
             num_sdma_xgmi_engines: self.num_sdma_xgmi_engines,
             num_sdma_queues_per_engine: asic.sdma.queues_per_engine.into(),
@@ -455,6 +459,11 @@ pub const LINK_HYPER_TRANSPORT: u32 = 1;
 const LINK_PCIE: u32 = 2;
 /// `type` of a link between processors of other makers.
 pub const LINK_QPI: u32 = 5;
+/// `type` of a link over XGMI.
+const LINK_XGMI: u32 = 11;
+/// `weight` of a hop over XGMI (amdgpu: KFD_CRAT_XGMI_WEIGHT). RCCL takes a link for one only with
+/// this weight.
+const LINK_WEIGHT_XGMI: u32 = 15;
 /// `weight` of a link from a GPU to the processors that it hangs on.
 pub const LINK_WEIGHT_DIRECT: u32 = 20;
 /// MB/s of the slowest link of PCI Express: one lane at 2.5 GT/s, as amdgpu calculates it
@@ -495,6 +504,19 @@ impl IoLink {
             max_bandwidth: 0,
             recommended_sdma_engine_id_mask: 0,
             flags: 0,
+        }
+    }
+
+    /// A link over XGMI between two GPUs, the other end at the end of `way`, with `link_mbs` MB/s
+    /// for each link that joins them directly. It carries atomic operations and is coherent.
+    #[inline]
+    pub const fn xgmi(node_from: u32, node_to: u32, way: XgmiWay, link_mbs: u32) -> Self {
+        let weight = LINK_WEIGHT_XGMI * way.hops;
+        Self {
+            min_bandwidth: if way.links > 0 { link_mbs } else { 0 },
+            max_bandwidth: link_mbs.saturating_mul(way.links),
+            flags: link_flag::OVERRIDE,
+            ..Self::new(LINK_XGMI, node_from, node_to, weight)
         }
     }
 

@@ -11,7 +11,7 @@ use hw::bits::{hi, lo};
 use hw::firmware::image::FirmwareImage;
 use hw::psp::{
     frame, place, PspCommand, PspImageType, PspStatus, DESTROY_RINGS, MAKE_RING, RESPONSE_AT,
-    RING_BYTES, RING_STATUS,
+    RING_BYTES, RING_STATUS, SESSION_AT,
 };
 use hw::va::PAGE_SIZE;
 
@@ -188,7 +188,30 @@ impl PspRing {
         Ok(())
     }
 
-    fn submit(&mut self, command: PspCommand) -> Result<PspStatus> {
+    /// The PSP.
+    pub(super) fn psp(&self) -> &Psp {
+        &self.psp
+    }
+
+    /// The number of the session that the last command began.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` when the device is gone.
+    pub(super) fn session(&self) -> Result<u32> {
+        let mut word = [0];
+        let at = self.psp.places.pages + COMMAND + SESSION_AT;
+        self.psp.vram.read32s(at, &mut word)?;
+        let [session] = word;
+        Ok(session)
+    }
+
+    /// Hands `command` to the PSP and returns its status.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT` without an answer; `ENODEV` when the device is gone.
+    pub(super) fn submit(&mut self, command: PspCommand) -> Result<PspStatus> {
         let Psp {
             regs, vram, places, ..
         } = &self.psp;

@@ -2,12 +2,14 @@
 //! Memory of one GPU as another GPU accesses it, for the same process: a buffer of the other GPU
 //! that leads to the same memory through DMA addresses of its own.
 //!
-//! VRAM is accessed across PCI Express, if the kernel knows a path. Meanwhile the VRAM stays where
-//! it is. This holds for at most half of a GPU's VRAM, so that other buffers can still be moved.
+//! VRAM of a GPU of the same hive is accessed by XGMI, and moves as before ([`HiveView`]). Other
+//! VRAM is accessed across PCI Express, if the kernel knows a path. Meanwhile it stays where it is.
+//! This holds for at most half of a GPU's VRAM, so that other buffers can still be moved.
 
-use super::{Bo, BoBacking, BoData, DrmDevice, RegisterRange};
+use super::{Bo, BoBacking, BoData, BoUsage, DrmDevice, RegisterRange};
 use crate::{
     kern::{
+        dma_buf::DmaBuf,
         dma_resource::DmaResource,
         drm::in_place::InPlaceShare,
         errno,
@@ -16,11 +18,13 @@ use crate::{
     },
     mem::{
         account::MemoryClient,
+        hive_view::{FollowedPlace, HiveView},
         placement::{BoPlace, PinnedBuffer, VramPlacement},
         vram::VramBlocks,
         GpuMemory,
     },
 };
+use hw::pte::{MemoryResidence, PageAccess};
 use kernel::{
     device::Device,
     prelude::*,
@@ -35,6 +39,8 @@ pub(super) struct PeerVram {
 
 /// How the buffer is accessed, and the guard that keeps it in its place. Dropped in this order.
 enum PeerPath {
+    /// By XGMI, wherever it is.
+    Hive(HiveView),
     /// Through the BAR of its GPU.
     Bar {
         runs: KVVec<DmaRun>,
@@ -61,6 +67,9 @@ impl Drop for SharedInSystem {
 
 impl PeerPath {
     fn new(bo: &Bo, placement: &Arc<VramPlacement>, gpu: &Arc<GpuMemory>) -> Result<Self> {
+        if bo.gpu.hw.hive.is_same(&gpu.hw.hive) {
+            return Ok(Self::Hive(HiveView::new(bo, placement, &gpu.hw.dev)?));
+        }
         let pinned = placement.pin();
         match placement.place() {
             // It is counted by now, so several pins at the same time cannot exceed the limit
@@ -107,9 +116,26 @@ impl PeerVram {
         })
     }
 
-    /// Returns the DMA addresses.
+    /// Returns the view of it, if it is accessed by XGMI.
+    pub(super) fn view(&self) -> Option<&HiveView> {
+        match &self.path {
+            PeerPath::Hive(view) => Some(view),
+            _ => None,
+        }
+    }
+
+    /// Returns where it is, seen from the GPU that accesses it.
+    pub(super) fn residence(&self) -> MemoryResidence {
+        match self.view().map(HiveView::place) {
+            Some(FollowedPlace::Vram(_)) => MemoryResidence::Hive,
+            _ => MemoryResidence::Host,
+        }
+    }
+
+    /// Returns the DMA addresses, if it stays where it is.
     pub(super) fn runs(&self) -> &[DmaRun] {
         match &self.path {
+            PeerPath::Hive(_) => &[],
             PeerPath::Bar { runs, .. } => runs,
             PeerPath::System { pages, .. } => pages.dma_runs(),
         }
@@ -118,6 +144,7 @@ impl PeerVram {
     /// Whether the DMA addresses are still valid.
     pub(super) fn is_mapped(&self) -> bool {
         match &self.path {
+            PeerPath::Hive(view) => view.is_mapped(),
             PeerPath::Bar { parts, .. } => parts.iter().all(|part| part.is_mapped()),
             PeerPath::System { pages, .. } => pages.is_mapped(),
         }
@@ -126,6 +153,7 @@ impl PeerVram {
     /// Unmaps the memory from the device, which is about to be removed.
     pub(super) fn unmap(&self) {
         match &self.path {
+            PeerPath::Hive(view) => view.close(),
             PeerPath::Bar { parts, .. } => parts.iter().for_each(|part| part.unmap()),
             PeerPath::System { pages, .. } => pages.unmap_dma(),
         }
@@ -191,6 +219,36 @@ impl Bo {
         }
     }
 
+    /// The memory of `buf` as a buffer of `drm`, if it is VRAM of another GPU of its hive.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn import_in_hive(
+        drm: &ARef<DrmDevice>,
+        buf: &DmaBuf,
+    ) -> Result<Option<ARef<Self>>> {
+        let gpu: &Arc<GpuMemory> = drm;
+        let Some(owner) = Self::of_dma_buf(buf) else {
+            return Ok(None);
+        };
+        let Some(placement) = owner.placement() else {
+            return Ok(None);
+        };
+        if !owner.gpu.hw.hive.is_same(&gpu.hw.hive) || Arc::ptr_eq(&owner.gpu, gpu) {
+            return Ok(None);
+        }
+        let usage = BoUsage {
+            access: PageAccess {
+                write: buf.is_writable(),
+                ..PageAccess::READ_WRITE.executable()
+            },
+            ..owner.usage
+        };
+        let backing = BoBacking::Peer(PeerVram::new(&owner, placement, gpu)?);
+        Self::new(drm, owner.size(), Ok(BoData::new(gpu, backing, usage))).map(Some)
+    }
+
     /// Creates a buffer by which the GPU of `drm`, bound and not the one that owns this buffer,
     /// accesses this memory, for `client`. The new buffer is for the page tables of that GPU alone,
     /// and is not handed out. It keeps the memory alive. Each GPU watches user memory and imported
@@ -207,7 +265,11 @@ impl Bo {
         client: &Arc<MemoryClient>,
     ) -> Result<ARef<Self>> {
         let gpu: &Arc<GpuMemory> = drm;
-        let is_of_pci = matches!(self.backing, BoBacking::Vram(_) | BoBacking::Registers(_));
+        let is_of_pci = match &self.backing {
+            BoBacking::Vram(_) => !self.gpu.hw.hive.is_same(&gpu.hw.hive),
+            BoBacking::Registers(_) => true,
+            _ => false,
+        };
         if is_of_pci && !pci_ext::reaches(&gpu.hw.dev, &self.gpu.hw.dev) {
             return Err(errno::remote_io());
         }
@@ -225,7 +287,13 @@ impl Bo {
             BoBacking::Registers(registers) => {
                 BoBacking::Registers(registers.for_peer(&self.gpu, gpu)?)
             }
-            BoBacking::Peer(_) => return Err(EINVAL),
+            BoBacking::Peer(peer) => {
+                let original = peer.view().ok_or(EINVAL)?.owner();
+                if Arc::ptr_eq(original.gpu(), gpu) {
+                    return Ok(original.clone());
+                }
+                return original.for_peer(drm, client);
+            }
         };
         let buffer = BoData::new(gpu, backing, self.usage);
         Self::new(drm, self.size(), buffer.paid_by(client))

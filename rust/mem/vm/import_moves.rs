@@ -12,7 +12,7 @@ use crate::{
     kern::ratelimit::dev_warn_ratelimited,
     mem::{
         bo::Bo,
-        import::ImportedMemory,
+        import::MovingMemory,
         queue_group::{EvictTrigger, QuiesceGuard},
     },
 };
@@ -67,7 +67,7 @@ impl Vm {
         {
             let state = self.state.lock();
             for mapping in state.mappings.values() {
-                if mapping.is_shown() && mapping.bo().import().is_some() {
+                if mapping.is_shown() && mapping.bo().moving().is_some() {
                     buffers.push(mapping.bo().address(), GFP_KERNEL)?;
                 }
             }
@@ -115,7 +115,7 @@ impl Vm {
                 done = true;
                 break;
             };
-            let Some(import) = bo.import() else { break };
+            let Some(import) = bo.moving() else { break };
             let Err(error) = import.validate(|| self.reveal(&bo)) else {
                 continue;
             };
@@ -151,9 +151,9 @@ impl Vm {
     fn first_moved(&self) -> Option<ARef<Bo>> {
         let state = self.state.lock();
         let mut mappings = state.mappings.values();
-        let waits = |import: &ImportedMemory| !import.is_unavailable();
+        let waits = |import: MovingMemory<'_>| !import.is_unavailable();
         let found = mappings
-            .find(|mapping| !mapping.is_shown() && mapping.bo().import().is_some_and(waits))?;
+            .find(|mapping| !mapping.is_shown() && mapping.bo().moving().is_some_and(waits))?;
         Some(found.bo().clone())
     }
 

@@ -398,7 +398,7 @@ impl Vm {
             if let Some(userptr) = mapping.userptr() {
                 userptr.evict_pages();
             }
-            imports |= mapping.bo().import().is_some();
+            imports |= mapping.bo().moving().is_some();
             from = mapping.range().end();
         }
         if imports {

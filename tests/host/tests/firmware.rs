@@ -16,12 +16,13 @@ use hw::smu::{
 use hw::xgmi::XgmiPlace;
 use proptest::prelude::*;
 
-const SOURCES: [FirmwareSource; 5] = [
+const SOURCES: [FirmwareSource; 6] = [
     FirmwareSource::Sos,
     FirmwareSource::Smc,
     FirmwareSource::Sdma,
     FirmwareSource::Mec,
     FirmwareSource::Rlc,
+    FirmwareSource::Ta,
 ];
 
 fn put(bytes: &mut [u8], at: usize, words: &[u32]) {
@@ -87,11 +88,19 @@ fn whole(source: FirmwareSource) -> Vec<u8> {
             }
             file
         }
+        FirmwareSource::Ta => {
+            let parts = [(0x100, 0x6200), (0x6300, 0x1_2000)];
+            let mut file = file(0x1_8300, (2, 0), (0x100, 0x1_8200), &parts);
+            // That for RAS is another one.
+            let groups = [2, 3, 1, 0x6200, 0x1_2000, 2, 0x2000_000b, 0, 0x6200];
+            put(&mut file, 0x20, &groups);
+            file
+        }
     }
 }
 
 fn parts() -> impl Iterator<Item = FirmwarePart> {
-    MI210.firmware.parts()
+    MI210.firmware.parts().chain([FirmwarePart::XgmiTa])
 }
 
 #[test]
@@ -109,6 +118,7 @@ fn every_part_is_where_it_is() {
         (FirmwarePart::RestoreControl, 0x72ac, 0x360),
         (FirmwarePart::RestoreGpm, 0x760c, 0x700),
         (FirmwarePart::RestoreSrm, 0x7d0c, 0x36e0),
+        (FirmwarePart::XgmiTa, 0x100, 0x6200),
     ] {
         let file = whole(part.source());
         let image = part.find(&FirmwareFile::new(&file).unwrap()).unwrap();
@@ -147,6 +157,23 @@ fn the_second_layout_of_the_psps_file() {
 }
 
 #[test]
+fn both_layouts_of_the_file_of_applications() {
+    let second = whole(FirmwareSource::Ta);
+    let mut first = file(0x6300, (1, 0), (0x100, 0x6200), &[(0x100, 0x6200)]);
+    put(&mut first, 0x20, &[0x2000_000b, 0, 0x6200]);
+    let mut none = second.clone();
+    for file in [&first, &second] {
+        let image = FirmwarePart::XgmiTa.find(&FirmwareFile::new(file).unwrap());
+        let image = image.unwrap();
+        assert_eq!((image.version, image.bytes.len()), (0x2000_000b, 0x6200));
+    }
+    put(&mut none, 0x20, &[1]);
+    let error = FirmwarePart::XgmiTa.find(&FirmwareFile::new(&none).unwrap());
+    let missing = FirmwareFileError::Missing(FirmwarePart::XgmiTa);
+    assert_eq!(error.unwrap_err(), missing);
+}
+
+#[test]
 fn the_order_is_amdgpus() {
     let types: Vec<_> = MI210
         .firmware
@@ -180,7 +207,9 @@ fn the_module_names_the_files_of_every_plan() {
     let named: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
     let mut planned: Vec<&str> = Vec::new();
     for asic in KNOWN_ASICS {
-        for (_, name) in asic.firmware.files {
+        let plan = asic.firmware;
+        let files = plan.files.iter().map(|(_, name)| *name);
+        for name in files.chain([plan.applications]) {
             let name = name.to_str().unwrap();
             if !planned.contains(&name) {
                 planned.push(name);
@@ -412,6 +441,28 @@ fn commands_as_the_psp_reads_them() {
     .dwords();
     assert_eq!(tmr[7..13], [0x0080_0000, 0x200, 8 << 20, 2, 0x80_0000, 0]);
     assert_eq!(PspCommand::DestroyTmr.dwords()[2], 7);
+    let ta = PspCommand::LoadTa {
+        mc: 0x200_0123_4000,
+        bytes: 0x6200,
+        buffer: 0x200_0001_0000,
+        buffer_bytes: 0x4000,
+    }
+    .dwords();
+    assert_eq!(ta[2], 1);
+    assert_eq!(
+        ta[7..13],
+        [0x0123_4000, 0x200, 0x6200, 0x1_0000, 0x200, 0x4000]
+    );
+    let invoke = PspCommand::InvokeTa {
+        session: 5,
+        command: 0xb,
+    };
+    assert_eq!(invoke.dwords()[7..10], [5, 0xb, 0]);
+    assert_eq!(PspCommand::UnloadTa { session: 5 }.dwords()[7..9], [5, 0]);
+    assert_eq!(
+        [invoke.id(), PspCommand::UnloadTa { session: 5 }.id()],
+        [3, 2]
+    );
     let frame = frame(0x200_0000_1000, 0x200_0000_2000, 3);
     assert_eq!(frame[..6], [0x1000, 0x200, 0, 0x2000, 0x200, 3]);
     assert!(frame[6..].iter().all(|word| *word == 0));

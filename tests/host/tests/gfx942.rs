@@ -34,6 +34,7 @@ fn node(asic: &'static Asic) -> String {
         location_id: 0,
         domain: 0,
         drm_render_minor: 128,
+        hive_id: 0,
         num_sdma_engines: asic.sdma.host_engines.into(),
         num_sdma_xgmi_engines: asic.sdma.xgmi_engines.into(),
         fw_version: 0,
@@ -141,6 +142,10 @@ fn memory_is_cached_as_in_amdgpu() {
     assert_eq!(
         types(MemoryResidence::LocalVram),
         [Mtype::Rw, Mtype::Rw, Mtype::Uc, Mtype::Uc]
+    );
+    assert_eq!(
+        types(MemoryResidence::Hive),
+        [Mtype::Nc, Mtype::Nc, Mtype::Uc, Mtype::Uc]
     );
     assert_eq!(types(MemoryResidence::Host), [Mtype::Uc; 4]);
     let extended = Coherence {

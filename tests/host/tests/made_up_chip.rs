@@ -265,6 +265,7 @@ fn a_node_tells_of_all_its_xccs() {
         location_id: 0,
         domain: 0,
         drm_render_minor: 128,
+        hive_id: 0,
         num_sdma_engines: MADE_UP.sdma.host_engines.into(),
         num_sdma_xgmi_engines: MADE_UP.sdma.xgmi_engines.into(),
         fw_version: 0,

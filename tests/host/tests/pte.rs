@@ -144,6 +144,9 @@ fn memory_types_follow_the_policy_of_gfx90a() {
         (MemoryResidence::LocalVram, coherent, Mtype::Cc),
         (MemoryResidence::LocalVram, uncached, Mtype::Uc),
         (MemoryResidence::LocalVram, both, Mtype::Uc),
+        (MemoryResidence::Hive, plain, Mtype::Nc),
+        (MemoryResidence::Hive, coherent, Mtype::Uc),
+        (MemoryResidence::Hive, uncached, Mtype::Uc),
         (MemoryResidence::Host, plain, Mtype::Nc),
         (MemoryResidence::Host, coherent, Mtype::Uc),
         (MemoryResidence::Host, uncached, Mtype::Uc),
@@ -160,7 +163,7 @@ fn memory_types_follow_the_policy_of_gfx90a() {
                 readable: true,
                 writeable: false,
                 executable: true,
-                snooped: host,
+                snooped: residence != MemoryResidence::LocalVram,
                 system: host,
                 mtype
             }

@@ -130,6 +130,13 @@ pub const MADE_UP: Asic = Asic {
             uncached: Mtype::Uc,
             snooped: true,
         },
+        hive: PteRule {
+            plain: Mtype::Nc,
+            coherent: Mtype::Nc,
+            extended: Mtype::Uc,
+            uncached: Mtype::Uc,
+            snooped: true,
+        },
         host: PteRule {
             plain: Mtype::Uc,
             coherent: Mtype::Uc,
@@ -150,6 +157,7 @@ pub const MADE_UP: Asic = Asic {
         ecc: true,
         kept: 2 << 20,
     },
+    xgmi_link_mbs: 1000,
     caches: &[
         CacheKind {
             level: 1,
@@ -182,6 +190,8 @@ pub const MADE_UP: Asic = Asic {
 
 const FIRMWARE: FirmwarePlan = FirmwarePlan {
     files: &[(FirmwareSource::Sdma, c"amdgpu/made_up_sdma.bin")],
+    applications: c"amdgpu/made_up_ta.bin",
+    links_version: 0,
     bootloader: &[],
     before_tmr: &[],
     tmr_bytes: 8 << 20,
