@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
 # hive.sh: a die of MI250 that XGMI joins to another one, which no driver has. It works by itself,
-# shows no link, and is not reset alone.
+# shows its hive and no link, and is not reset alone.
 # hive.sh impossible: registers place it outside of its hive: it is left alone, with one line.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
@@ -44,8 +44,18 @@ property() {
 	result $? "$1 is $2"
 }
 property device_id 29708
-property hive_id 0
-property num_sdma_xgmi_engines 0
+property hive_id 364129961858474
+property num_sdma_xgmi_engines 3
+# file NAME VALUE
+file() {
+	[ "$(cat "/sys/bus/pci/devices/$device/$1")" = "$2" ]
+	result $? "$1 is $2"
+}
+file xgmi_device_id 10101858688160497921
+file xgmi_physical_id 1
+file xgmi_num_hops "00 "
+file xgmi_num_links "00 "
+file xgmi_hive_info/xgmi_hive_id 364129961858474
 [ "$(cat "$node"/io_links/*/properties | grep -c '^type 11$')" = 0 ]
 result $? "no link is of XGMI"
 tell sensors power=287
