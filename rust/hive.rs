@@ -286,6 +286,7 @@ pub(crate) fn places() -> Result<KVec<HivePlace>> {
         let place = HivePlace {
             hive: member.hive.get(),
             number: member.place.node as usize,
+            nodes: member.place.others as usize + 1,
             ways: member.ways,
         };
         places.push(place, GFP_KERNEL)?;

@@ -2,6 +2,7 @@
 //! XGMI, which joins GPUs to a hive. All of a hive have one physical address space, in which each
 //! has a segment for its VRAM.
 
+pub mod engines;
 pub mod ta;
 
 use core::fmt;
@@ -55,6 +56,8 @@ pub struct HivePlace {
     pub hive: u64,
     /// The number of the GPU in it, from 0 on.
     pub number: usize,
+    /// The number of all GPUs that it can have.
+    pub nodes: usize,
     /// How it reaches the others.
     pub ways: HiveWays,
 }

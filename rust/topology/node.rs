@@ -10,6 +10,7 @@ use hw::topology::record::{
     link_flag, CacheRecord, CpuNode, GpuNode, HeapType, IoLink, MemoryBank, LINK_HYPER_TRANSPORT,
     LINK_QPI, LINK_WEIGHT_DIRECT, PCIE_LEAST_MBS,
 };
+use hw::xgmi::engines;
 use kernel::prelude::*;
 
 use super::GpuFacts;
@@ -219,9 +220,11 @@ impl<'a> Machine<'a> {
         }
         for (other, to) in self.gpus.iter().enumerate() {
             if let Some(way) = gpu.hive.way_to(&to.hive).filter(|_| other != index) {
-                let to = self.gpu_number(other)?;
-                let mut link = IoLink::xgmi(number, to, way, asic.xgmi_link_mbs);
-                link.recommended_sdma_engine_id_mask = asic.sdma.xgmi_engines_mask();
+                let (own, there) = (&gpu.hive, &to.hive);
+                let mut link =
+                    IoLink::xgmi(number, self.gpu_number(other)?, way, asic.xgmi_link_mbs);
+                link.recommended_sdma_engine_id_mask =
+                    engines::recommended(&asic.sdma, own.nodes, own.number, there.number);
                 // Through other GPUs, too, it is a direct one.
                 links.direct.push(link, GFP_KERNEL)?;
             } else if gpu.reaches(other) {

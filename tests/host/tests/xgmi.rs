@@ -7,7 +7,7 @@ use hw::topology::record::IoLink;
 use hw::xgmi::ta::{
     self, NodeId, NodeList, TaCommand, TaError, XgmiWay, LIST_DWORDS, MOST_NODES, PORTS,
 };
-use hw::xgmi::HivePlace;
+use hw::xgmi::{engines, HivePlace};
 use proptest::prelude::*;
 
 fn node(id: u64) -> NodeId {
@@ -168,6 +168,30 @@ fn links_of_the_topology() {
         (45, 0, 0)
     );
     assert_eq!(MI210.sdma.xgmi_engines_mask(), 0x1c);
+}
+
+#[test]
+fn engines_near_to_a_link() {
+    let mut sdma = MI210.sdma;
+    assert_eq!(engines::recommended(&sdma, 8, 0, 1), 0x1c);
+    sdma.xgmi_engines = 14;
+    for own in 0..8 {
+        let mut seen = 0;
+        for other in (0..8).filter(|&other| other != own) {
+            let mask = engines::recommended(&sdma, 8, own, other);
+            assert_eq!(mask.count_ones(), 1);
+            assert_eq!(seen & mask, 0);
+            seen |= mask;
+        }
+        assert_eq!(seen, 0x5554);
+    }
+    assert_eq!(engines::recommended(&sdma, 8, 0, 1), 1 << 14);
+    assert_eq!(engines::recommended(&sdma, 4, 0, 1), 0xfffc);
+    assert_eq!(engines::recommended(&sdma, 8, 8, 1), 0xfffc);
+    sdma.xgmi_engines = 6;
+    assert_eq!(engines::recommended(&sdma, 8, 0, 1), 1 << 7);
+    // Engine 1 is for the host.
+    assert_eq!(engines::recommended(&sdma, 8, 0, 3), 0xfc);
 }
 
 #[test]
