@@ -21,6 +21,8 @@ pub(crate) enum WedgedPart {
     Sdma(u8),
     /// The kernel's ring of an SDMA engine, which fails again and again.
     KernelRing(u8),
+    /// Another GPU of its hive: all of them are reset together.
+    Hive,
     /// A hub: the page table entries that it has cached cannot be invalidated any more.
     Hub(HubKind),
 }
@@ -51,6 +53,7 @@ impl WedgeReport {
             WedgedPart::Sdma(_) => c"SDMA engine hang",
             WedgedPart::KernelRing(_) => c"SDMA engine errors",
             WedgedPart::Hub(_) => c"VM hub hang",
+            WedgedPart::Hive => c"hang of another GPU of the hive",
         }
     }
 }
@@ -63,6 +66,7 @@ impl fmt::Display for WedgeReport {
             WedgedPart::KernelRing(engine) => {
                 write!(f, "the driver's ring of sdma{engine} fails again and again")?
             }
+            WedgedPart::Hive => write!(f, "another GPU of its hive is reset")?,
             WedgedPart::Hub(HubKind::Gfx) => write!(f, "GFXHUB does not answer a flush")?,
             WedgedPart::Hub(HubKind::Mm) => write!(f, "MMHUB does not answer a flush")?,
         }

@@ -9,12 +9,13 @@ pub(crate) use files::HiveFiles;
 
 use core::fmt;
 
-use hw::asic::Asic;
 use hw::xgmi::ta::{HiveId, NodeId, NodeList, TaError, XgmiWay, MOST_NODES};
 use hw::xgmi::{HivePlace, HiveWays, XgmiPlace};
 use kernel::prelude::*;
 use kernel::sync::{Arc, Mutex};
 
+use crate::health::{WedgeReport, WedgedPart};
+use crate::ip::hive_reset::HiveReset;
 use crate::ip::psp::xgmi::{log_without_xgmi, SharedPsp, XgmiFailure};
 use crate::ip::Hardware;
 use crate::kern::arc_slot::{ArcSlot, FilledSlot};
@@ -59,10 +60,9 @@ impl HiveRegistration {
 struct HiveMember {
     hive: HiveId,
     node: NodeId,
-    place: XgmiPlace,
-    asic: &'static Asic,
     psp: Arc<SharedPsp>,
     ways: HiveWays,
+    hw: Arc<Hardware>,
 }
 
 /// Why a GPU cannot join the others of its hive.
@@ -101,10 +101,15 @@ impl fmt::Display for JoinFailure {
 }
 
 impl HiveMember {
+    fn place(&self) -> XgmiPlace {
+        self.hw.gmc.place()
+    }
+
     /// Whether both can be in one hive, as far as registers tell.
     fn fits(&self, other: &Self) -> Result<(), JoinFailure> {
-        let (a, b) = (&self.place, &other.place);
-        if self.asic.ids.gfx_target_version != other.asic.ids.gfx_target_version {
+        let (a, b) = (self.place(), other.place());
+        let version = |member: &Self| member.hw.asic.ids.gfx_target_version;
+        if version(self) != version(other) {
             return Err(JoinFailure::Chip);
         }
         if self.node == other.node {
@@ -147,7 +152,7 @@ fn tell(members: &[HiveMember], hive: HiveId) -> Result<NodeList, JoinFailure> {
 fn ask(members: &mut [HiveMember], hive: HiveId, nodes: &NodeList) -> Result<(), JoinFailure> {
     let mut numbers = [0; MOST_NODES];
     for (number, member) in numbers.iter_mut().zip(of_hive(members, hive)) {
-        *number = member.place.node as usize;
+        *number = member.place().node as usize;
     }
     for member in members.iter_mut().filter(|member| member.hive == hive) {
         let told = member.psp.ways(member.node, nodes)?;
@@ -161,7 +166,7 @@ fn ask(members: &mut [HiveMember], hive: HiveId, nodes: &NodeList) -> Result<(),
         for other in of_hive(members, hive) {
             let hops = |from: &HiveMember, to: &HiveMember| {
                 from.ways
-                    .get(to.place.node as usize)
+                    .get(to.place().node as usize)
                     .map_or(0, |way| way.hops)
             };
             let both = [hops(one, other), hops(other, one)];
@@ -211,10 +216,9 @@ impl HiveMembership {
                 let member = HiveMember {
                     hive,
                     node,
-                    place: hw.gmc.place(),
-                    asic: hw.asic,
                     psp: psp.clone(),
                     ways: HiveWays::default(),
+                    hw: hw.clone(),
                 };
                 let mut members = list.members.lock();
                 add(&mut members, member)?;
@@ -261,7 +265,7 @@ impl Drop for HiveMembership {
             return;
         };
         for member in members.iter_mut().filter(|member| member.hive == left.hive) {
-            if let Some(way) = member.ways.get_mut(left.place.node as usize) {
+            if let Some(way) = member.ways.get_mut(left.place().node as usize) {
                 *way = XgmiWay::default();
             }
         }
@@ -270,6 +274,59 @@ impl Drop for HiveMembership {
         drop(members);
         drop(left);
     }
+}
+
+/// Why the GPU of `hw`, which hangs, cannot be reset with the others of its hive, if it cannot.
+pub(crate) fn obstacle_to_reset(hw: &Hardware) -> Option<&'static str> {
+    let all = hw.gmc.place().others + 1;
+    if all == 1 || hw.hive.reset().is_some() {
+        return None;
+    }
+    let hive = hw.hive.get();
+    let here = HIVES.get().map_or(0, |list| {
+        let members = list.members.lock();
+        let members = members.iter();
+        members.filter(|member| member.hive.get() == hive).count()
+    });
+    (hive == 0 || u32::try_from(here) != Ok(all))
+        .then_some("XGMI joins it to others, which would have to be reset with it")
+}
+
+/// Begins the reset of the GPU of `hw`, which hangs, and of all others of its hive, each of which
+/// is reported as wedged. Each takes itself down, and waits for the others. No effect on a GPU that
+/// is in no hive, or whose hive is being reset.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(crate) fn start_reset(hw: &Hardware) -> Result {
+    let hive = hw.hive.get();
+    let Some(list) = HIVES.get().filter(|_| hive != 0) else {
+        return Ok(());
+    };
+    let mut others = KVec::new();
+    {
+        let members = list.members.lock();
+        if hw.hive.reset().is_some() {
+            return Ok(());
+        }
+        for member in members.iter().filter(|member| member.hive.get() == hive) {
+            others.push(member.hw.clone(), GFP_KERNEL)?;
+        }
+        let reset = HiveReset::new(u32::try_from(others.len())?)?;
+        for member in &others {
+            member.hive.set_reset(reset.clone());
+        }
+    }
+    for other in others {
+        if !core::ptr::eq(&*other, hw) {
+            other.health.wedge(WedgeReport {
+                part: WedgedPart::Hive,
+                suspect: None,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The places of all members.
@@ -285,8 +342,8 @@ pub(crate) fn places() -> Result<KVec<HivePlace>> {
     for member in list.members.lock().iter() {
         let place = HivePlace {
             hive: member.hive.get(),
-            number: member.place.node as usize,
-            nodes: member.place.others as usize + 1,
+            number: member.place().node as usize,
+            nodes: member.place().others as usize + 1,
             ways: member.ways,
         };
         places.push(place, GFP_KERNEL)?;

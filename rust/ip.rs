@@ -14,6 +14,7 @@ pub(crate) mod gmc;
 mod halted;
 pub(crate) mod hdp;
 mod hive_id;
+pub(crate) mod hive_reset;
 pub(crate) mod hub;
 pub(crate) mod ih;
 pub(crate) mod interrupt_sink;
@@ -133,6 +134,7 @@ pub(crate) struct Hardware {
     /// Bytes of VRAM.
     pub(crate) vram_size: u64,
     /// The hive that it has joined.
+    #[pin]
     pub(crate) hive: JoinedHive,
     /// Revision of the silicon (ATI_REV_ID).
     pub(crate) revision: u32,
@@ -292,7 +294,7 @@ impl Hardware {
                 domain: identity.domain,
                 location: identity.location(),
                 vram_size: size,
-                hive: JoinedHive::new(),
+                hive <- JoinedHive::new(),
                 revision,
                 pci_revision: pdev.revision_id(),
                 subsystem: (pdev.subsystem_vendor_id(), pdev.subsystem_device_id()),

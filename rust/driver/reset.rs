@@ -16,6 +16,7 @@ use kernel::workqueue::{impl_has_work, new_work, Work, WorkItem};
 
 use crate::gpu::Gpu;
 use crate::health::{WedgeHandler, WedgeReport, WedgedPart};
+use crate::hive;
 use crate::kern::arc_slot::{ArcSlot, FilledSlot};
 use crate::kern::drm::WedgeRecovery;
 use crate::kern::task::TaskIdentity;
@@ -230,14 +231,16 @@ impl ReplugWork {
         let dev = &*self.gpu.hw.dev;
         let why = if params::resets() == 0 {
             "the parameter reset is 0"
-        } else if self.gpu.hw.gmc.place().is_in_hive() {
-            "XGMI joins it to others, which would have to be reset with it"
+        } else if let Some(why) = hive::obstacle_to_reset(&self.gpu.hw) {
+            why
         } else if !self.is_own {
             "another driver has loaded its firmware, which would be lost"
         } else if !self.gpu.hw.asic.firmware.knows_smu {
             "this driver does not know the SMU of such a chip"
         } else if !RECORD.get().is_some_and(|record| record.count(dev, cause)) {
             "it was reset too often in the last ten minutes"
+        } else if hive::start_reset(&self.gpu.hw).is_err() {
+            "there is no memory to reset the others of its hive"
         } else {
             dev_warn!(
                 dev,

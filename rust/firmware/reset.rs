@@ -30,11 +30,13 @@ pub(crate) struct FirmwareReset {
     pdev: ARef<pci::Device>,
 }
 
-/// Whether `hw` is wedged and may be reset. A GPU of a hive may not: its links are negotiated with
-/// those of the others, which all have to be reset within a second (amdgpu:
-/// amdgpu_device_xgmi_reset_func).
+/// Whether `hw` is wedged and may be reset. A GPU of a hive may only be reset with all others.
 pub(super) fn is_due(hw: &Hardware) -> bool {
-    hw.health.cause().is_some() && params::resets() > 0 && !hw.gmc.place().is_in_hive()
+    hw.health.cause().is_some() && params::resets() > 0 && may_be_reset(hw)
+}
+
+fn may_be_reset(hw: &Hardware) -> bool {
+    !hw.gmc.place().is_in_hive() || hw.hive.reset().is_some()
 }
 
 impl FirmwareReset {
@@ -51,12 +53,15 @@ impl FirmwareReset {
     ///
     /// # Errors
     ///
-    /// `EIO` if its own firmware has not set the GPU up afterwards; errors of the SMU, which are
-    /// logged.
+    /// `EIO` if its own firmware has not set the GPU up afterwards; `ETIMEDOUT` if others of its
+    /// hive, which are reset with it, are not ready; errors of the SMU, which are logged.
     fn reset(&self, smu: &SmuSensors) -> Result {
         let start = Instant::<Monotonic>::now();
         let observer = BootObserver::new(&self.hw.dev, &self.hw.mmio, self.hw.ips())?;
         let config = SavedConfig::save(&self.pdev)?;
+        if self.hw.hive.reset().is_some_and(|reset| !reset.wait()) {
+            return Err(ETIMEDOUT);
+        }
         observer.mark_posted(false);
         smu.ask(SmuMessage::GfxDriverReset).inspect_err(|error| {
             // `EIO` means that the SMU refused. Without an answer the outcome is unknown.

@@ -40,7 +40,7 @@ impl fmt::Display for WayFigures {
         let own = members.iter().find(|member| member.node == self.node);
         if let Some(own) = own {
             for other in of_hive(&members, own.hive) {
-                let way = own.ways.get(other.place.node as usize);
+                let way = own.ways.get(other.place().node as usize);
                 let figure = way.map_or(0, |way| (self.figure)(*way));
                 write!(f, "{figure:02x} ")?;
             }

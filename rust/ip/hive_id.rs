@@ -1,30 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The hive of a GPU, for those who ask whether two GPUs reach each other by XGMI.
+//! The hive of a GPU, for those who ask whether two GPUs reach each other by XGMI, and for its
+//! reset.
 
+use kernel::new_spinlock;
+use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{Arc, SpinLock};
 
-/// The number of the hive that a GPU has joined; 0 for none. Changes when it joins and leaves.
-pub(crate) struct JoinedHive(Atomic<u64>);
+use super::hive_reset::HiveReset;
+
+/// The hive that a GPU has joined.
+#[pin_data]
+pub(crate) struct JoinedHive {
+    /// The number; 0 for none. Changes when the GPU joins and leaves.
+    number: Atomic<u64>,
+    /// The reset of the hive, once it is due. An innermost lock.
+    #[pin]
+    reset: SpinLock<Option<Arc<HiveReset>>>,
+}
 
 impl JoinedHive {
     /// In no hive.
-    pub(super) fn new() -> Self {
-        Self(Atomic::new(0))
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            number: Atomic::new(0),
+            reset <- new_spinlock!(None, "JoinedHive::reset"),
+        })
     }
 
     /// The number.
     pub(crate) fn get(&self) -> u64 {
-        self.0.load(Relaxed)
+        self.number.load(Relaxed)
     }
 
     /// Sets the number.
     pub(crate) fn set(&self, hive: u64) {
-        self.0.store(hive, Relaxed);
+        self.number.store(hive, Relaxed);
     }
 
     /// Whether both GPUs, two of them, are members of one hive.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let hive = self.get();
         hive != 0 && hive == other.get()
+    }
+
+    /// The reset of the hive, if it is due.
+    pub(crate) fn reset(&self) -> Option<Arc<HiveReset>> {
+        self.reset.lock().clone()
+    }
+
+    /// From now on the reset of the hive is due.
+    pub(crate) fn set_reset(&self, reset: Arc<HiveReset>) {
+        let old = self.reset.lock().replace(reset);
+        drop(old);
     }
 }

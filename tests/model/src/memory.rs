@@ -166,6 +166,13 @@ impl Bus {
         Ok(())
     }
 
+    /// The GPU is reset, see [`Members::note_reset`].
+    pub fn note_reset(&self) {
+        if let Some(members) = &self.members {
+            members.note_reset();
+        }
+    }
+
     /// Follows BAR0: its address and bytes, none while the device does not decode it.
     pub fn set_window(&self, address: u64, size: u64) {
         if let Some(switch) = &self.switch {
@@ -374,13 +381,10 @@ impl View<'_> {
             }
             Space::Hive => {
                 let members = self.bus.members.as_ref();
-                let found = members.and_then(|members| members.span(phys.addr, len));
-                found.ok_or_else(|| {
-                    ModelError::Other(format!(
-                        "{} at address {:#x} of the hive, where no GPU has memory",
-                        access.name(),
-                        phys.addr
-                    ))
+                let found = members.map(|members| members.span(phys.addr, len));
+                found.unwrap_or(Err("without others")).map_err(|why| {
+                    let (what, addr) = (access.name(), phys.addr);
+                    ModelError::Other(format!("{what} at address {addr:#x} of the hive, {why}"))
                 })
             }
             Space::System => {

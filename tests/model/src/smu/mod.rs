@@ -276,7 +276,7 @@ impl Smu {
             _ if forced.is_some() => (forced.map_or(FAILED, |fault| fault.1), None),
             0x1 => (OK, Some(argument.wrapping_add(1))),
             0x2 => (OK, Some(VERSION)),
-            0x3 => (self.reset_by(state, argument), None),
+            0x3 => (self.reset_by(gpu, state, argument), None),
             0x4 => (OK, Some(INTERFACE)),
             0x7 => match &state.pptable {
                 Some(table) => {
@@ -401,9 +401,10 @@ impl Smu {
         Ok(OK)
     }
 
-    fn reset_by(&self, state: &mut State, argument: u32) -> u32 {
+    fn reset_by(&self, gpu: &Gpu, state: &mut State, argument: u32) -> u32 {
         match argument & 0xffff {
             1 => {
+                gpu.bus.note_reset();
                 let from = Instant::now() + LEAVING;
                 state.away = Some([from, from + AWAY]);
                 self.away.store(true, Ordering::Release);
