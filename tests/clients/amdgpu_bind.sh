@@ -4,7 +4,7 @@
 # in its log. The ring tests are those that it runs itself when it binds, the last of them two
 # seconds later. With "later" user queues may have faulted by now; with "psp" it has loaded firmware
 # by the PSP, whose block then is in its list, as is the SMU's; with "gfx942", or "gfx942 psp", the
-# chip is that, whose blocks amdgpu knows from its IP discovery table.
+# chip is that, whose blocks amdgpu knows from its IP discovery table. XCCS says how many XCCs it has.
 
 log() { # TEXT NAME: the log has such a line
 	dmesg | grep -q "$1"
@@ -19,18 +19,22 @@ fences=$(echo /sys/kernel/debug/dri/*/amdgpu_fence_info | cut -d' ' -f1)
 off=6 rings=14
 [ "$1" != psp ] || off=7
 if [ "$1" = gfx942 ]; then
-	off=5 rings=13
+	xccs=${XCCS:-1} off=5
+	# KIQ and eight compute rings of each XCC, and an SDMA ring of each engine.
+	engines=$(((xccs + 1) / 2 * 4))
+	rings=$((xccs * 9 + engines))
 	if [ "${2:-}" = psp ]; then
 		off=4
 		log 'Requesting 1 partitions through PSP' "the PSP is asked for one partition"
 	fi
 	log 'ATOM BIOS: 113-MODEL942-001' "the BIOS is ours"
-	log 'RAM width 8192bits HBM' "memory as the BIOS has it"
-	log 'SE 4, SH per SE 1, CU per SH 10, active_cu_number 38' "compute units"
+	log "RAM width $((engines * 512))bits HBM" "memory as the BIOS has it"
+	log 'SE 4, SH per SE 1, CU per SH 10, active_cu_number '$((38 * xccs)) "compute units"
 	log 'added device 1002:74a1' "amdkfd takes the device"
 	node=/sys/class/kfd/kfd/topology/nodes/1/properties
-	for line in 'gfx_target_version 90402' 'simd_count 152' 'num_xcc 1' 'array_count 4' \
-		'num_sdma_engines 2' 'num_sdma_xgmi_engines 2' 'device_id 29857'; do
+	for line in 'gfx_target_version 90402' "simd_count $((152 * xccs))" "num_xcc $xccs" \
+		"array_count $((4 * xccs))" 'num_sdma_engines 2' \
+		"num_sdma_xgmi_engines $((engines - 2))" 'device_id 29857'; do
 		grep -qx "$line" $node
 		result $? "the node has $line"
 	done

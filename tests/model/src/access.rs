@@ -6,12 +6,14 @@ use std::sync::PoisonError;
 
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
+use crate::grbm::Grbm;
 use crate::hub::HubId;
 use crate::memory::Access;
 use crate::nbio::{self as bif, Window};
 use crate::regs::gc::{self, rlc_safe_mode};
 use crate::regs::{athub, df, mp0, nbio, osssys, smuio};
-use crate::regs::{Reg, SDMA_BASE, SDMA_QUEUE_STRIDE, SDMA_RLC0};
+use crate::regs::{Part, Reg, SDMA_BASE, SDMA_QUEUE_STRIDE, SDMA_RLC0};
+use crate::sdma::Engine;
 use crate::smn;
 
 /// Dwords of an SDMA engine's registers.
@@ -63,6 +65,21 @@ impl Gpu {
         if bif::flush(&self.regs, dword) != bif::Flush::Neither {
             return Ok(0);
         }
+        let (part, local) = self.regs.part(dword);
+        self.on(part, |gpu| gpu.read_own(local))
+    }
+
+    /// Calls `step` with the view of the part that an access goes to.
+    fn on<T>(&self, part: Part, step: impl FnOnce(&Gpu) -> T) -> T {
+        match part {
+            Part::Xcc(n) if n != self.regs.xcc => step(&self.xcc(n)),
+            Part::Aid(n) if n != self.regs.aid => step(&self.aid(n)),
+            _ => step(self),
+        }
+    }
+
+    /// A read of a register of this part, at the first part's dword.
+    fn read_own(&self, dword: u32) -> Result<u32> {
         let reg = self.regs.at(dword);
         self.regs.check("read", reg)?;
         match bif::window(&self.regs, reg)? {
@@ -92,11 +109,11 @@ impl Gpu {
         if let Some(value) = self.cp.read(self, reg) {
             return Ok(value);
         }
-        if let Some(value) = self.grbm.read(&self.regs, reg) {
+        if let Some(value) = self.bank_of(reg).read(&self.regs, reg) {
             return Ok(value);
         }
         if let Some((engine, offset)) = sdma_owner(reg) {
-            return Ok(self.sdma[engine].read(self, reg, offset));
+            return Ok(self.engine(engine).read(self, reg, offset));
         }
         if let Some(hub) = HubId::owner(reg) {
             return Ok(self.hub(hub).read(self, reg));
@@ -122,6 +139,12 @@ impl Gpu {
             bif::Flush::Hole => return Ok(()),
             bif::Flush::Neither => {}
         }
+        let (part, local) = self.regs.part(dword);
+        self.on(part, |gpu| gpu.write_own(local, value))
+    }
+
+    /// A write of a register of this part, at the first part's dword.
+    fn write_own(&self, dword: u32, value: u32) -> Result<()> {
         let reg = self.regs.at(dword);
         self.regs.check("write", reg)?;
         match bif::window(&self.regs, reg)? {
@@ -137,7 +160,7 @@ impl Gpu {
         }
         self.psp.watch(self, reg, value)?;
         if let Some((engine, offset)) = sdma_owner(reg) {
-            return self.sdma[engine].write(self, reg, offset, value);
+            return self.engine(engine).write(self, reg, offset, value);
         }
         if let Some(hub) = HubId::owner(reg) {
             return self.hub(hub).write(self, reg, value);
@@ -148,13 +171,26 @@ impl Gpu {
             return self.ih.write(self, reg, value);
         }
         if self.cp.write(self, reg, value)?
-            || self.grbm.write(&self.regs, reg, value)?
+            || self.bank_of(reg).write(&self.regs, reg, value)?
             || self.psp.write(self, reg, value)?
             || self.smu.write(self, reg, value)?
         {
             return Ok(());
         }
         self.write_plain(reg, value)
+    }
+
+    /// The banks that a register is in, if it is banked.
+    fn bank_of(&self, reg: Reg) -> &Grbm {
+        match Grbm::is_of_nodes(reg) {
+            true => self.banks(),
+            false => &self.grbm,
+        }
+    }
+
+    /// An SDMA engine of this AID.
+    fn engine(&self, number: usize) -> &Engine {
+        &self.sdma[self.regs.aid * self.regs.asic.sdma.len() + number]
     }
 
     /// Registers that store the written value, some of them with an effect besides.
@@ -223,8 +259,9 @@ impl Gpu {
             self.smu.host_is_back();
         }
         self.bus.set_window(config.bar_address(0), size);
+        let size = self.layout().register_size();
         self.bus
-            .set_bars(config.bar_address(2), config.bar_address(5));
+            .set_bars(config.bar_address(2), config.bar_address(5), size);
     }
 
     /// Configuration space read.

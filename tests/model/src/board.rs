@@ -10,6 +10,7 @@ use crate::asic::Asic;
 use crate::fate::Spec;
 use crate::function::Function;
 use crate::hive::Hive;
+use crate::layout::Layout;
 use crate::psp::faults::{number, Faults};
 use crate::psp::image::Signatures;
 use crate::psp::start::Start;
@@ -31,6 +32,8 @@ const BLANK: u8 = 0xff;
 pub struct Board {
     /// The chip.
     pub asic: &'static Asic,
+    /// Its XCCs and AIDs.
+    pub layout: Layout,
     /// The number from its maker.
     pub serial: u64,
     /// Bytes of VRAM, a multiple of [`UNIT`].

@@ -5,6 +5,7 @@ mod capabilities;
 
 use crate::asic::Asic;
 use crate::function::Function;
+use crate::layout::Layout;
 pub use capabilities::{is_msix, MSIX_VECTORS};
 
 /// Bytes of configuration space.
@@ -13,8 +14,6 @@ pub const SIZE: usize = 4096;
 pub const DOORBELL_SIZE: u64 = 2 << 20;
 /// Size of BAR4, the first registers in I/O space.
 pub const IO_SIZE: u64 = 256;
-/// Size of BAR5, the registers.
-pub const REGISTER_SIZE: u64 = 512 << 10;
 /// Size of the expansion ROM.
 pub const ROM_SIZE: u64 = 128 << 10;
 
@@ -44,14 +43,16 @@ pub struct Config {
     writeable: Box<[u8; SIZE]>,
     asic: &'static Asic,
     bar0: u64,
+    layout: Layout,
     function: Function,
 }
 
 impl Config {
     /// A chip's function with `bar0` bytes (a power of two) behind BAR0.
-    pub fn new(asic: &'static Asic, bar0: u64, function: Function) -> Config {
+    pub fn new(asic: &'static Asic, bar0: u64, layout: Layout, function: Function) -> Config {
         let mut config = Config {
             asic,
+            layout,
             bytes: Box::new([0; SIZE]),
             writeable: Box::new([0; SIZE]),
             bar0,
@@ -65,7 +66,7 @@ impl Config {
         config.put16(0x06, 0x0010, 0);
         config.put32(0x08, asic.class, 0);
         config.put32(0x0c, 0, 0x0000_00ff);
-        for (index, size) in [(0, bar0), (2, DOORBELL_SIZE), (5, REGISTER_SIZE)] {
+        for (index, size) in [(0, bar0), (2, DOORBELL_SIZE), (5, layout.register_size())] {
             config.bar(BAR0 + 4 * index, size, BAR_KINDS[index]);
         }
         if function.io {
@@ -86,7 +87,7 @@ impl Config {
     /// As [`Config::new`], except the BARs: their client (QEMU) shows the guest its own values, so
     /// the guest would not notice that they have to be written.
     pub fn cleared(&self) -> Config {
-        let mut config = Config::new(self.asic, self.bar0, self.function);
+        let mut config = Config::new(self.asic, self.bar0, self.layout, self.function);
         config.bytes[BAR0..BAR_END].copy_from_slice(&self.bytes[BAR0..BAR_END]);
         config
     }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     fn card() -> Config {
-        Config::new(&GFX90A, 4 << 30, Function::default())
+        Config::new(&GFX90A, 4 << 30, Layout::default(), Function::default())
     }
 
     /// The function without anything that it may lack, with a function level reset.
@@ -192,7 +193,7 @@ mod tests {
         }
         function.change("msi").unwrap();
         function.change("flr").unwrap();
-        Config::new(&GFX90A, 4 << 30, function)
+        Config::new(&GFX90A, 4 << 30, Layout::default(), function)
     }
 
     #[test]
@@ -234,7 +235,7 @@ mod tests {
 
     #[test]
     fn each_chip_has_its_ids() {
-        let config = Config::new(&GFX942, 4 << 30, Function::default());
+        let config = Config::new(&GFX942, 4 << 30, Layout::default(), Function::default());
         assert_eq!(read32(&config, 0), 0x74a1_1002);
         assert_eq!(read32(&config, 0x08), 0x1200_0000);
         assert_eq!(read32(&config, 0x2c), 0x74a1_1002);
@@ -309,7 +310,7 @@ mod tests {
         for part in ["no-vendor", "no-rebar", "no-sriov", "no-msi"] {
             function.change(part).unwrap();
         }
-        let config = Config::new(&GFX90A, 4 << 30, function);
+        let config = Config::new(&GFX90A, 4 << 30, Layout::default(), function);
         assert_eq!(extended(&config), [(0x0f, 0x2b0)]);
         assert_eq!(capabilities(&config)[2..], [(0x11, 0xc0)]);
     }
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn one_virtual_function() {
-        let mut config = Config::new(&GFX90A, 64 << 30, Function::default());
+        let mut config = Config::new(&GFX90A, 64 << 30, Layout::default(), Function::default());
         assert_eq!(read32(&config, 0x33c), 1 << 16 | 1);
         assert_eq!(read32(&config, 0x348) >> 16, 0x7410);
         assert!(!config.write(0x338, &[0xff; 4]));
@@ -354,7 +355,7 @@ mod tests {
 
     #[test]
     fn the_resizable_bar_has_the_size_of_bar0() {
-        let config = Config::new(&GFX90A, 64 << 30, Function::default());
+        let config = Config::new(&GFX90A, 64 << 30, Layout::default(), Function::default());
         // 256 MiB to 64 GiB, and it has 64 GiB.
         assert_eq!(read32(&config, 0x204), 0x1f_f000);
         assert_eq!(read32(&config, 0x208), 16 << 8 | 1 << 5);

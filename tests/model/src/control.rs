@@ -133,7 +133,11 @@ pub fn command(gpu: &Gpu, line: &str) -> Result<String, String> {
         ["flash", how] => gpu.rom.change(how)?,
         ["state"] => return Ok(state::dump(gpu).to_string()),
         ["crash", name] => {
-            let engine = psp::Engine::named(name).filter(|engine| *engine != psp::Engine::Rlc);
+            let engine = psp::Engine::named(name).filter(|engine| match engine {
+                psp::Engine::Sdma(n) => *n < gpu.sdma.len(),
+                psp::Engine::Mec => true,
+                psp::Engine::Rlc => false,
+            });
             gpu.psp
                 .crash(engine.ok_or_else(|| format!("no engine {name}"))?);
         }

@@ -3,6 +3,8 @@
 //! many of them work. The board's firmware leaves it in the last 64 KiB of VRAM. Source of the
 //! layout: amdgpu, include/discovery.h and amdgpu_discovery.c.
 
+use crate::layout::Layout;
+
 /// Bytes from the table to the end of VRAM.
 pub const FROM_END: u64 = 64 << 10;
 
@@ -35,15 +37,29 @@ pub struct Ip {
     pub bases: &'static [u32],
 }
 
+/// Dwords from an XCC's and an AID's registers to those of the next one.
+const XCC_STRIDE: u32 = 0x1_0000;
+const AID_STRIDE: u32 = 0x2_0000;
+/// Kinds of blocks that each XCC or AID has.
+const GC: u16 = 11;
+const MMHUB: u16 = 34;
+const SDMA: u16 = 42;
+const NBIF: u16 = 108;
+
+/// A block of a chip with several XCCs: its description, instance, and how much further on it is.
+struct Copy {
+    ip: &'static Ip,
+    instance: u8,
+    further: u32,
+}
+
 /// The contents of the table.
 #[derive(Debug)]
 pub struct Table {
-    /// All blocks, of the one die.
+    /// All blocks, of the one die, of a chip with one XCC and one AID.
     pub ips: &'static [Ip],
     /// The fields of the GC table 2.1, of one XCC.
     pub graphics: &'static [u32; 24],
-    /// Kind and instance of the blocks that are fused off.
-    pub harvested: &'static [(u16, u8)],
 }
 
 const fn ip(id: u16, instance: u8, version: [u8; 3], bases: &'static [u32]) -> Ip {
@@ -89,7 +105,6 @@ pub static GFX942: Table = Table {
         4, 10, 1, 4, 16, 512, 32, 32, 1792, 1024, 256, 64, 8, 32, 64, 1, 1, 10, 32, 16, 2, 64, 16,
         4096,
     ],
-    harvested: &[],
 };
 
 /// Bytes that are written in their order.
@@ -125,12 +140,37 @@ fn sum(bytes: &[u8]) -> usize {
 }
 
 impl Table {
-    /// The binary.
-    pub fn binary(&self) -> Vec<u8> {
+    /// All blocks.
+    fn copies(&self, layout: Layout) -> Vec<Copy> {
+        let mut copies = Vec::new();
+        for ip in self.ips {
+            let (count, engines, stride) = match ip.id {
+                GC => (layout.xccs, 1, XCC_STRIDE),
+                MMHUB => (layout.aids(), 1, AID_STRIDE),
+                SDMA => {
+                    let engines = self.ips.iter().filter(|other| other.id == SDMA).count();
+                    (layout.aids(), engines, AID_STRIDE)
+                }
+                // Where the others' registers are is not known: they say the first one's.
+                NBIF => (layout.aids(), 1, 0),
+                _ => (1, 1, 0),
+            };
+            copies.extend((0..count).map(|n| Copy {
+                ip,
+                instance: ip.instance + (n * engines) as u8,
+                further: n as u32 * stride,
+            }));
+        }
+        copies.sort_by_key(|copy| (copy.ip.id, copy.instance));
+        copies
+    }
+
+    /// The binary of a chip with so many XCCs.
+    pub fn binary(&self, layout: Layout) -> Vec<u8> {
         let first = HEADER + 8 * TABLES;
-        let ips = self.blocks(first);
+        let ips = self.blocks(first, layout);
         let graphics = self.counts();
-        let harvest = self.fused_off();
+        let harvest = fused_off(layout);
         let mut out = Bytes::default();
         out.dword(SIGNATURE);
         // Version 1.0, sum, size.
@@ -156,7 +196,8 @@ impl Table {
     }
 
     /// The table of blocks, `first` bytes from the binary's begin.
-    fn blocks(&self, first: usize) -> Bytes {
+    fn blocks(&self, first: usize, layout: Layout) -> Bytes {
+        let copies = self.copies(layout);
         let mut out = Bytes::default();
         out.dword(IPS);
         // Version and size.
@@ -169,15 +210,20 @@ impl Table {
         out.word(die);
         out.0.resize(die - first, 0);
         out.word(0);
-        out.word(self.ips.len());
-        for ip in self.ips {
+        out.word(copies.len());
+        for &Copy {
+            ip,
+            instance,
+            further,
+        } in &copies
+        {
             out.word(ip.id.into());
-            out.byte(ip.instance);
+            out.byte(instance);
             out.byte(ip.bases.len() as u8);
-            ip.version.map(|part| out.byte(part));
+            ip.version.iter().for_each(|&part| out.byte(part));
             // Revision of the part, and its variant.
             out.byte(0);
-            ip.bases.iter().for_each(|&base| out.dword(base));
+            ip.bases.iter().for_each(|&base| out.dword(base + further));
         }
         let size = out.len();
         out.put_word(6, size);
@@ -194,19 +240,20 @@ impl Table {
         self.graphics.iter().for_each(|&value| out.dword(value));
         out
     }
+}
 
-    fn fused_off(&self) -> Bytes {
-        let mut out = Bytes::default();
-        out.dword(HARVEST);
-        out.dword(0);
-        for &(id, instance) in self.harvested {
-            out.word(id.into());
-            out.byte(instance);
-            out.byte(0);
-        }
-        out.0.resize(8 + 4 * HARVESTED, 0);
-        out
+/// The table of XCCs that do not work.
+fn fused_off(layout: Layout) -> Bytes {
+    let mut out = Bytes::default();
+    out.dword(HARVEST);
+    out.dword(0);
+    for xcc in (0..layout.xccs).filter(|xcc| layout.harvested >> xcc & 1 == 1) {
+        out.word(GC.into());
+        out.byte(xcc as u8);
+        out.byte(0);
     }
+    out.0.resize(8 + 4 * HARVESTED, 0);
+    out
 }
 
 #[cfg(test)]
@@ -230,7 +277,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_the_bytes() {
-        let data = GFX942.binary();
+        let data = GFX942.binary(Layout::default());
         assert_eq!(dword(&data, 0), SIGNATURE);
         assert_eq!(word(&data, 10), data.len());
         assert!(data.len() < 10 << 10);
@@ -246,7 +293,7 @@ mod tests {
 
     #[test]
     fn blocks_follow_one_another() {
-        let data = GFX942.binary();
+        let data = GFX942.binary(Layout::default());
         let ips = part(&data, 0);
         assert_eq!(&ips[..4], b"IPDS");
         assert_eq!(
@@ -262,7 +309,9 @@ mod tests {
             [0, GFX942.ips.len()]
         );
         let mut at = die + 4;
-        for ip in GFX942.ips {
+        let mut all: Vec<&Ip> = GFX942.ips.iter().collect();
+        all.sort_by_key(|ip| (ip.id, ip.instance));
+        for ip in all {
             assert_eq!(word(&data, at), usize::from(ip.id));
             let [instance, bases] = [2, 3].map(|n| usize::from(data[at + n]));
             assert_eq!([instance, bases], [ip.instance.into(), ip.bases.len()]);
@@ -277,12 +326,34 @@ mod tests {
     }
 
     #[test]
-    fn counts_and_harvest() {
-        let table = Table {
-            harvested: &[(11, 3)],
-            ..GFX942
+    fn each_xcc_and_aid_has_blocks_of_its_own() {
+        let layout = Layout {
+            xccs: 8,
+            harvested: 0,
         };
-        let data = table.binary();
+        let copies = GFX942.copies(layout);
+        let of = |id: u16| {
+            let found = copies.iter().filter(move |copy| copy.ip.id == id);
+            found.map(|copy| (copy.instance, copy.ip.bases[0] + copy.further))
+        };
+        let graphics: Vec<_> = of(GC).collect();
+        assert_eq!((graphics.len(), graphics[7]), (8, (7, 0x7_2000)));
+        assert_eq!(of(MMHUB).nth(3), Some((3, 0x7_8000)));
+        let engines: Vec<_> = of(SDMA).collect();
+        assert_eq!(
+            (engines.len(), engines[4], engines[15]),
+            (16, (4, 0x2_1260), (15, 0x7_9800))
+        );
+        assert_eq!(of(NBIF).count(), 4);
+        assert!(GFX942.binary(layout).len() < 10 << 10);
+    }
+
+    #[test]
+    fn counts_and_harvest() {
+        let data = GFX942.binary(Layout {
+            xccs: 4,
+            harvested: 1 << 3,
+        });
         let counts = part(&data, 1);
         assert_eq!(counts.len(), 108);
         assert_eq!(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The device: its blocks, its initial state, and its resets.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,6 +18,7 @@ use crate::grbm::Grbm;
 use crate::hive::Hive;
 use crate::hub::{Flush, Hub, HubId};
 use crate::ih::Ih;
+use crate::layout::Layout;
 use crate::memory::{Bus, Phys, Space};
 use crate::msi::Msi;
 use crate::nbio::Nbio;
@@ -24,7 +26,7 @@ use crate::psp::start::Start;
 use crate::psp::{self, Psp};
 use crate::regs::gc::{self, cp_mec_cntl};
 use crate::regs::nbio::{partition_mem_cap as mem_cap, partition_mem_status as mem_status};
-use crate::regs::{mmhub, nbio, sdma, smuio, Reg, Store, SDMA_ENGINES};
+use crate::regs::{nbio, sdma, smuio, Reg, Store};
 use crate::removal::Removal;
 use crate::sdma::Engine;
 use crate::smu::Smu;
@@ -78,8 +80,27 @@ fn first_tick(fate: &Fate) -> u64 {
     }
 }
 
-/// The whole device.
+/// The device, as one of its XCCs and the AID below it see it: with their own registers and hubs.
+/// Where that makes no difference, it is any of them.
+#[derive(Clone)]
 pub struct Gpu {
+    all: Arc<Whole>,
+    /// Plain registers.
+    pub regs: Store,
+    /// Banked registers.
+    pub grbm: Arc<Grbm>,
+}
+
+impl Deref for Gpu {
+    type Target = Whole;
+
+    fn deref(&self) -> &Whole {
+        &self.all
+    }
+}
+
+/// What all XCCs and AIDs share, and all of those.
+pub struct Whole {
     /// Memory.
     pub bus: Bus,
     /// Bytes of BAR0.
@@ -92,16 +113,12 @@ pub struct Gpu {
     pub write_combined: bool,
     /// The board's number.
     pub serial: u64,
-    /// Plain registers.
-    pub regs: Store,
     /// Configuration space.
     pub config: Mutex<Config>,
     /// MSI vector.
     pub msi: Msi,
     /// Doorbells and windows.
     pub nbio: Nbio,
-    /// Banked registers.
-    pub grbm: Grbm,
     /// Interrupts.
     pub ih: Ih,
     /// Firmware.
@@ -129,8 +146,10 @@ pub struct Gpu {
     /// Its place in a hive.
     pub hive: Hive,
     die: u32,
-    gfxhub: Hub,
-    mmhub: Hub,
+    /// Banked registers and GFXHUB of each XCC, MMHUB of each AID.
+    grbms: Vec<Arc<Grbm>>,
+    gfxhubs: Vec<Hub>,
+    mmhubs: Vec<Hub>,
     fail_copy: AtomicBool,
     /// It was in D3hot, and has not been used since.
     slept: AtomicBool,
@@ -155,7 +174,9 @@ impl Gpu {
         }
         let bar0 = board.bar0.min(board.vram.next_power_of_two());
         let fate = Fate::new(board.hostile);
-        let gpu = Gpu {
+        let layout = board.layout;
+        let engines = board.asic.sdma.len();
+        let all = Whole {
             bus,
             bar0,
             function: board.function,
@@ -165,37 +186,81 @@ impl Gpu {
             die: board.die,
             write_combined: board.write_combined,
             serial: board.serial,
-            regs: Store::new(board.asic),
-            config: Mutex::new(Config::new(board.asic, bar0, board.function)),
+            config: Mutex::new(Config::new(board.asic, bar0, layout, board.function)),
             msi: Msi::default(),
             nbio: Nbio::default(),
-            grbm: Grbm::default(),
             ih: Ih::default(),
             psp: Psp::new(board.start, board.signatures, board.faults),
             smu: Smu::default(),
-            sdma: (0..board.asic.sdma.len()).map(Engine::new).collect(),
-            cp: Cp::new(),
-            sq: Pool::new(),
+            sdma: (0..engines * layout.aids())
+                .map(|n| Engine::new(n, engines))
+                .collect(),
+            cp: Cp::new(layout.xccs),
+            sq: Pool::new(layout.xccs),
             activity: Activity::default(),
             removal: Removal::default(),
-            summary: Summary::default(),
+            summary: Summary::new(engines * layout.aids(), layout.xccs),
             clock: Clock::new(first_tick(&fate)),
             fate,
             rom: Rom::new(board.rom),
-            gfxhub: Hub::new(HubId::Gfx),
-            mmhub: Hub::new(HubId::Mm),
+            grbms: (0..layout.xccs).map(|_| Arc::default()).collect(),
+            gfxhubs: (0..layout.xccs).map(|_| Hub::new(HubId::Gfx)).collect(),
+            mmhubs: (0..layout.aids()).map(|_| Hub::new(HubId::Mm)).collect(),
             fail_copy: AtomicBool::new(false),
             slept: AtomicBool::new(false),
             fatal: Box::new(fatal),
+        };
+        let gpu = Gpu {
+            regs: Store::of_parts(board.asic, layout),
+            grbm: all.grbms[0].clone(),
+            all: Arc::new(all),
         };
         gpu.reset_registers();
         Ok(gpu)
     }
 
+    fn part(&self, xcc: usize, aid: usize) -> Gpu {
+        Gpu {
+            all: self.all.clone(),
+            regs: self.regs.of(xcc, aid),
+            grbm: self.all.grbms[xcc].clone(),
+        }
+    }
+
+    /// Its XCCs and AIDs.
+    pub fn layout(&self) -> Layout {
+        self.regs.layout()
+    }
+
+    /// The device as one of its XCCs sees it.
+    pub fn xcc(&self, xcc: usize) -> Gpu {
+        self.part(xcc, self.layout().aid_of(xcc))
+    }
+
+    /// The device as one of its AIDs sees it.
+    pub fn aid(&self, aid: usize) -> Gpu {
+        self.part(self.layout().first_xcc(aid), aid)
+    }
+
+    /// As each XCC sees it.
+    pub fn xccs(&self) -> impl Iterator<Item = Gpu> + '_ {
+        (0..self.layout().xccs).map(|xcc| self.xcc(xcc))
+    }
+
+    /// As each AID sees it.
+    pub fn aids(&self) -> impl Iterator<Item = Gpu> + '_ {
+        (0..self.layout().aids()).map(|aid| self.aid(aid))
+    }
+
+    /// The banked registers of blocks outside of the XCCs, which the first one's have.
+    pub fn banks(&self) -> &Grbm {
+        &self.all.grbms[0]
+    }
+
     /// Starts the threads of the engines, the workers and the command processor.
     pub fn start(self: &Arc<Self>) {
         for engine in 0..self.sdma.len() {
-            let gpu = self.clone();
+            let gpu = self.aid(self.sdma[engine].aid());
             std::thread::spawn(move || {
                 if let Err(error) = gpu.sdma[engine].run(&gpu) {
                     gpu.fail(&error);
@@ -237,8 +302,11 @@ impl Gpu {
     /// Brings what is late and has waited long enough. Returns whether something still is.
     pub fn bring_late(&self) -> Result<bool, ModelError> {
         let mut more = self.ih.bring_late(self)?;
-        for id in HubId::ALL {
-            more |= self.hub(id).bring_late(self);
+        for gpu in self.xccs() {
+            more |= gpu.hub(HubId::Gfx).bring_late(&gpu);
+        }
+        for gpu in self.aids() {
+            more |= gpu.hub(HubId::Mm).bring_late(&gpu);
         }
         Ok(more)
     }
@@ -260,9 +328,10 @@ impl Gpu {
         let Some(table) = self.regs.asic.discovery else {
             return;
         };
+        let binary = table.binary(self.layout());
         let addr = self.bus.vram_size() - discovery::FROM_END;
         let space = Space::Vram;
-        let written = self.bus.view().write(Phys { space, addr }, &table.binary());
+        let written = self.bus.view().write(Phys { space, addr }, &binary);
         if let Err(error) = written {
             self.fail(&error);
         }
@@ -291,11 +360,11 @@ impl Gpu {
         self.fail_copy.swap(false, Ordering::AcqRel)
     }
 
-    /// A hub.
+    /// A hub: of this XCC, or of this AID.
     pub fn hub(&self, id: HubId) -> &Hub {
         match id {
-            HubId::Gfx => &self.gfxhub,
-            HubId::Mm => &self.mmhub,
+            HubId::Gfx => &self.all.gfxhubs[self.regs.xcc],
+            HubId::Mm => &self.all.mmhubs[self.regs.aid],
         }
     }
 
@@ -329,7 +398,7 @@ impl Gpu {
         }
         self.reset_blocks();
         let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        *config = Config::new(self.regs.asic, self.bar0, self.function);
+        *config = Config::new(self.regs.asic, self.bar0, self.layout(), self.function);
         self.bus.set_master(false);
     }
 
@@ -400,11 +469,10 @@ impl Gpu {
         self.ih.reset();
         self.rom.set_index(0);
         self.nbio.reset();
-        self.grbm.reset();
-        for id in HubId::ALL {
-            self.hub(id).forget_late();
-            self.hub(id)
-                .flush(self, 0xffff, crate::tlb::Scope::ALL, Flush::Heavy);
+        self.all.grbms.iter().for_each(|grbm| grbm.reset());
+        for hub in self.all.gfxhubs.iter().chain(&self.all.mmhubs) {
+            hub.forget_late();
+            hub.flush(self, 0xffff, crate::tlb::Scope::ALL, Flush::Heavy);
         }
         self.silence_hubs(&[]);
         self.reset_registers();
@@ -413,30 +481,23 @@ impl Gpu {
 
     /// Makes these hubs acknowledge no invalidations, and others all, until the GPU is reset.
     pub fn silence_hubs(&self, silent: &[HubId]) {
-        for id in HubId::ALL {
-            self.hub(id).set_silent(silent.contains(&id));
+        for hub in self.all.gfxhubs.iter().chain(&self.all.mmhubs) {
+            hub.set_silent(silent.contains(&hub.id()));
         }
     }
 
     fn reset_registers(&self) {
         let regs = &self.regs;
         regs.zero();
-        let vram = self.bus.vram_size();
-        let fb_base = self.fb_base;
-        let fb_top = fb_base + ((self.hive.size(vram) / UNIT).max(1) - 1) as u32;
-        let [place, segment] = self.hive.registers();
         for (reg, value) in [
-            (nbio::RCC_CONFIG_MEMSIZE, (vram >> 20) as u32),
+            (
+                nbio::RCC_CONFIG_MEMSIZE,
+                (self.bus.vram_size() >> 20) as u32,
+            ),
             (
                 nbio::RCC_DEV0_EPF0_STRAP0,
                 nbio::rcc_dev0_epf0_strap0::ATI_REV_ID.of(1),
             ),
-            (gc::MC_VM_FB_LOCATION_BASE, fb_base),
-            (mmhub::MC_VM_FB_LOCATION_BASE, fb_base),
-            (gc::MC_VM_FB_LOCATION_TOP, fb_top),
-            (mmhub::MC_VM_FB_LOCATION_TOP, fb_top),
-            (gc::MC_VM_XGMI_LFB_CNTL, place),
-            (gc::MC_VM_XGMI_LFB_SIZE, segment),
             (
                 smuio::SMUIO_MCM_CONFIG,
                 smuio::smuio_mcm_config::DIE_ID.of(self.die),
@@ -444,35 +505,60 @@ impl Gpu {
             // NPS1, and no other mode.
             (nbio::PARTITION_MEM_CAP, mem_cap::NPS1_SUPPORT.of(1)),
             (nbio::PARTITION_MEM_STATUS, mem_status::NPS_MODE.of(1)),
-            // AGP is off: its bottom above its top.
-            (gc::MC_VM_AGP_BOT, 0xff_ffff),
-            (mmhub::MC_VM_AGP_BOT, 0xff_ffff),
-            (gc::VM_L2_CNTL3, L2_CNTL3),
-            (mmhub::VM_L2_CNTL3, L2_CNTL3),
-            (gc::VM_L2_CNTL4, L2_CNTL4),
-            (mmhub::VM_L2_CNTL4, L2_CNTL4),
-            (
-                gc::CP_MEC_CNTL,
-                cp_mec_cntl::MEC_ME1_HALT.of(1) | cp_mec_cntl::MEC_ME2_HALT.of(1),
-            ),
+        ] {
+            regs.set(reg, value);
+        }
+        for gpu in self.xccs() {
+            gpu.reset_xcc();
+        }
+        for gpu in self.aids() {
+            gpu.reset_hub(HubId::Mm);
+            for n in 0..gpu.regs.asic.sdma.len() {
+                for &(reg, value) in SDMA_OUT_OF_RESET {
+                    gpu.regs.set(reg.of_sdma(n), value);
+                }
+            }
+        }
+        self.psp.reset(self);
+    }
+
+    /// The registers of an XCC.
+    fn reset_xcc(&self) {
+        let regs = &self.regs;
+        self.reset_hub(HubId::Gfx);
+        let [place, segment] = self.hive.registers();
+        let halt = cp_mec_cntl::MEC_ME1_HALT.of(1) | cp_mec_cntl::MEC_ME2_HALT.of(1);
+        for (reg, value) in [
+            (gc::MC_VM_XGMI_LFB_CNTL, place),
+            (gc::MC_VM_XGMI_LFB_SIZE, segment),
+            (gc::CP_MEC_CNTL, halt),
         ] {
             regs.set(reg, value);
         }
         for &(reg, value) in OUT_OF_RESET {
             regs.set(reg, value);
         }
-        for hub in HubId::ALL {
-            regs.set(hub.reg(gc::VM_L2_PROTECTION_FAULT_CNTL), FAULT_CNTL);
-            for vmid in 0..VMIDS as u32 {
-                regs.set(hub.reg(gc::VM_CONTEXT0_CNTL.nth(vmid, 1)), CONTEXT_CNTL);
-            }
+    }
+
+    /// The registers of a hub.
+    fn reset_hub(&self, hub: HubId) {
+        let size = self.hive.size(self.bus.vram_size());
+        let top = self.fb_base + ((size / UNIT).max(1) - 1) as u32;
+        for (reg, value) in [
+            (gc::MC_VM_FB_LOCATION_BASE, self.fb_base),
+            (gc::MC_VM_FB_LOCATION_TOP, top),
+            // AGP is off: its bottom above its top.
+            (gc::MC_VM_AGP_BOT, 0xff_ffff),
+            (gc::VM_L2_CNTL3, L2_CNTL3),
+            (gc::VM_L2_CNTL4, L2_CNTL4),
+            (gc::VM_L2_PROTECTION_FAULT_CNTL, FAULT_CNTL),
+        ] {
+            self.regs.set(hub.reg(reg), value);
         }
-        for n in 0..SDMA_ENGINES {
-            for &(reg, value) in SDMA_OUT_OF_RESET {
-                regs.set(reg.of_sdma(n), value);
-            }
+        for vmid in 0..VMIDS as u32 {
+            let context = gc::VM_CONTEXT0_CNTL.nth(vmid, 1);
+            self.regs.set(hub.reg(context), CONTEXT_CNTL);
         }
-        self.psp.reset(self);
     }
 }
 

@@ -34,7 +34,7 @@ fn bank(regs: &Store, reg: Reg) -> Option<u32> {
         {
             Some(select::VMID.get(control))
         }
-        n if (osssys::IH_VMID_0_LUT.0..=osssys::IH_VMID_15_LUT_MM.0).contains(&n) => {
+        _ if Grbm::is_of_nodes(reg) => {
             let has_nodes = regs.asic.has_nodes;
             has_nodes.then(|| regs.get(osssys::IH_VMID_LUT_INDEX))
         }
@@ -57,6 +57,11 @@ fn pipe(me: u32, pipe: u32) -> u32 {
 }
 
 impl Grbm {
+    /// Returns whether a register is a node's, and not an XCC's.
+    pub fn is_of_nodes(reg: Reg) -> bool {
+        (osssys::IH_VMID_0_LUT.0..=osssys::IH_VMID_15_LUT_MM.0).contains(&reg.0)
+    }
+
     /// CPC_INT_CNTL of a pipe.
     pub fn pipe_interrupts(&self, me: u32, number: u32) -> u32 {
         let banks = self.0.lock().unwrap_or_else(PoisonError::into_inner);

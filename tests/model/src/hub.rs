@@ -168,6 +168,11 @@ impl Hub {
         }
     }
 
+    /// Which one it is.
+    pub fn id(&self) -> HubId {
+        self.id
+    }
+
     /// Returns whether a context is enabled.
     pub fn has_tables(&self, regs: &Store) -> bool {
         (0..VMIDS as u32).any(|n| {

@@ -324,9 +324,10 @@ fn send(gpu: &Gpu, state: &mut State) -> Result<()> {
     Ok(())
 }
 
-/// The node that an entry comes from: the AID, or its first XCC.
-fn node(iv: &Iv) -> u32 {
-    u32::from(!iv.mmhub)
+/// The node that an entry comes from: the AID, or the XCC.
+fn node(gpu: &Gpu, iv: &Iv) -> u32 {
+    let regs = &gpu.regs;
+    regs.layout().node(regs.xcc, regs.aid, iv.mmhub)
 }
 
 /// The PASID of an entry, according to the tables.
@@ -338,7 +339,7 @@ fn pasid(gpu: &Gpu, iv: &Iv) -> u32 {
     };
     let reg = lut.nth(u32::from(iv.vmid), 1);
     if gpu.regs.asic.has_nodes {
-        gpu.grbm.of_bank(reg, node(iv))
+        gpu.banks().of_bank(reg, node(gpu, iv))
     } else {
         gpu.regs.get(reg)
     }
@@ -349,7 +350,7 @@ fn encode(gpu: &Gpu, iv: Iv, pasid: u32) -> [u32; 8] {
     use osssys::{ih_cookie_0 as d0, ih_cookie_2 as d2, ih_cookie_3 as d3};
     let time = gpu.clock.now();
     let has_nodes = gpu.regs.asic.has_nodes;
-    let node = if has_nodes { node(&iv) } else { 0 };
+    let node = if has_nodes { node(gpu, &iv) } else { 0 };
     let [c0, c1, c2, c3] = iv.data;
     [
         d0::CLIENT_ID.of(iv.client.into())
@@ -385,7 +386,7 @@ fn write(gpu: &Gpu, control: u32, addr: u64, data: &[u8]) -> Result<()> {
             };
             gpu.bus.view().write(phys, data)
         }
-        MC_SPACE_MC => Vm::kernel(gpu, HubId::Mm).write(addr, data),
+        MC_SPACE_MC => Vm::kernel(&gpu.aid(0), HubId::Mm).write(addr, data),
         _ => Err(gpu.regs.refuse(
             osssys::IH_RB_CNTL,
             control,

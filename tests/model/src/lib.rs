@@ -108,6 +108,7 @@ pub mod hive;
 pub mod hub;
 pub mod ih;
 pub mod indirect;
+pub mod layout;
 #[allow(unsafe_code)]
 pub mod mapping;
 pub mod memory;

@@ -10,11 +10,12 @@ use rkfd_model::asic::Asic;
 use rkfd_model::board::{Board, UNIT};
 use rkfd_model::function::Function;
 use rkfd_model::gpu::Gpu;
+use rkfd_model::layout::Layout;
 use rkfd_model::psp::image::Signatures;
 use rkfd_model::{control, server};
 
 const USAGE: &str = "\
-rkfd-model --socket PATH --control PATH [--asic CHIP] [--vram SIZE] [--bar0 SIZE] \
+rkfd-model --socket PATH --control PATH [--asic CHIP] [--xccs NUMBER] [--harvested MASK] [--vram SIZE] [--bar0 SIZE] \
 [--fb-base UNITS] [--hive NODE/NODES[:MIB]] [--hive-folder FOLDER] [--device ID] [--die NUMBER] [--pci PART ...] \
 [--timing card|card=FACTOR] [--summary FILE] \
 [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--write-combined] \
@@ -22,6 +23,8 @@ rkfd-model --socket PATH --control PATH [--asic CHIP] [--vram SIZE] [--bar0 SIZE
 
 Serves a GPU over vfio-user at --socket until the client goes away, then prints a summary.
 --asic: its chip, one of {CHIPS} (default: the first).
+--xccs: how many XCCs it has, 1 (the default), 2, 4 or 8, with an AID for each two; of gfx942 only.
+--harvested: XCCs that are fused off, a bit each, hexadecimal; not all of them.
 --vram takes bytes, a multiple of 16M, with an optional suffix K, M or G (default: that of such a
 board, 65520M for an MI210); --bar0 the size
 of BAR0, a power of two (default: the smallest in which VRAM fits). --fb-base: where VRAM begins \
@@ -116,6 +119,8 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("control") => control = Some(PathBuf::from(parser.value()?)),
             Long("summary") => summary = Some(PathBuf::from(parser.value()?)),
             Long("asic") => board.asic = Asic::named(&parser.value()?.string()?)?,
+            Long("xccs") => board.layout.xccs = Layout::parse(&parser.value()?.string()?)?,
+            Long("harvested") => board.layout.harvested = hexadecimal(&parser.value()?.string()?)?,
             Long("vram") => vram = Some(size(&parser.value()?.string()?)?),
             Long("bar0") => bar0 = Some(bar_size(&parser.value()?.string()?)?),
             Long("fb-base") => board.fb_base = hexadecimal(&parser.value()?.string()?)?,
@@ -143,6 +148,12 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("help") | Short('h') => return Ok(Command::Help),
             _ => return Err(arg.unexpected()),
         }
+    }
+    if board.layout.mask() == 0 {
+        return Err("--harvested leaves no XCC".into());
+    }
+    if board.layout.xccs > 1 && board.asic.discovery.is_none() {
+        return Err("--xccs is of gfx942".into());
     }
     board.vram = vram.unwrap_or(board.asic.vram << 20);
     board.bar0 = bar0.unwrap_or_else(|| board.vram.next_power_of_two());

@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::{MemfdFlags, SeekFrom};
 
-use crate::config::{DOORBELL_SIZE, REGISTER_SIZE};
+use crate::config::DOORBELL_SIZE;
 use crate::dma::{DmaMap, DmaRegion};
 use crate::error::{ModelError, Result};
 use crate::fate::mix;
@@ -114,6 +114,7 @@ impl Own {
 pub struct Bus {
     doorbells: AtomicU64,
     registers: AtomicU64,
+    register_size: AtomicU64,
     vram_file: OwnedFd,
     /// VRAM, and behind it the rest of the power of two that BAR0 has to be.
     vram: Mapping,
@@ -141,6 +142,7 @@ impl Bus {
         Ok(Bus {
             doorbells: AtomicU64::new(0),
             registers: AtomicU64::new(0),
+            register_size: AtomicU64::new(0),
             vram_file,
             vram,
             vram_size,
@@ -259,7 +261,8 @@ impl Bus {
     }
 
     /// Follows BAR2 and BAR5.
-    pub fn set_bars(&self, doorbells: u64, registers: u64) {
+    pub fn set_bars(&self, doorbells: u64, registers: u64, register_size: u64) {
+        self.register_size.store(register_size, Ordering::Release);
         self.doorbells.store(doorbells, Ordering::Release);
         self.registers.store(registers, Ordering::Release);
     }
@@ -274,8 +277,9 @@ impl Bus {
             let at = phys.addr.checked_sub(start).filter(|at| *at < size)?;
             Some((own(at), size - at))
         };
+        let size = self.register_size.load(Ordering::Acquire);
         inside(&self.doorbells, DOORBELL_SIZE, Own::Doorbell)
-            .or_else(|| inside(&self.registers, REGISTER_SIZE, Own::Register))
+            .or_else(|| inside(&self.registers, size, Own::Register))
     }
 
     /// The host's stores to VRAM so far are seen by everything from now on.

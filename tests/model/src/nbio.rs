@@ -15,7 +15,7 @@ use crate::regs::nbio::{
     rcc_doorbell_aper_en as aper, remap_hdp_mem_flush_cntl as remap,
 };
 use crate::regs::osssys::{self, ih_doorbell_rptr};
-use crate::regs::{Reg, Store, DWORDS, SDMA_ENGINES};
+use crate::regs::{Reg, Store, SDMA_ENGINES};
 use crate::smn;
 
 /// The doorbells of a page repeat in each page: only these address bits route.
@@ -270,7 +270,7 @@ pub fn window(regs: &Store, reg: Reg) -> Result<Option<Window>> {
         _ => 0,
     };
     let address = u64::from(index) | u64::from(high) << 32;
-    if smn::exists(regs.asic, address) {
+    if smn::exists(regs, address) {
         return Ok(Some(Window::Fabric(address)));
     }
     let target = index / 4;
@@ -278,7 +278,7 @@ pub fn window(regs: &Store, reg: Reg) -> Result<Option<Window>> {
         regs.at(target),
         nbio::MM_DATA | nbio::PCIE_DATA | nbio::PCIE_DATA2
     );
-    if high != 0 || index % 4 != 0 || target >= DWORDS || looped {
+    if high != 0 || index % 4 != 0 || !regs.is_inside(target) || looped {
         return Err(ModelError::UnknownRegister {
             access: "indirect access",
             byte: address,

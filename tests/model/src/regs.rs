@@ -6,9 +6,11 @@
 //! with dwords of BAR5, and [`Store::at`] says which register that is.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
 
 use crate::asic::{self, Asic};
 use crate::error::{ModelError, Result};
+use crate::layout::Layout;
 
 /// A register: its number, which gfx90a has as dword index in BAR5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,10 +75,18 @@ mod generated {
 }
 pub use generated::*;
 
-/// Dwords in BAR5 (512 KiB).
+/// Numbers of registers. BAR5 has as many dwords (512 KiB) where there is one of each block.
 pub const DWORDS: u32 = 0x2_0000;
-/// SDMA engines of the chip that has most.
+/// SDMA engines that have register numbers of their own: the most that a chip's first AID has.
 pub const SDMA_ENGINES: usize = 5;
+/// SDMA engines of the chip that has most.
+pub const MOST_SDMA_ENGINES: usize = 16;
+/// Dwords from a register of an XCC to the same register of the next one.
+const XCC_STRIDE: u32 = 0x1_0000;
+/// Dwords from a register of an AID to the same register of the next one.
+const AID_STRIDE: u32 = 0x2_0000;
+/// The dwords that the first XCC's registers are among, which packets use for those of their own.
+const XCC_RANGES: [std::ops::Range<u32>; 2] = [0x2000..0x3400, 0xa000..0x1_0000];
 /// The number of each SDMA engine's first register.
 pub const SDMA_BASE: [u32; SDMA_ENGINES] = [0x1260, 0x1860, 0x1_e000, 0x1_e400, 0x1_e800];
 /// Dwords from an engine's base to its GFX ring's registers.
@@ -103,82 +113,204 @@ const FAMILIES: &[(u32, u32, &str)] = &[
 /// Added to the dword of an access that is no register's: no register has such a number.
 const NOTHING: u32 = 1 << 20;
 
-/// BAR5's plain storage: a value for each register, and which of them the chip has.
-pub struct Store {
-    /// The chip.
-    pub asic: &'static Asic,
-    values: Vec<AtomicU32>,
+/// The part of the chip that a register belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// There is one of it.
+    One,
+    /// An XCC has it: the graphics block.
+    Xcc(usize),
+    /// An AID has it: MMHUB, SDMA engines.
+    Aid(usize),
+}
+
+/// How many of a register there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    One,
+    Xcc,
+    Aid,
+}
+
+impl Kind {
+    fn of(ip: &str) -> Kind {
+        match ip {
+            "GC" => Kind::Xcc,
+            "MMHUB" | "SDMA0" => Kind::Aid,
+            _ => Kind::One,
+        }
+    }
+}
+
+/// What all parts' registers have in common.
+struct Tables {
+    layout: Layout,
     names: Vec<Option<Box<str>>>,
-    /// The number of the register at each dword, and the dword of each register.
+    kinds: Vec<Kind>,
+    /// The number of the register at each dword, and the dword of each register: the first part's.
     numbers: Vec<u32>,
     dwords: Vec<u32>,
 }
 
+/// BAR5's plain storage, as a part of the chip sees it: a value for each register, and which of
+/// them the chip has. Of registers that each XCC or AID has, these are the part's own.
+#[derive(Clone)]
+pub struct Store {
+    /// The chip.
+    pub asic: &'static Asic,
+    /// The XCC and the AID whose registers these are.
+    pub xcc: usize,
+    /// See above.
+    pub aid: usize,
+    tables: Arc<Tables>,
+    values: Arc<Vec<AtomicU32>>,
+}
+
 impl Store {
-    /// All registers of a chip, zero.
+    /// All registers of a chip with one XCC, zero.
     pub fn new(asic: &'static Asic) -> Store {
-        let mut store = Store {
-            asic,
-            values: (0..DWORDS).map(|_| AtomicU32::new(0)).collect(),
+        Store::of_parts(asic, Layout::default())
+    }
+
+    /// All registers of a chip, zero; the view of its first XCC and AID.
+    pub fn of_parts(asic: &'static Asic, layout: Layout) -> Store {
+        let mut tables = Tables {
+            layout,
             names: vec![None; DWORDS as usize],
+            kinds: vec![Kind::One; DWORDS as usize],
             numbers: (0..DWORDS).collect(),
             dwords: (0..DWORDS).collect(),
         };
         // Registers of other chips that this one has elsewhere or not at all.
         for places in [asic::GFX90A.places(), asic.places()] {
-            for (_, number, _) in places {
-                store.numbers[number as usize] = number + NOTHING;
-                store.dwords[number as usize] = NOTHING;
+            for (_, number, _, _) in places {
+                tables.numbers[number as usize] = number + NOTHING;
+                tables.dwords[number as usize] = NOTHING;
             }
         }
         for &(first, count, name) in FAMILIES {
             for n in 0..count {
-                store.add(first + n, first + n, format!("{name}[{n}]"));
+                tables.add(first + n, first + n, Kind::Xcc, format!("{name}[{n}]"));
             }
         }
-        for (dword, number, name) in asic.places() {
-            store.add(dword, number, name);
+        for (dword, number, kind, name) in asic.places() {
+            tables.add(dword, number, kind, name);
         }
-        store
+        let parts = layout.xccs.max(layout.aids()) as u32;
+        Store {
+            asic,
+            xcc: 0,
+            aid: 0,
+            tables: Arc::new(tables),
+            values: Arc::new((0..DWORDS * parts).map(|_| AtomicU32::new(0)).collect()),
+        }
     }
 
-    fn add(&mut self, dword: u32, number: u32, name: String) {
-        self.numbers[dword as usize] = number;
-        self.dwords[number as usize] = dword;
-        self.names[number as usize].get_or_insert(name.into());
+    /// The view of another XCC and AID.
+    pub fn of(&self, xcc: usize, aid: usize) -> Store {
+        Store {
+            xcc,
+            aid,
+            ..self.clone()
+        }
     }
 
-    /// The register at a dword of BAR5. It may be one that does not exist, see [`Store::check`].
+    /// How many parts there are.
+    pub fn layout(&self) -> Layout {
+        self.tables.layout
+    }
+
+    fn kind(&self, reg: Reg) -> Kind {
+        let kind = self.tables.kinds.get(reg.0 as usize);
+        kind.copied().unwrap_or(Kind::One)
+    }
+
+    /// The part that the register at a dword of BAR5 belongs to, and the dword at which the first
+    /// of these parts has it.
+    pub fn part(&self, dword: u32) -> (Part, u32) {
+        let layout = self.tables.layout;
+        let has = |local: u32, kind: Kind| {
+            let number = self.tables.numbers.get(local as usize);
+            number.is_some_and(|&number| self.kind(Reg(number)) == kind)
+        };
+        for n in (0..layout.xccs).filter(|_| layout.xccs > 1) {
+            let local = dword.wrapping_sub(n as u32 * XCC_STRIDE);
+            let inside = XCC_RANGES.iter().any(|range| range.contains(&local));
+            if inside && has(local, Kind::Xcc) {
+                return (Part::Xcc(n), local);
+            }
+        }
+        for m in (0..layout.aids()).filter(|_| layout.aids() > 1) {
+            let local = dword.wrapping_sub(m as u32 * AID_STRIDE);
+            if has(local, Kind::Aid) {
+                return (Part::Aid(m), local);
+            }
+        }
+        (Part::One, dword)
+    }
+
+    /// The dword of BAR5 for the number that a packet has: numbers of the first XCC's are those of
+    /// the XCC that executes it.
+    pub fn of_packet(&self, dword: u32) -> u32 {
+        let own = XCC_RANGES.iter().any(|range| range.contains(&dword));
+        match own && self.tables.layout.xccs > 1 {
+            true => dword + self.xcc as u32 * XCC_STRIDE,
+            false => dword,
+        }
+    }
+
+    /// Returns whether BAR5 has the dword.
+    pub fn is_inside(&self, dword: u32) -> bool {
+        u64::from(dword) * 4 < self.tables.layout.register_size()
+    }
+
+    /// The register at a dword of the first of its parts. It may be one that does not exist, see
+    /// [`Store::check`].
     pub fn at(&self, dword: u32) -> Reg {
-        Reg(self
-            .numbers
-            .get(dword as usize)
-            .map_or(dword | NOTHING, |&number| number))
+        let number = self.tables.numbers.get(dword as usize);
+        Reg(number.map_or(dword | NOTHING, |&number| number))
     }
 
-    /// The dword of BAR5 at which the chip has a register.
+    /// The dword of BAR5 at which this part has a register.
     pub fn dword(&self, reg: Reg) -> u32 {
-        self.dwords
-            .get(reg.0 as usize)
-            .map_or(reg.0, |&dword| dword)
+        let dword = self.tables.dwords.get(reg.0 as usize);
+        let first = dword.map_or(reg.0, |&dword| dword);
+        match self.kind(reg) {
+            Kind::One => first,
+            Kind::Xcc => first + self.xcc as u32 * XCC_STRIDE,
+            Kind::Aid => first + self.aid as u32 * AID_STRIDE,
+        }
     }
 
     /// The register's name, for messages.
     pub fn name(&self, reg: Reg) -> String {
-        match self.names.get(reg.0 as usize) {
-            Some(Some(name)) => name.to_string(),
-            _ => format!("dword {:#07x}", reg.0 & !NOTHING),
+        let Some(Some(name)) = self.tables.names.get(reg.0 as usize) else {
+            return format!("dword {:#07x}", reg.0 & !NOTHING);
+        };
+        match self.kind(reg) {
+            Kind::Xcc if self.xcc != 0 => format!("XCC{} {name}", self.xcc),
+            Kind::Aid if self.aid != 0 => format!("AID{} {name}", self.aid),
+            _ => name.to_string(),
         }
     }
 
     /// Returns whether the table has the register.
     pub fn exists(&self, reg: Reg) -> bool {
-        matches!(self.names.get(reg.0 as usize), Some(Some(_)))
+        matches!(self.tables.names.get(reg.0 as usize), Some(Some(_)))
+    }
+
+    /// Returns whether the register is one of which this view's XCC or AID has its own.
+    pub fn is_own(&self, reg: Reg) -> bool {
+        match self.kind(reg) {
+            Kind::One => self.xcc == 0 && self.aid == 0,
+            Kind::Xcc => true,
+            Kind::Aid => self.xcc == self.layout().first_xcc(self.aid),
+        }
     }
 
     /// Fails unless the register exists.
     pub fn check(&self, access: &'static str, reg: Reg) -> Result<()> {
-        match self.names.get(reg.0 as usize) {
+        match self.tables.names.get(reg.0 as usize) {
             Some(Some(_)) => Ok(()),
             _ => {
                 let dword = reg.0 & !NOTHING;
@@ -200,24 +332,34 @@ impl Store {
         }
     }
 
+    /// The place of a register's value.
+    fn value(&self, reg: Reg) -> &AtomicU32 {
+        let part = match self.tables.kinds[reg.0 as usize] {
+            Kind::One => 0,
+            Kind::Xcc => self.xcc,
+            Kind::Aid => self.aid,
+        };
+        &self.values[reg.0 as usize + part * DWORDS as usize]
+    }
+
     /// The stored value.
     pub fn get(&self, reg: Reg) -> u32 {
-        self.values[reg.0 as usize].load(Ordering::Acquire)
+        self.value(reg).load(Ordering::Acquire)
     }
 
     /// Replaces the stored value.
     pub fn set(&self, reg: Reg, value: u32) {
-        self.values[reg.0 as usize].store(value, Ordering::Release);
+        self.value(reg).store(value, Ordering::Release);
     }
 
     /// Sets bits of the stored value.
     pub fn or(&self, reg: Reg, bits: u32) {
-        self.values[reg.0 as usize].fetch_or(bits, Ordering::AcqRel);
+        self.value(reg).fetch_or(bits, Ordering::AcqRel);
     }
 
     /// Clears bits of the stored value.
     pub fn clear(&self, reg: Reg, bits: u32) {
-        self.values[reg.0 as usize].fetch_and(!bits, Ordering::AcqRel);
+        self.value(reg).fetch_and(!bits, Ordering::AcqRel);
     }
 
     /// A 64-bit value held in two registers, low dword first.
@@ -225,17 +367,27 @@ impl Store {
         u64::from(self.get(lo)) | u64::from(self.get(Reg(lo.0 + 1))) << 32
     }
 
-    /// Sets every register to zero.
+    /// Sets every register of all parts to zero.
     pub fn zero(&self) {
-        for value in &self.values {
+        for value in self.values.iter() {
             value.store(0, Ordering::Release);
         }
     }
 }
 
+impl Tables {
+    fn add(&mut self, dword: u32, number: u32, kind: Kind, name: String) {
+        self.numbers[dword as usize] = number;
+        self.dwords[number as usize] = dword;
+        self.kinds[number as usize] = kind;
+        self.names[number as usize].get_or_insert(name.into());
+    }
+}
+
 impl Asic {
-    /// Dword, number and name of each of its registers, with all copies that the table has once.
-    fn places(&self) -> Vec<(u32, u32, String)> {
+    /// Dword, number, kind and name of each of its registers, with all copies that the table has
+    /// once.
+    fn places(&self) -> Vec<(u32, u32, Kind, String)> {
         let mut places = Vec::new();
         for &(dword, number, ip, name) in self.registers {
             if ip == "SDMA0" {
@@ -244,11 +396,12 @@ impl Asic {
                     for (offset, plain) in sdma_queues(number - SDMA_BASE[0], name) {
                         // Registers of queues are at the same distances on all chips.
                         let own = offset + dword - number + SDMA_BASE[0] - self.sdma[0];
-                        places.push((base + own, first + offset, format!("SDMA{engine}_{plain}")));
+                        let name = format!("SDMA{engine}_{plain}");
+                        places.push((base + own, first + offset, Kind::Aid, name));
                     }
                 }
             } else {
-                places.push((dword, number, format!("{ip} {name}")));
+                places.push((dword, number, Kind::of(ip), format!("{ip} {name}")));
             }
         }
         places

@@ -59,7 +59,7 @@ fn regions(gpu: &Gpu) -> Vec<ServerRegion> {
                 VFIO_PCI_BAR0_REGION_INDEX => gpu.bar0,
                 VFIO_PCI_BAR2_REGION_INDEX => config::DOORBELL_SIZE,
                 VFIO_PCI_BAR4_REGION_INDEX if gpu.function.io => config::IO_SIZE,
-                VFIO_PCI_BAR5_REGION_INDEX => config::REGISTER_SIZE,
+                VFIO_PCI_BAR5_REGION_INDEX => gpu.layout().register_size(),
                 VFIO_PCI_ROM_REGION_INDEX if gpu.function.rom => config::ROM_SIZE,
                 VFIO_PCI_CONFIG_REGION_INDEX => config::SIZE as u64,
                 _ => 0,
@@ -113,7 +113,7 @@ impl Backend {
             VFIO_PCI_BAR5_REGION_INDEX if self.is_odd(offset, data.len()) => data.fill(0),
             VFIO_PCI_ROM_REGION_INDEX => gpu.read_rom(offset, data),
             VFIO_PCI_BAR4_REGION_INDEX | VFIO_PCI_BAR5_REGION_INDEX => {
-                check_registers(region, Access::Read, offset, data.len())?;
+                check_registers(gpu, region, Access::Read, offset, data.len())?;
                 for (n, bytes) in data.chunks_exact_mut(4).enumerate() {
                     gpu.summary.register_reads.bump();
                     let value = gpu.read_at((offset / 4) as u32 + n as u32)?;
@@ -134,7 +134,7 @@ impl Backend {
             VFIO_PCI_BAR2_REGION_INDEX => gpu.ring(offset, data)?,
             VFIO_PCI_BAR5_REGION_INDEX if self.is_odd(offset, data.len()) => {}
             VFIO_PCI_BAR4_REGION_INDEX | VFIO_PCI_BAR5_REGION_INDEX => {
-                check_registers(region, Access::Write, offset, data.len())?;
+                check_registers(gpu, region, Access::Write, offset, data.len())?;
                 for (n, bytes) in data.chunks_exact(4).enumerate() {
                     gpu.summary.register_writes.bump();
                     let value = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -183,10 +183,10 @@ impl Backend {
 
 /// Checks an access to registers: all of them by BAR5, the first ones by BAR4, where they have the
 /// same offsets.
-fn check_registers(region: u32, access: Access, offset: u64, size: usize) -> Result<()> {
+fn check_registers(gpu: &Gpu, region: u32, access: Access, offset: u64, size: usize) -> Result<()> {
     let (name, bytes) = match region {
         VFIO_PCI_BAR4_REGION_INDEX => ("BAR4 (I/O)", config::IO_SIZE),
-        _ => ("BAR5 (registers)", config::REGISTER_SIZE),
+        _ => ("BAR5 (registers)", gpu.layout().register_size()),
     };
     let end = offset.checked_add(size as u64);
     let inside = end.is_some_and(|end| end <= bytes);

@@ -3,10 +3,11 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::asic::{Asic, Ranges};
+use crate::asic::Ranges;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::nbio::fabric::Registers;
+use crate::regs::Store;
 
 /// MP1_FIRMWARE_FLAGS: INTERRUPTS_ENABLED in bit 0.
 const FIRMWARE_FLAGS: u64 = 0x03b1_0024;
@@ -23,14 +24,15 @@ const GEN4: u32 = 3 << 5;
 const EXTENDED_SPEED: u64 = 0x1110_03d0;
 
 /// Returns whether the address exists.
-pub fn exists(asic: &Asic, address: u64) -> bool {
-    match asic.ranges {
+pub fn exists(regs: &Store, address: u64) -> bool {
+    match regs.asic.ranges {
         Ranges::Bif => matches!(
             address,
             FIRMWARE_FLAGS | LINK_WIDTH | LINK_SPEED | EXTENDED_SPEED
         ),
         Ranges::Fabric => {
-            matches!(address, FIRMWARE_FLAGS | SMU_VERSION_PLACE) || Registers::has(address)
+            let aids = regs.layout().aids();
+            matches!(address, FIRMWARE_FLAGS | SMU_VERSION_PLACE) || Registers::has(address, aids)
         }
     }
 }

@@ -16,18 +16,24 @@ pub fn dump(gpu: &Gpu) -> Value {
             all.insert(name, format!("{value:#x}").into());
         }
     };
-    for reg in (0..DWORDS).map(Reg).filter(|&reg| gpu.regs.exists(reg)) {
-        add(gpu.regs.name(reg), gpu.regs.get(reg));
+    for regs in gpu.xccs().map(|gpu| gpu.regs) {
+        let own = |&reg: &Reg| regs.exists(reg) && regs.is_own(reg);
+        for reg in (0..DWORDS).map(Reg).filter(own) {
+            add(regs.name(reg), regs.get(reg));
+        }
     }
-    for (reg, bank, value) in gpu.grbm.values() {
-        add(format!("{}[{bank}]", gpu.regs.name(reg)), value);
+    for gpu in gpu.xccs() {
+        for (reg, bank, value) in gpu.grbm.values() {
+            add(format!("{}[{bank}]", gpu.regs.name(reg)), value);
+        }
     }
-    for (engine, base) in gpu.sdma.iter().zip(SDMA_BASE) {
+    for engine in &gpu.sdma {
+        let regs = gpu.aid(engine.aid()).regs;
         for (offset, value) in engine.queue_registers() {
-            let reg = Reg(base + offset);
+            let reg = Reg(SDMA_BASE[engine.local()] + offset);
             // Only registers of the table: others cannot be written.
-            if gpu.regs.exists(reg) {
-                add(gpu.regs.name(reg), value);
+            if regs.exists(reg) {
+                add(regs.name(reg), value);
             }
         }
     }

@@ -9,8 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use rkfd_shader::counts::{Class, Counts};
 use serde_json::{json, Value};
 
-use crate::regs::SDMA_ENGINES;
-
 /// A counter.
 #[derive(Default)]
 pub struct Count(AtomicU64);
@@ -84,11 +82,21 @@ impl EngineCounts {
     }
 }
 
+/// Counters of one XCC: dispatches begun, groups and waves launched.
+#[derive(Default)]
+#[allow(missing_docs)]
+pub struct XccCounts {
+    pub dispatches: Count,
+    pub groups: Count,
+    pub waves: Count,
+}
+
 /// All counters.
 #[derive(Default)]
 #[allow(missing_docs)]
 pub struct Summary {
-    pub engines: [EngineCounts; SDMA_ENGINES],
+    pub engines: Vec<EngineCounts>,
+    pub xccs: Vec<XccCounts>,
     pub bytes_copied: Count,
     pub bytes_filled: Count,
     pub bytes_written: Count,
@@ -169,6 +177,15 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Those of a chip with so many SDMA engines and XCCs.
+    pub fn new(engines: usize, xccs: usize) -> Summary {
+        Summary {
+            engines: (0..engines).map(|_| EngineCounts::default()).collect(),
+            xccs: (0..xccs).map(|_| XccCounts::default()).collect(),
+            ..Summary::default()
+        }
+    }
+
     /// The host's accesses to registers and doorbells.
     pub fn accesses(&self) -> u64 {
         let counts = [
@@ -219,8 +236,16 @@ impl Summary {
             classes.insert(name, count.get());
         }
         classes.insert("lanes active", self.sq_lanes.get());
+        let xccs = self.xccs.iter().enumerate().map(|(n, xcc)| {
+            let counts = json!({
+                "dispatches": xcc.dispatches.get(),
+                "groups": xcc.groups.get(),
+                "waves": xcc.waves.get(),
+            });
+            (format!("xcc{n}"), counts)
+        });
         let refused: u64 = self.engines.iter().map(|engine| engine.refused.get()).sum();
-        json!({
+        let mut all = json!({
             "packets": packets,
             "bytes": {
                 "copied": self.bytes_copied.get(),
@@ -304,7 +329,11 @@ impl Summary {
             },
             "instructions": classes,
             "engines": engines,
-        })
+        });
+        if let (Value::Object(groups), true) = (&mut all, self.xccs.len() > 1) {
+            groups.extend(xccs);
+        }
+        all
     }
 
     /// One line for each group of counters.

@@ -84,6 +84,9 @@ fn machine(files: &[String]) -> Result<Machine> {
         None => None,
     };
     machine.asic = setting("ASIC");
+    if let Some(text) = setting("XCCS") {
+        machine.xccs = Some(text.parse().context("XCCS is no number")?);
+    }
     machine.files = choice("FILES", machine.files)?;
     machine.chipset = choice("MACHINE", machine.chipset)?;
     let size = |name: &str| -> Result<Option<Size>> {

@@ -18,6 +18,10 @@ pub struct Machine {
     pub driver: Driver,
     /// The chip of each device: `rkfd-model --help`; without it the model's default.
     pub asic: Option<String>,
+    /// XCCs of that chip, those that are fused off included; without it the model's default.
+    pub xccs: Option<u32>,
+    /// XCCs that are fused off, a bit each.
+    pub harvested: u32,
     /// How far the board's firmware has come. With it the guest has firmware files.
     pub firmware: Option<Firmware>,
     /// The maker of these firmware files.
@@ -90,6 +94,8 @@ impl Default for Machine {
         Self {
             driver: Driver::Rkfd,
             asic: None,
+            xccs: None,
+            harvested: 0,
             firmware: None,
             files: Files::Ours,
             memory: Size::gib(3),
@@ -259,6 +265,11 @@ impl Machine {
         if let Some(asic) = &self.asic {
             value(true, "asic", asic);
         }
+        if let Some(xccs) = self.xccs {
+            value(true, "xccs", &xccs.to_string());
+        }
+        let harvested = format!("{:#x}", self.harvested);
+        value(self.harvested != usual.harvested, "harvested", &harvested);
         value(self.files != usual.files, "files", &self.files.name());
         value(self.memory != usual.memory, "memory", &self.memory);
         value(self.vram != usual.vram, "vram", &self.vram);
@@ -327,6 +338,8 @@ mod tests {
         assert_eq!(["--fb-base 0x8000", "--pci flr"], *machine.differences());
         let machine: Machine = toml::from_str("asic = \"gfx942\"").unwrap();
         assert_eq!(["--asic gfx942"], *machine.differences());
+        let machine: Machine = toml::from_str("xccs = 2\nharvested = 1").unwrap();
+        assert_eq!(["--xccs 2", "--harvested 0x1"], *machine.differences());
         let machine: Machine = toml::from_str("hostile = \"58,ih\"").unwrap();
         assert_eq!(["--hostile 58,ih"], *machine.differences());
     }

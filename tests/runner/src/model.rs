@@ -96,6 +96,12 @@ fn function(machine: &Machine) -> Vec<String> {
     if let Some(asic) = &machine.asic {
         option("--asic", asic.clone());
     }
+    if let Some(xccs) = machine.xccs {
+        option("--xccs", xccs.to_string());
+    }
+    if machine.harvested != 0 {
+        option("--harvested", format!("{:#x}", machine.harvested));
+    }
     if let Some(size) = &machine.bar0 {
         option("--bar0", size.to_string());
     }
@@ -169,6 +175,8 @@ mod tests {
         assert!(function(&Machine::default()).is_empty());
         let machine = Machine {
             asic: Some("gfx942".into()),
+            xccs: Some(8),
+            harvested: 1,
             bar0: Some("256M".parse().unwrap()),
             fb_base: Some(0x8000),
             hive: Some("1/2".into()),
@@ -178,8 +186,8 @@ mod tests {
             timing: Some("card=16".into()),
             ..Machine::default()
         };
-        let expected = "--asic gfx942 --bar0 256M --fb-base 0x8000 --device 740c --pci flr \
-                        --pci no-msix --timing card=16";
+        let expected = "--asic gfx942 --xccs 8 --harvested 0x1 --bar0 256M --fb-base 0x8000 \
+                        --device 740c --pci flr --pci no-msix --timing card=16";
         assert_eq!(expected, function(&machine).join(" "));
         let alone = place(&machine, 1, "/vm/x").join(" ");
         assert_eq!("--hive 1/2 --die 1", alone);

@@ -2,7 +2,7 @@
 //! The lists of capabilities. Their offsets are those of AMD's GPUs of these generations in public
 //! listings of `lspci`.
 
-use super::{Config, BAR_KINDS, DOORBELL_SIZE, REGISTER_SIZE};
+use super::{Config, BAR_KINDS, DOORBELL_SIZE};
 use crate::function::Function;
 
 pub(super) const POWER: usize = 0x50;
@@ -181,7 +181,11 @@ impl Config {
         // Page sizes: 4 KiB, and others that can be chosen.
         self.put32(at + 0x1c, 0x0000_0553, 0);
         self.put32(at + 0x20, 0x0000_0001, 0x0000_0553);
-        for (index, size) in [(0, self.bar0), (2, DOORBELL_SIZE), (5, REGISTER_SIZE)] {
+        for (index, size) in [
+            (0, self.bar0),
+            (2, DOORBELL_SIZE),
+            (5, self.layout.register_size()),
+        ] {
             self.bar(at + 0x24 + 4 * index, size, BAR_KINDS[index]);
         }
     }

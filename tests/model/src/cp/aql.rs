@@ -74,6 +74,9 @@ impl Executor<'_> {
         };
         let packet = Packet(words);
         let header = packet.header();
+        if self.is_ahead() {
+            return Ok(Step::Blocked);
+        }
         let refuse = |code, reason| Ok(Err((code, reason)));
         let outcome: Outcome = match TYPE.get(header) {
             // Not written yet: the writer of a later packet was faster.
@@ -82,6 +85,10 @@ impl Executor<'_> {
                 Exception::Unsupported,
                 "the completion signal is not aligned",
             ),
+            BARRIER_AND | BARRIER_OR if self.follows() => Ok(Ok(Work::Done)),
+            VENDOR if self.follows() && FORMAT.get(header) == FORMAT_BARRIER_VALUE => {
+                Ok(Ok(Work::Done))
+            }
             BARRIER_AND => self.barrier(&packet, true),
             BARRIER_OR => self.barrier(&packet, false),
             VENDOR => self.vendor(&packet),
@@ -90,7 +97,9 @@ impl Executor<'_> {
             _ => refuse(Exception::Unsupported, "the packet type is reserved"),
         };
         match outcome? {
+            Ok(Work::Done) if self.waits_for_others() => return Ok(Step::Blocked),
             Ok(Work::Done) => self.complete()?,
+            Ok(Work::Skip(_)) => return Ok(Step::Blocked),
             Ok(Work::Enter(ib) | Work::Chain(ib)) => self.job.ib = Some(ib),
             Ok(Work::Blocked) => return Ok(Step::Blocked),
             Ok(Work::Stuck) => return Ok(Step::Halted(error::TC_UTCL1_ERROR.of(1))),
@@ -99,8 +108,30 @@ impl Executor<'_> {
         Ok(self.eop_fault().unwrap_or(Step::Done))
     }
 
-    /// The packet at the read pointer is done: its slot is free, and the waiter is notified.
+    /// Returns whether this is not the first of the XCCs that serve the queue.
+    pub(super) fn follows(&self) -> bool {
+        self.job.team.is_some_and(|team| !team.leads())
+    }
+
+    /// Returns whether the first XCC has not ended the packets before.
+    fn is_ahead(&self) -> bool {
+        let team = self.job.team.filter(|team| !team.leads());
+        team.is_some_and(|team| team.lead.is_none_or(|lead| lead < self.job.rptr))
+    }
+
+    /// Returns whether this is the first XCC, and others have not done their parts of the packet.
+    pub(super) fn waits_for_others(&self) -> bool {
+        let team = self.job.team.filter(|team| team.leads());
+        team.is_some_and(|team| team.others.is_none_or(|others| others <= self.job.rptr))
+    }
+
+    /// The packet at the read pointer is done: its slot is free, and the waiter is notified, by the
+    /// first XCC.
     pub(super) fn complete(&mut self) -> Result<()> {
+        if self.follows() {
+            self.job.rptr += AQL_DWORDS;
+            return Ok(());
+        }
         let Some(words) = self.fetch(AQL_DWORDS)? else {
             // It was there when it began: its owner has unmapped it, and gets the fault.
             return Ok(());

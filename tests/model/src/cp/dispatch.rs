@@ -89,11 +89,27 @@ impl Executor<'_> {
         let Some(grid) = own else {
             return self.launch(packet);
         };
+        self.job.times = grid.times();
+        if self.follows() {
+            return Ok(Ok(Work::Done));
+        }
+        if self.waits_for_others() {
+            // They may have to leave before that, and so may this one.
+            grid.hold();
+            self.job.grid = before;
+            return Ok(Ok(Work::Blocked));
+        }
         if !self.returned_scratch()? {
             self.job.grid = before;
             return Ok(Ok(Work::Blocked));
         }
-        self.times = grid.times();
+        let others = self.job.team.and_then(|team| team.times);
+        self.times = match (self.job.times, others) {
+            (Some(own), Some(others)) if own.1 != 0 => {
+                Some((own.0.min(others.0), own.1.max(others.1)))
+            }
+            (own, others) => others.or(own),
+        };
         Ok(Ok(Work::Done))
     }
 
@@ -151,13 +167,17 @@ impl Executor<'_> {
             vmid: self.job.vmid,
             doorbell: self.job.doorbell,
             area: self.job.area,
+            share: self.job.share,
         };
         let grid = match owner.grid(self.gpu, &self.job.compute, of_packet, |_| Rest::default())? {
             Ok(grid) => grid,
             Err(refusal) => return Ok(Err(refusal)),
         };
         if let Some(grid) = grid {
-            self.gpu.summary.sq_dispatches.bump();
+            if !self.follows() {
+                self.gpu.summary.sq_dispatches.bump();
+            }
+            self.gpu.summary.xccs[self.gpu.regs.xcc].dispatches.bump();
             self.gpu.sq.start(grid.clone());
             self.job.grid = Some(grid);
             self.job.ended = false;
@@ -215,7 +235,9 @@ impl Executor<'_> {
                     let reason = "private memory without an amd_queue_t";
                     return Ok(Err((Exception::Unsupported, reason)));
                 };
-                queue.deactivate(self.gpu, self.job, &ring, MORE_SCRATCH)?;
+                if !self.follows() {
+                    queue.deactivate(self.gpu, self.job, &ring, MORE_SCRATCH)?;
+                }
                 return Ok(Ok(Work::Blocked));
             }
         }
@@ -229,6 +251,10 @@ impl Executor<'_> {
         };
         if let Some(queue) = &queue {
             queue.fill(&ring, &mut data)?;
+            if let Some(team) = self.job.team {
+                let own = queue.scratch_size(&ring)?.wrapping_mul(team.place as u64);
+                data.flat_scratch = data.flat_scratch.wrapping_add(own);
+            }
         }
         if self.gpu.regs.asic.isa.is_gfx942() {
             let (first, count) = descriptor.preload();

@@ -43,6 +43,8 @@ pub(super) enum Work {
     Blocked,
     /// It waits for memory that cannot be read.
     Stuck,
+    /// It is done, and so are so many dwords behind it.
+    Skip(u64),
     Enter(Ib),
     Chain(Ib),
 }
@@ -129,6 +131,7 @@ impl<'a> Executor<'a> {
         };
         match outcome {
             Ok(Work::Done) => self.advance(length)?,
+            Ok(Work::Skip(more)) => self.advance(length + more)?,
             Ok(Work::Enter(ib) | Work::Chain(ib)) => self.job.ib = Some(ib),
             Ok(Work::Blocked) => return Ok(Step::Blocked),
             Ok(Work::Stuck) => return Ok(Step::Halted(error::TC_UTCL1_ERROR.of(1))),
@@ -194,12 +197,16 @@ impl<'a> Executor<'a> {
         if ib.at < ib.dwords || self.job.aql && self.job.grid.is_some() {
             return Ok(());
         }
+        if self.job.aql && self.waits_for_others() {
+            return Ok(());
+        }
         self.leave()
     }
 
     /// The end of an indirect buffer whose packet is done when the waves have ended.
     fn end_buffer(&mut self) -> Result<Step> {
         match self.waves() {
+            Work::Done if self.waits_for_others() => return Ok(Step::Blocked),
             Work::Done => self.leave()?,
             Work::Stuck => return Ok(Step::Halted(error::TC_UTCL1_ERROR.of(1))),
             _ => return Ok(Step::Blocked),
@@ -247,6 +254,10 @@ impl<'a> Executor<'a> {
                 header,
                 reason: reason.into(),
             });
+        }
+        if self.follows() {
+            // The first XCC says so.
+            return Ok(Step::Halted(error::AQL_ERROR.of(1)));
         }
         self.gpu.summary.cp_refused.bump();
         interrupt::bad_opcode(self.gpu, self.job, code, header)?;
@@ -303,6 +314,12 @@ impl<'a> Executor<'a> {
                 wait => return Ok(Ok(wait)),
             },
             Packet::Flush => return Ok(Ok(self.waves())),
+            Packet::Predicate { mask, dwords } => {
+                let place = self.job.team.map_or(0, |team| team.place);
+                if mask >> place & 1 == 0 {
+                    return Ok(Ok(Work::Skip(dwords)));
+                }
+            }
             Packet::Dispatch { dims, initiator } => return self.direct(dims, initiator),
             Packet::SetRegisters {
                 first, ref values, ..
@@ -315,7 +332,7 @@ impl<'a> Executor<'a> {
                             return Ok(Err(refusal));
                         }
                     } else if is_scratch(reg) || privileged {
-                        self.gpu.write_at(dword, value)?;
+                        self.gpu.write_at(self.gpu.regs.of_packet(dword), value)?;
                     } else {
                         let reason = "the register is not modelled";
                         return Ok(Err((Exception::Unsupported, reason)));
@@ -329,7 +346,7 @@ impl<'a> Executor<'a> {
     /// The dword of BAR5, if the queue may access it.
     fn register(&self, dword: u32) -> std::result::Result<u32, Refusal> {
         if self.privileged() || is_scratch(self.gpu.regs.at(dword)) {
-            Ok(dword)
+            Ok(self.gpu.regs.of_packet(dword))
         } else {
             Err((Exception::Unsupported, "registers are the kernel's"))
         }

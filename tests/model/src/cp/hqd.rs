@@ -7,8 +7,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::compute::ComputeRegisters;
+use super::gang::Share;
 use super::hqd_registers::{self, HqdRegisters, AQL_DWORDS};
+use super::mqd;
 use crate::error::Result;
+use crate::gpu::Gpu;
 use crate::indirect::Ib;
 use crate::regs::gc::{
     self, cp_hqd_active, cp_hqd_dequeue_request as dequeue, cp_hqd_eop_rptr as eop_rptr,
@@ -82,6 +85,10 @@ pub struct Hqd {
     grid: Option<Arc<Grid>>,
     /// Packets done since it was loaded.
     packets: u64,
+    /// The part that this XCC has in the queue; None: the MQD has not been read.
+    share: Option<Share>,
+    /// From the begin of the first wave of that part of the last packet to the end of its last one.
+    times: Option<(u64, u64)>,
 }
 
 impl Hqd {
@@ -105,6 +112,8 @@ impl Hqd {
             ib: None,
             grid: None,
             packets: 0,
+            share: None,
+            times: None,
         }
     }
 
@@ -138,9 +147,8 @@ impl Hqd {
     /// Returns whether it has a dispatch that is not completed, and has not left.
     pub fn has_waves(&self) -> bool {
         let ends = |grid: &Arc<Grid>| grid.origin.of_packet || !grid.is_over();
-        self.grid
-            .as_ref()
-            .is_some_and(|grid| !grid.has_left() && ends(grid))
+        let stays = |grid: &&Arc<Grid>| !grid.has_left() && !grid.is_held();
+        self.grid.as_ref().filter(stays).is_some_and(ends)
     }
 
     /// Returns whether it has launched a dispatch whose end it has not checked.
@@ -174,6 +182,36 @@ impl Hqd {
         if let Some(grid) = self.grid.take() {
             grid.kill();
         }
+    }
+
+    /// Gives this load another number, that is not less.
+    pub fn set_generation(&mut self, generation: u64) {
+        self.generation = generation;
+    }
+
+    /// The part that this XCC has in the queue, if that is known.
+    pub fn share(&self) -> Option<Share> {
+        self.share
+    }
+
+    /// Sets the part that this XCC has in the queue.
+    pub fn set_share(&mut self, share: Share) {
+        self.share = Some(share);
+    }
+
+    /// See the field.
+    pub fn share_times(&self) -> Option<(u64, u64)> {
+        self.times
+    }
+
+    /// Returns whether it is active with all of its state.
+    pub fn is_ready(&self) -> bool {
+        self.active && !self.restore
+    }
+
+    /// The read pointer, in dwords, never wrapping.
+    pub fn rptr(&self) -> u64 {
+        self.rptr
     }
 
     /// A number for this load of the HQD.
@@ -210,7 +248,8 @@ impl Hqd {
 
     fn has_packets(&self) -> bool {
         let more = self.wptr > self.rptr && self.starved != Some(self.wptr);
-        !self.is_halted() && (self.ib.is_some() || more)
+        let idles = self.share.is_some_and(|share| share.idles);
+        !self.is_halted() && !idles && (self.ib.is_some() || more)
     }
 
     fn is_halted(&self) -> bool {
@@ -252,7 +291,8 @@ impl Hqd {
 
     /// The rest of its dispatch, if that has left.
     pub fn remains(&mut self) -> Option<Remains> {
-        let grid = self.grid.as_ref().filter(|grid| grid.has_left())?;
+        let left = |grid: &&Arc<Grid>| grid.has_left() || grid.is_held();
+        let grid = self.grid.as_ref().filter(left)?;
         let remains = grid.remains();
         let next = remains.next.unwrap_or(grid.launch.count());
         self.compute
@@ -353,7 +393,8 @@ impl Hqd {
     }
 
     /// Writes a register.
-    pub fn write(&mut self, store: &Store, reg: Reg, value: u32) -> Result<()> {
+    pub fn write(&mut self, gpu: &Gpu, reg: Reg, value: u32) -> Result<()> {
+        let store = &gpu.regs;
         if self.active && hqd_registers::is_fixed(reg) && value != self.regs.get(reg) {
             return Err(store.refuse(reg, value, "the queue is active"));
         }
@@ -364,8 +405,9 @@ impl Hqd {
                         self.drop_off();
                     }
                 } else if !self.active {
+                    let reports = mqd::reports(gpu, store.xcc)?;
                     self.regs
-                        .check(store.asic)
+                        .check(reports)
                         .and_then(|()| self.check_range(store))
                         .map_err(|reason| store.refuse(reg, value, reason))?;
                     self.activate();
@@ -447,6 +489,8 @@ impl Hqd {
         self.saves = false;
         self.restore = true;
         self.packets = 0;
+        self.share = None;
+        self.times = None;
         self.wait = None;
         self.starved = None;
         self.generation += 1;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The registers of one HQD: their stored values, and the queue's properties in these.
 
-use crate::asic::Asic;
 use crate::cp::templates;
 use crate::regs::gc::{
     self, cp_hqd_aql_control as aql_control, cp_hqd_cntl_stack_offset as stack_offset,
@@ -155,8 +154,9 @@ impl HqdRegisters {
         }
     }
 
-    /// Checks the registers of a queue that is to start on a chip. The error is the reason.
-    pub fn check(&self, asic: &Asic) -> std::result::Result<(), &'static str> {
+    /// Checks the registers of a queue that is to start; of AQL, the read pointer is reported or
+    /// not. The error is the reason.
+    pub fn check(&self, reports_aql: bool) -> std::result::Result<(), &'static str> {
         let control = self.get(gc::CP_HQD_PQ_CONTROL);
         let kernel = [
             pq_control::PRIV_STATE.is_set(control),
@@ -185,7 +185,7 @@ impl HqdRegisters {
             return Err("PM4 has no SLOT_BASED_WPTR");
         }
         let image = &self.0[at(gc::CP_MQD_BASE_ADDR)..];
-        let aql = self.is_aql().then_some(asic.reports_aql);
+        let aql = self.is_aql().then_some(reports_aql);
         templates::hqd(image, self.vmid(), aql).map_or(Ok(()), Err)
     }
 }

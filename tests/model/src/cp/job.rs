@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::compute::ComputeRegisters;
 use super::eop::Eop;
+use super::gang::{Share, Team};
 use super::Slot;
 use crate::indirect::Ib;
 use crate::sq::image::Area;
@@ -16,6 +17,12 @@ use crate::sq::Grid;
 pub struct Job {
     /// The queue.
     pub slot: Slot,
+    /// What the other XCCs have done of the queue, if there are others.
+    pub team: Option<Team>,
+    /// The part that this XCC has in its dispatches.
+    pub share: Share,
+    /// From the begin of the packet's first wave to the end of its last one.
+    pub times: Option<(u64, u64)>,
     /// The number of this load of the HQD.
     pub generation: u64,
     /// Its address space.

@@ -3,6 +3,7 @@
 //! only they have.
 
 use super::execute::{address_space, Executor, Outcome, Work};
+use super::gang::Gang;
 use super::interrupt::{self, Exception};
 use super::pm4;
 use super::runlist::{Engine, MapQueue, Resources, Runlist, Targets, Unmap};
@@ -64,7 +65,11 @@ fn wide(words: &[u32], at: usize) -> u64 {
 }
 
 /// Decodes MAP_QUEUES for a chip with `engines` SDMA engines.
-pub fn map_queue(words: &[u32], engines: usize) -> std::result::Result<MapQueue, &'static str> {
+pub fn map_queue(
+    words: &[u32],
+    xcc: usize,
+    engines: usize,
+) -> std::result::Result<MapQueue, &'static str> {
     if words.len() != 7 {
         return Err("MAP_QUEUES has 7 dwords");
     }
@@ -85,6 +90,7 @@ pub fn map_queue(words: &[u32], engines: usize) -> std::result::Result<MapQueue,
     };
     let given = Field::new(5, 4).get(control) == 0;
     let slot = Slot::new(
+        xcc,
         Field::new(18, 18).get(control) + 1,
         Field::new(17, 16).get(control),
         Field::new(15, 13).get(control),
@@ -127,6 +133,18 @@ impl Executor<'_> {
         if let Some(reason) = misfit {
             return wrong(reason);
         }
+        let own = self.job.slot.xcc();
+        let gang = match role {
+            Role::Kiq => Gang::alone(own),
+            Role::Hiq => Gang::of(self.gpu, own)?,
+        };
+        if own != gang.lead() {
+            // The first XCC does it for all.
+            return Ok(Ok(Work::Done));
+        }
+        if gang.size() > 1 && !self.gpu.cp.have_followed(gang, self.job.rptr) {
+            return Ok(Ok(Work::Blocked));
+        }
         match pm4::opcode(words[0]) {
             INVALIDATE_TLBS => {
                 if let Err(reason) = self.invalidate(words[1]) {
@@ -154,7 +172,7 @@ impl Executor<'_> {
                 }
             }
             MAP_QUEUES => {
-                let map = match map_queue(words, self.gpu.sdma.len()) {
+                let map = match map_queue(words, self.job.slot.xcc(), self.gpu.sdma.len()) {
                     Ok(map) => map,
                     Err(reason) => return wrong(reason),
                 };
@@ -162,10 +180,10 @@ impl Executor<'_> {
                     return wrong(reason);
                 }
             }
-            UNMAP_QUEUES => return self.unmap(role, words),
+            UNMAP_QUEUES => return self.unmap(role, gang, words),
             QUERY_STATUS => self.query(words)?,
             _ if role != Role::Hiq => return wrong("RUN_LIST is for the HIQ"),
-            _ => return self.run_list(words),
+            _ => return self.run_list(gang, words),
         }
         Ok(Ok(Work::Done))
     }
@@ -193,7 +211,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    fn unmap(&self, role: Role, words: &[u32]) -> Outcome {
+    fn unmap(&self, role: Role, gang: Gang, words: &[u32]) -> Outcome {
         let control = words[1];
         if Field::new(28, 26).get(control) > 1 {
             return wrong("UNMAP_QUEUES: the engine is not the compute engine");
@@ -215,6 +233,7 @@ impl Executor<'_> {
             targets,
             reset: Field::new(1, 0).get(control) == 1,
             by: self.job.slot,
+            gang,
         };
         Ok(Ok(self.gpu.cp.unmap(self.gpu, &unmap, self.job.waited)?))
     }
@@ -228,7 +247,7 @@ impl Executor<'_> {
         Ok(())
     }
 
-    fn run_list(&self, words: &[u32]) -> Outcome {
+    fn run_list(&self, gang: Gang, words: &[u32]) -> Outcome {
         let base = wide(words, 1) & !3;
         let dwords = Field::new(19, 0).get(words[3]);
         let mut bytes = vec![0; dwords as usize * 4];
@@ -239,7 +258,7 @@ impl Executor<'_> {
             .collect();
         let at_once = Field::new(27, 24).get(words[3]);
         let chains = self.gpu.cp.chains_xnack(self.gpu);
-        let parsed = Runlist::parse(&list, base, at_once, self.gpu.sdma.len())
+        let parsed = Runlist::parse(&list, base, at_once, gang, self.gpu.sdma.len())
             .and_then(|list| list.check_mix(chains).map(|()| list));
         match parsed {
             Ok(list) => self

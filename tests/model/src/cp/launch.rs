@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::compute::{Checked, ComputeRegisters};
+use super::gang::Share;
 use super::hqd::Hqd;
 use super::interrupt::Exception;
 use super::{mqd, Slot};
@@ -11,7 +12,7 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_hqd_persistent_state as persistent};
 use crate::regs::Field;
-use crate::sq::grid::{Grid, Origin, Rest, Room};
+use crate::sq::grid::{Grid, Origin, Part, Rest, Room};
 use crate::sq::image::{Area, Image};
 
 /// Queue, address space and the like in HW_ID.
@@ -32,6 +33,8 @@ pub struct Owner {
     pub doorbell: u32,
     /// The save area of its waves, if there is one.
     pub area: Option<Area>,
+    /// The part that this XCC has in its dispatches.
+    pub share: Share,
 }
 
 impl Owner {
@@ -51,13 +54,15 @@ impl Owner {
             return Ok(Ok(None));
         }
         let cus = registers.cus(&gpu.regs.asic.shape);
-        if cus.is_empty() {
+        // A user's masks may leave none in one of several XCCs: then nothing is launched there.
+        if cus.is_empty() && gpu.layout().xccs == 1 {
             return Err(ModelError::Other(format!(
                 "{}: a dispatch, and the masks in the MQD leave no CU",
                 self.slot
             )));
         }
         let origin = Origin {
+            xcc: self.slot.xcc(),
             queue: self.slot.to_string(),
             vmid: self.vmid,
             doorbell: DOORBELL.get(self.doorbell),
@@ -74,6 +79,11 @@ impl Owner {
                 .has_scratch()
                 .then(|| registers.scratch(&gpu.regs.asic.shape)),
             area: self.area,
+            share: Part {
+                index: self.share.index,
+                count: self.share.gang.size() as u64,
+                chunk: self.share.chunk,
+            },
         };
         let rest = rest(&launch);
         let grid = Grid::new(launch, origin, room, rest);
@@ -87,6 +97,8 @@ impl Owner {
 /// registers, and a dispatch.
 pub fn resume(gpu: &Gpu, slot: Slot, hqd: &mut Hqd) -> Result<()> {
     hqd.compute.load(gpu, hqd.regs.mqd())?;
+    let share = mqd::share(gpu, hqd, slot.xcc())?;
+    hqd.set_share(share);
     let state = hqd.regs.get(gc::CP_HQD_PERSISTENT_STATE);
     let cut = persistent::DISP_ACTIVE.is_set(state);
     let image = image(gpu, slot, hqd)?;
@@ -101,6 +113,7 @@ pub fn resume(gpu: &Gpu, slot: Slot, hqd: &mut Hqd) -> Result<()> {
         vmid: hqd.regs.vmid(),
         doorbell: hqd.regs.doorbell(),
         area: hqd.regs.area(),
+        share,
     };
     let wrong =
         |reason: &str| ModelError::Other(format!("{slot}: the dispatch in its MQD: {reason}"));

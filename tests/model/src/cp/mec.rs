@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::execute::{address_space, Executor, Outcome, Step, Work};
+use super::gang::{Gang, Team};
 use super::hqd::{Errand, Hang, Hqd};
 use super::interrupt::Exception;
 use super::job::Job;
@@ -21,8 +22,9 @@ use super::{Slot, SLOTS};
 use crate::bell::{Bell, LOOK};
 use crate::error::Result;
 use crate::gpu::Gpu;
+use crate::layout::XCCS;
 use crate::psp::engines as psp;
-use crate::regs::gc::{self, cp_hqd_error as error, cp_mec_cntl};
+use crate::regs::gc::{self, cp_hqd_error as error};
 use crate::regs::Reg;
 
 /// How long a queue may go on while others wait.
@@ -41,8 +43,8 @@ pub(super) struct State {
     executing: Option<Slot>,
     /// Number of threads that wait for its end. No packet begins meanwhile.
     waiting: usize,
-    /// The HIQ that the KIQ mapped, and the number of that load of the HQD.
-    hiq: Option<(Slot, u64)>,
+    /// The HIQ that the KIQ of each XCC mapped, and the number of that load of the HQD.
+    hiqs: [Option<(Slot, u64)>; XCCS],
     /// The HIQ's resources.
     pub(super) resources: Resources,
     /// Address of the cleaner shader in VMID 0; 0: none.
@@ -114,11 +116,11 @@ impl Errand {
 }
 
 impl Cp {
-    /// The state out of reset.
-    pub fn new() -> Cp {
+    /// The state out of reset, of so many XCCs.
+    pub fn new(xccs: usize) -> Cp {
         Cp {
             state: Mutex::new(State {
-                hqds: (0..SLOTS).map(|_| Hqd::new()).collect(),
+                hqds: (0..SLOTS * xccs).map(|_| Hqd::new()).collect(),
                 current: 0,
                 slice_end: None,
                 hurried: None,
@@ -127,7 +129,7 @@ impl Cp {
                 hang: VecDeque::new(),
                 executing: None,
                 waiting: 0,
-                hiq: None,
+                hiqs: [None; XCCS],
                 resources: Resources::default(),
                 cleaner: 0,
                 vmids_used: 0,
@@ -179,7 +181,7 @@ impl Cp {
         }
         state.paused = false;
         state.hang.clear();
-        state.hiq = None;
+        state.hiqs = [None; XCCS];
         state.resources = Resources::default();
         state.cleaner = 0;
         state.vmids_used = 0;
@@ -190,7 +192,8 @@ impl Cp {
     /// The queues that are loaded: where, and their registers.
     pub fn active(&self) -> Vec<(String, Vec<(Reg, u32)>)> {
         let state = self.state();
-        Slot::all()
+        state
+            .slots()
             .filter(|slot| state.hqds[slot.index()].is_active())
             .map(|slot| (slot.to_string(), state.hqds[slot.index()].registers()))
             .collect()
@@ -276,6 +279,7 @@ impl Cp {
             Choice::Schedule(mut state) => state.schedule(gpu, Instant::now())?,
             Choice::Poll(mut state, slot) => {
                 let hqd = &mut state.hqds[slot.index()];
+                let gpu = &gpu.xcc(slot.xcc());
                 let vm = address_space(gpu, hqd.regs.vmid());
                 let before = vm.faults();
                 let value = match hqd.regs.wptr_address() {
@@ -293,9 +297,10 @@ impl Cp {
         if state.waiting > 0 {
             return Choice::Wait(state, None);
         }
-        let control = match gpu.psp.is_dead(psp::Engine::Mec) {
-            true => cp_mec_cntl::MEC_ME1_HALT.of(1) | cp_mec_cntl::MEC_ME2_HALT.of(1),
-            false => gpu.regs.get(gc::CP_MEC_CNTL),
+        let is_dead = gpu.psp.is_dead(psp::Engine::Mec);
+        let stopped = |slot: Slot| {
+            let control = || gpu.regs.of(slot.xcc(), 0).get(gc::CP_MEC_CNTL);
+            is_dead || is_stopped(control(), slot)
         };
         let now = Instant::now();
         let mut next = state::poll_all(gpu, &mut state, now);
@@ -310,10 +315,10 @@ impl Cp {
         }
         if state.errands {
             // Without waiting for the turn of the queue.
-            let slots = Slot::all().filter(|&slot| !is_stopped(control, slot));
-            let errand = slots
+            let errand = state
+                .slots()
                 .filter_map(|slot| Some((slot, state.hqds[slot.index()].errand()?)))
-                .next();
+                .find(|&(slot, _)| !stopped(slot));
             if let Some((slot, errand)) = errand {
                 return errand.choice(state, slot);
             }
@@ -321,11 +326,12 @@ impl Cp {
         }
         let stay = state.slice_end.is_some_and(|end| now < end);
         let first = state.current + usize::from(!stay);
-        for n in 0..SLOTS {
-            let slot = Slot(((first + n) % SLOTS) as u8);
+        let count = state.hqds.len();
+        for n in 0..count {
+            let slot = Slot(((first + n) % count) as u16);
             let paused = state.paused;
             let hqd = &mut state.hqds[slot.index()];
-            if !hqd.is_active() || is_stopped(control, slot) {
+            if !hqd.is_active() || stopped(slot) {
                 continue;
             }
             if let Some(errand) = hqd.errand() {
@@ -347,7 +353,8 @@ impl Cp {
                         state.current = slot.index();
                         state.slice_end = Some(now + SLICE);
                     }
-                    let (job, valid) = state.hqds[slot.index()].begin(slot);
+                    let team = state.team(slot);
+                    let (job, valid) = state.hqds[slot.index()].begin(slot, team);
                     state.executing = (job.vmid != 0).then_some(slot);
                     return Choice::Run(Box::new(job), valid);
                 }
@@ -373,8 +380,21 @@ impl Cp {
     pub(super) fn role(&self, gpu: &Gpu, slot: Slot) -> Option<Role> {
         let state = self.state();
         let generation = state.hqds[slot.index()].generation();
-        let hiq = state.hiq == Some((slot, generation));
+        let hiq = state.hiqs[slot.xcc()] == Some((slot, generation));
         kiq::role(gpu, slot).or(hiq.then_some(Role::Hiq))
+    }
+
+    /// Returns whether the HIQs of the other XCCs have come past the packet at read pointer `rptr`
+    /// of the first one's.
+    pub(super) fn have_followed(&self, gang: Gang, rptr: u64) -> bool {
+        let state = self.state();
+        let mut others = gang.members().skip(1);
+        others.all(|xcc| {
+            state.hiqs[xcc].is_some_and(|(slot, load)| {
+                let hqd = &state.hqds[slot.index()];
+                hqd.is_loaded(load) && hqd.rptr() > rptr
+            })
+        })
     }
 
     /// SET_RESOURCES of the HIQ.
@@ -409,9 +429,10 @@ impl Cp {
         if state.hqds[slot.index()].is_active() {
             return Ok(Err("MAP_QUEUES: the slot is in use"));
         }
-        let generation = state.load(gpu, slot, map, map.vmid)?;
+        let gang = Gang::alone(slot.xcc());
+        let generation = state.load(gpu, slot, map, map.vmid, gang)?;
         if map.engine == Engine::Hiq {
-            state.hiq = Some((slot, generation));
+            state.hiqs[slot.xcc()] = Some((slot, generation));
         }
         Ok(Ok(()))
     }
@@ -419,10 +440,12 @@ impl Cp {
     /// UNMAP_QUEUES, which has waited for so long for a queue that hangs.
     pub(super) fn unmap(&self, gpu: &Gpu, unmap: &Unmap, waited: Duration) -> Result<Work> {
         let mut state = self.state();
+        let gang = unmap.gang;
         let mut gone = state.drop_entries(gpu, unmap)?;
         if let Targets::Doorbells(doorbells) = &unmap.targets {
             // Those that were mapped to given slots, or loaded by registers.
-            for slot in Slot::all().filter(|&slot| slot != unmap.by) {
+            let all = gang.members().flat_map(Slot::all);
+            for slot in all.filter(|slot| slot.local() != unmap.by.local()) {
                 let hqd = &mut state.hqds[slot.index()];
                 if hqd.is_active() && doorbells.contains(&hqd.regs.doorbell()) {
                     if unmap.reset {
@@ -432,20 +455,22 @@ impl Cp {
                 }
             }
         }
-        state.verdict(gpu, unmap.by, gone, waited)
+        state.verdict(gpu, unmap.by, gang, gone, waited)
     }
 
     /// RUN_LIST: `list` replaces the previous one, which may have a queue that hangs.
     pub(super) fn run_list(&self, gpu: &Gpu, by: Slot, list: Runlist, waited: Duration) -> Outcome {
         let mut state = self.state();
+        let gang = list.gang;
         let before = Unmap {
             targets: Targets::All,
             reset: false,
             by,
+            gang,
         };
         // A queue that was abandoned has got its request already.
         if !state.has_abandoned() && !state.drop_entries(gpu, &before)? {
-            if let Work::Blocked = state.verdict(gpu, by, false, waited)? {
+            if let Work::Blocked = state.verdict(gpu, by, gang, false, waited)? {
                 return Ok(Ok(Work::Blocked));
             }
         }
@@ -456,6 +481,7 @@ impl Cp {
     }
 
     fn execute(&self, gpu: &Gpu, mut job: Box<Job>, valid: bool) -> Result<()> {
+        let gpu = &gpu.xcc(job.slot.xcc());
         let executor = Executor::new(gpu, &mut job);
         let step = if valid {
             executor.step()?
@@ -503,8 +529,32 @@ impl Cp {
     }
 }
 
-impl Default for Cp {
-    fn default() -> Self {
-        Cp::new()
+impl State {
+    /// The slots of all XCCs.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
+        (0..self.hqds.len() as u16).map(Slot)
+    }
+
+    /// What the other XCCs have done of the queue in a slot; None: it has no others.
+    fn team(&self, slot: Slot) -> Option<Team> {
+        let own = &self.hqds[slot.index()];
+        let share = own.share().filter(|share| share.gang.size() > 1)?;
+        if own.regs.vmid() == 0 || !own.regs.is_aql() {
+            return None;
+        }
+        let there = |slot: Slot| {
+            let hqd = &self.hqds[slot.index()];
+            let rings = [hqd, own].map(|hqd| (hqd.regs.vmid(), hqd.regs.wide(gc::CP_HQD_PQ_BASE)));
+            (hqd.is_ready() && rings[0] == rings[1]).then_some(hqd)
+        };
+        let others = || share.gang.slots(slot).skip(1);
+        let rptrs: Option<Vec<u64>> = others().map(|slot| Some(there(slot)?.rptr())).collect();
+        let times = others().filter_map(|slot| there(slot)?.share_times());
+        Some(Team {
+            place: share.gang.place(slot.xcc()),
+            lead: there(slot.on(share.gang.lead())).map(Hqd::rptr),
+            others: rptrs.and_then(|rptrs| rptrs.into_iter().min()),
+            times: times.reduce(|one, two| (one.0.min(two.0), one.1.max(two.1))),
+        })
     }
 }

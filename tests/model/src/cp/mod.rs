@@ -102,6 +102,7 @@ mod compute;
 mod dispatch;
 mod eop;
 mod execute;
+mod gang;
 mod hqd;
 mod hqd_registers;
 mod interrupt;
@@ -117,6 +118,7 @@ mod runlist;
 mod signal;
 mod templates;
 
+pub use gang::Gang;
 pub use hqd::Hang;
 pub use mec::Cp;
 
@@ -127,14 +129,32 @@ const QUEUES: usize = 8;
 /// HQDs of both MECs.
 const SLOTS: usize = 2 * PIPES * QUEUES;
 
-/// The place of an HQD: MEC * 32 + pipe * 8 + queue, as in a queue mask.
+/// The place of an HQD: MEC * 32 + pipe * 8 + queue, as in a queue mask, and so many [`SLOTS`] more
+/// as XCCs come before its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Slot(u8);
+pub struct Slot(u16);
 
 impl Slot {
-    /// The slot of ME `me` (1 or 2); None for others.
-    fn new(me: u32, pipe: u32, queue: u32) -> Option<Slot> {
-        matches!(me, 1 | 2).then(|| Slot(((me - 1) * 32 + pipe * 8 + queue) as u8))
+    /// The slot of ME `me` (1 or 2) of an XCC; None for others.
+    fn new(xcc: usize, me: u32, pipe: u32, queue: u32) -> Option<Slot> {
+        matches!(me, 1 | 2)
+            .then(|| Slot(((me - 1) * 32 + pipe * 8 + queue) as u16))
+            .map(|slot| slot.on(xcc))
+    }
+
+    /// The same one of another XCC.
+    fn on(self, xcc: usize) -> Slot {
+        Slot((xcc * SLOTS + self.local()) as u16)
+    }
+
+    /// The number of its XCC.
+    fn xcc(self) -> usize {
+        self.index() / SLOTS
+    }
+
+    /// Number among the HQDs of its XCC.
+    fn local(self) -> usize {
+        self.index() % SLOTS
     }
 
     /// Number among all HQDs.
@@ -144,7 +164,7 @@ impl Slot {
 
     /// 1 or 2.
     fn me(self) -> u32 {
-        u32::from(self.0 / 32) + 1
+        u32::from(self.0 / 32 % 2) + 1
     }
 
     /// 0..=3.
@@ -157,15 +177,18 @@ impl Slot {
         u32::from(self.0 % 8)
     }
 
-    /// All of them.
-    fn all() -> impl Iterator<Item = Slot> {
-        (0..SLOTS as u8).map(Slot)
+    /// All of an XCC.
+    fn all(xcc: usize) -> impl Iterator<Item = Slot> {
+        (0..SLOTS as u16).map(move |n| Slot(n).on(xcc))
     }
 }
 
 impl std::fmt::Display for Slot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (me, pipe, queue) = (self.me(), self.pipe(), self.queue());
+        if self.xcc() != 0 {
+            write!(f, "XCC{} ", self.xcc())?;
+        }
         write!(f, "MEC{me} pipe {pipe} queue {queue}")
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The memory queue descriptor: a queue's state while it is not on an HQD.
 
+use super::gang::{Gang, Share};
 use super::hqd::Hqd;
 use super::templates;
 use crate::error::{ModelError, Result};
@@ -16,6 +17,12 @@ use crate::walk::Mtype;
 const READ_INDEX: u64 = 96;
 /// Dword of queue_doorbell_id0.
 const DOORBELL_ID0: u64 = 240;
+/// Dwords of pm4_target_xcc_in_xcp and cp_mqd_stride_size.
+const TARGET: u64 = 225;
+const STRIDE: u64 = 226;
+/// Dwords of compute_current_logic_xcc_id and compute_tg_chunk_size.
+const LOGICAL: u64 = 39;
+const CHUNK: u64 = 41;
 /// Dword of the first HQD register, CP_MQD_BASE_ADDR; the others follow in their order.
 const FIRST: u64 = 128;
 /// Dwords, two each: the times of the request and the end of a save, and the same of a restore.
@@ -85,6 +92,56 @@ pub fn load(gpu: &Gpu, hqd: &mut Hqd, mqd: u64) -> Result<()> {
         hqd.regs.put(gc::CP_MQD_BASE_ADDR.nth(n, 1), value);
     }
     Ok(())
+}
+
+/// Bytes from a queue's MQD to that of the next XCC.
+pub fn stride(gpu: &Gpu, mqd: u64) -> Result<u64> {
+    let stride = Vm::kernel(gpu, HubId::Gfx).load32(mqd + STRIDE * 4)?;
+    if stride == 0 || stride % 4096 != 0 {
+        return Err(ModelError::Other(format!(
+            "MQD at {mqd:#x}: cp_mqd_stride_size is {stride:#x}"
+        )));
+    }
+    Ok(stride.into())
+}
+
+/// Returns whether the read pointer of an AQL queue is reported by an XCC.
+pub fn reports(gpu: &Gpu, xcc: usize) -> Result<bool> {
+    Ok(gpu.regs.asic.reports_aql && Gang::of(gpu, xcc)?.lead() == xcc)
+}
+
+/// The part that an XCC has in a user's queue, according to its MQD.
+pub fn share(gpu: &Gpu, hqd: &Hqd, xcc: usize) -> Result<Share> {
+    let gang = Gang::of(gpu, xcc)?;
+    let whole = Share::whole(xcc);
+    if gang.size() == 1 || hqd.regs.vmid() == 0 {
+        return Ok(whole);
+    }
+    let vm = Vm::kernel(gpu, HubId::Gfx);
+    let mqd = hqd.regs.mqd();
+    let [target, index, chunk] = [TARGET, LOGICAL, CHUNK].map(|dword| vm.load32(mqd + dword * 4));
+    let (target, index, chunk) = (target?, index?, chunk?);
+    let wrong = |what: &str| {
+        Err(ModelError::Other(format!(
+            "MQD at {mqd:#x} of XCC{xcc}: {what}"
+        )))
+    };
+    if !hqd.regs.is_aql() {
+        if target as usize >= gang.size() || (index, chunk) != (0, 0) {
+            return wrong("pm4_target_xcc_in_xcp, or a part of an AQL queue's dispatches");
+        }
+        let idles = target as usize != gang.place(xcc);
+        return Ok(Share { idles, ..whole });
+    }
+    if index as usize >= gang.size() || chunk == 0 {
+        return wrong("compute_current_logic_xcc_id or compute_tg_chunk_size");
+    }
+    Ok(Share {
+        gang,
+        index: index.into(),
+        chunk: chunk.into(),
+        idles: false,
+    })
 }
 
 /// Checks the memory of the MQD that the registers of `hqd` name.

@@ -16,6 +16,7 @@ const NOP: u32 = 0x10;
 const DISPATCH_DIRECT: u32 = 0x15;
 const DISPATCH_INDIRECT: u32 = 0x16;
 const ATOMIC_MEM: u32 = 0x1e;
+const PRED_EXEC: u32 = 0x23;
 const WRITE_DATA: u32 = 0x37;
 const WAIT_REG_MEM: u32 = 0x3c;
 const INDIRECT_BUFFER: u32 = 0x3f;
@@ -122,6 +123,13 @@ pub enum Packet {
     },
     /// EVENT_WRITE of CS_PARTIAL_FLUSH.
     Flush,
+    /// PRED_EXEC.
+    Predicate {
+        /// The XCCs of the partition that execute what follows, a bit each.
+        mask: u32,
+        /// How much follows.
+        dwords: u64,
+    },
     /// SET_SH_REG and SET_UCONFIG_REG.
     SetRegisters {
         /// Dword index of the first.
@@ -167,6 +175,7 @@ impl Packet {
             Packet::Atomic { .. } => "ATOMIC_MEM",
             Packet::Release { .. } => "RELEASE_MEM",
             Packet::Flush => "EVENT_WRITE",
+            Packet::Predicate { .. } => "PRED_EXEC",
             Packet::Dispatch {
                 dims: Dims::Here(_),
                 ..
@@ -214,6 +223,10 @@ pub fn decode(words: &[u32]) -> std::result::Result<Packet, Refusal> {
     };
     match opcode(header) {
         NOP => Ok(Packet::Nop("NOP")),
+        PRED_EXEC => exactly(2).map(|()| Packet::Predicate {
+            mask: Field::new(31, 24).get(words[1]),
+            dwords: Field::new(13, 0).get(words[1]).into(),
+        }),
         ACQUIRE_MEM => exactly(7).map(|()| Packet::Nop("ACQUIRE_MEM")),
         DISPATCH_DIRECT => exactly(5).map(|()| Packet::Dispatch {
             dims: Dims::Here([words[1], words[2], words[3]]),

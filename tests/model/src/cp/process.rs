@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! A process of a runlist, and its settings for a VMID.
 
+use super::gang::Gang;
 use super::templates;
 use crate::gpu::Gpu;
 use crate::hub::{Flush, HubId};
@@ -71,9 +72,17 @@ impl Process {
         !Field::new(12, 12).is_set(self.shared[1])
     }
 
-    /// Assigns `vmid` to the process. Translations of its former use are flushed from the caches.
-    pub fn assign(&mut self, gpu: &Gpu, vmid: u8) {
+    /// Assigns `vmid` to the process, in these XCCs and the AIDs below them. Translations of its
+    /// former use are flushed from the caches.
+    pub fn assign(&mut self, gpu: &Gpu, gang: Gang, vmid: u8) {
         self.vmid = Some(vmid);
+        gpu.summary.cp_vmids.bump();
+        for xcc in gang.members() {
+            self.assign_in(&gpu.xcc(xcc), vmid);
+        }
+    }
+
+    fn assign_in(&self, gpu: &Gpu, vmid: u8) {
         let n = u32::from(vmid);
         let base = gc::VM_CONTEXT0_PAGE_TABLE_BASE_ADDR_LO32.nth(n, 2);
         for hub in [HubId::Gfx, HubId::Mm] {
@@ -103,12 +112,17 @@ impl Process {
         }
         let value = mapping::PASID.of(self.pasid.into()) | mapping::VALID.of(1);
         set_pasid(gpu, n, value, self.pasid.into());
-        gpu.summary.cp_vmids.bump();
     }
 }
 
 /// Frees `vmid`.
-pub fn release(gpu: &Gpu, vmid: u8) {
+pub fn release(gpu: &Gpu, gang: Gang, vmid: u8) {
+    for xcc in gang.members() {
+        release_in(&gpu.xcc(xcc), vmid);
+    }
+}
+
+fn release_in(gpu: &Gpu, vmid: u8) {
     for point in 0..WATCHES {
         let reg = gc::TCP_WATCH0_CNTL.nth(point, WATCH_STRIDE);
         let control = gpu.regs.get(reg);
@@ -127,10 +141,14 @@ fn set_pasid(gpu: &Gpu, vmid: u32, mapping: u32, pasid: u32) {
         gpu.regs.set(first.nth(vmid, 1), mapping);
     }
     // Of the XCC's node, and of the AID's.
-    for (first, node) in [(osssys::IH_VMID_0_LUT, 1), (osssys::IH_VMID_0_LUT_MM, 0)] {
+    let node = |is_aid| gpu.layout().node(gpu.regs.xcc, gpu.regs.aid, is_aid);
+    for (first, node) in [
+        (osssys::IH_VMID_0_LUT, node(false)),
+        (osssys::IH_VMID_0_LUT_MM, node(true)),
+    ] {
         let reg = first.nth(vmid, 1);
         if gpu.regs.asic.has_nodes {
-            gpu.grbm.set_of_bank(reg, node, pasid);
+            gpu.banks().set_of_bank(reg, node, pasid);
         } else {
             gpu.regs.set(reg, pasid);
         }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Access of the driver and its clients to the front end: registers and doorbells.
 
-use super::hqd::Hqd;
 use super::hqd_registers;
 use super::mec::Cp;
 use super::Slot;
@@ -17,6 +16,7 @@ use crate::regs::{Field, Reg, Store};
 fn selected(regs: &Store) -> Option<Slot> {
     let control = regs.get(gc::GRBM_GFX_CNTL);
     Slot::new(
+        regs.xcc,
         select::MEID.get(control),
         select::PIPEID.get(control),
         select::QUEUEID.get(control),
@@ -45,7 +45,7 @@ impl Cp {
     pub fn is_at_work(&self, gpu: &Gpu) -> bool {
         let control = gpu.regs.get(gc::CP_MEC_CNTL);
         let state = self.state();
-        Slot::all().any(|slot| {
+        Slot::all(gpu.regs.xcc).any(|slot| {
             let hqd = &state.hqds[slot.index()];
             hqd.is_active() && (!is_stopped(control, slot) || hqd.has_waves())
         })
@@ -54,7 +54,9 @@ impl Cp {
     /// Reads a register of the selected HQD, or of the current activity; None if it is neither.
     pub fn read(&self, gpu: &Gpu, reg: Reg) -> Option<u32> {
         if reg == gc::GRBM_STATUS {
-            let busy = u32::from(self.state().hqds.iter().any(Hqd::is_at_work));
+            let state = self.state();
+            let mut slots = Slot::all(gpu.regs.xcc);
+            let busy = u32::from(slots.any(|slot| state.hqds[slot.index()].is_at_work()));
             return Some(grbm_status::CP_BUSY.of(busy) | grbm_status::GUI_ACTIVE.of(busy));
         }
         if !hqd_registers::owns(reg) {
@@ -72,8 +74,9 @@ impl Cp {
         let _access = self.access();
         match reg {
             gc::CP_MEC_CNTL => {
-                let mut state = self.quiesce(|slot| is_stopped(value, slot));
-                for slot in Slot::all().filter(|&slot| is_reset(value, slot)) {
+                let own = regs.xcc;
+                let mut state = self.quiesce(|slot| slot.xcc() == own && is_stopped(value, slot));
+                for slot in Slot::all(own).filter(|&slot| is_reset(value, slot)) {
                     state.hqds[slot.index()].drop_off();
                 }
                 // Stored while no packet can begin.
@@ -84,8 +87,10 @@ impl Cp {
                     || soft_reset::SOFT_RESET_CPC.is_set(value)
                     || soft_reset::SOFT_RESET_GFX.is_set(value)
                 {
-                    let mut state = self.quiesce(|_| true);
-                    state.hqds.iter_mut().for_each(Hqd::drop_off);
+                    let mut state = self.quiesce(|slot| slot.xcc() == regs.xcc);
+                    for slot in Slot::all(regs.xcc) {
+                        state.hqds[slot.index()].drop_off();
+                    }
                 }
             }
             gc::SPI_COMPUTE_QUEUE_RESET => {
@@ -97,7 +102,7 @@ impl Cp {
             gc::CP_PQ_WPTR_POLL_CNTL1 => {
                 let me = selected(regs).map_or(1, Slot::me);
                 let mut state = self.state();
-                for slot in Slot::all().filter(|slot| slot.me() == me) {
+                for slot in Slot::all(regs.xcc).filter(|slot| slot.me() == me) {
                     if value >> (slot.pipe() * 8 + slot.queue()) & 1 == 1 {
                         state.hqds[slot.index()].request_poll();
                     }
@@ -125,7 +130,7 @@ impl Cp {
         let mut state = self.quiesce(|executing| off && executing == slot);
         let hqd = &mut state.hqds[slot.index()];
         let before = hqd.is_active();
-        hqd.write(&gpu.regs, reg, value)?;
+        hqd.write(gpu, reg, value)?;
         if reg == gc::CP_HQD_DEQUEUE_REQUEST {
             hqd.save_waves(gpu.clock.now());
             gpu.sq.wake();
@@ -144,21 +149,31 @@ impl Cp {
     /// A doorbell at dword `index` of BAR2. Returns false if it belongs to no queue that is active
     /// or waits for its turn.
     pub fn doorbell(&self, gpu: &Gpu, index: u32, value: u64) -> Result<bool> {
-        if !cp_pq_status::DOORBELL_ENABLE.is_set(gpu.regs.get(gc::CP_PQ_STATUS)) {
+        let listens = |xcc: &usize| {
+            let status = gpu.regs.of(*xcc, 0).get(gc::CP_PQ_STATUS);
+            cp_pq_status::DOORBELL_ENABLE.is_set(status)
+        };
+        let xccs: Vec<usize> = gpu.layout().working().filter(listens).collect();
+        if xccs.is_empty() {
             return Ok(false);
         }
         let _access = self.access();
         let mut state = self.state();
-        let owner = Slot::all().find(|slot| state.hqds[slot.index()].owns_doorbell(index));
-        let known = match owner {
-            Some(slot) if !state.hqds[slot.index()].ring(value) => {
+        // All XCCs that serve the queue hear it.
+        let mut known = false;
+        for slot in xccs.into_iter().flat_map(Slot::all) {
+            let hqd = &mut state.hqds[slot.index()];
+            if !hqd.owns_doorbell(index) {
+                continue;
+            }
+            if !hqd.ring(value) {
                 return Err(ModelError::Other(format!(
                     "{slot}: doorbell {value:#x} of VMID 0 is below the write pointer"
                 )));
             }
-            Some(_) => true,
-            None => state.list.as_mut().is_some_and(|list| list.ring(index)),
-        };
+            known = true;
+        }
+        known = known || state.list.as_mut().is_some_and(|list| list.ring(index));
         drop(state);
         if known {
             self.work.ring();

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::gang::Gang;
 use super::hqd::Hqd;
 use super::kiq::{self, RUN_LIST};
 use super::pm4;
@@ -99,6 +100,8 @@ pub struct Unmap {
     pub reset: bool,
     /// The scheduler's queue.
     pub by: Slot,
+    /// Its XCCs.
+    pub gang: Gang,
 }
 
 /// A queue of a runlist.
@@ -126,6 +129,8 @@ pub struct Entry {
 
 /// A runlist.
 pub struct Runlist {
+    /// The XCCs that serve its queues.
+    pub(super) gang: Gang,
     processes: Vec<Process>,
     entries: Vec<Entry>,
     /// Ends in a jump to its start: queues that do not fit take turns.
@@ -145,9 +150,11 @@ impl Runlist {
         words: &[u32],
         base: u64,
         at_once: u32,
+        gang: Gang,
         engines: usize,
     ) -> std::result::Result<Runlist, &'static str> {
         let mut list = Runlist {
+            gang,
             processes: Vec::new(),
             entries: Vec::new(),
             repeats: false,
@@ -177,7 +184,7 @@ impl Runlist {
                     list.processes.push(process);
                 }
                 MAP_QUEUES => {
-                    let map = kiq::map_queue(packet, engines)?;
+                    let map = kiq::map_queue(packet, gang.lead(), engines)?;
                     if list.processes.is_empty() {
                         return Err("runlist: MAP_QUEUES before MAP_PROCESS");
                     }

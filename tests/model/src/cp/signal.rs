@@ -24,6 +24,7 @@ const READ_INDEX: u64 = 0x80;
 const TMPRING_SIZE: u64 = 0x8c;
 const SCRATCH_RESOURCE: u64 = 0x90;
 const SCRATCH_LOCATION: u64 = 0xa0;
+const SCRATCH_SIZE: u64 = 0xa8;
 const SCRATCH_LANE_BYTES: u64 = 0xb0;
 const PROPERTIES: u64 = 0xb4;
 const INACTIVE_SIGNAL: u64 = 0xc0;
@@ -114,6 +115,11 @@ impl Queue {
             vm.load32(self.0 + TMPRING_SIZE)?,
             vm.load32(self.0 + SCRATCH_LANE_BYTES)?,
         ))
+    }
+
+    /// Bytes of scratch that an XCC has.
+    pub fn scratch_size(&self, vm: &Vm<'_>) -> Result<u64> {
+        vm.load64(self.0 + SCRATCH_SIZE)
     }
 
     /// Fills in the parts of it that kernels get.

@@ -91,9 +91,10 @@ const KERNEL: &[Row] = &[
     ),
     (
         145,
-        0x1000_3f3f,
+        0x1800_3f3f,
         3 << 30,
-        "CP_HQD_PQ_CONTROL has more than sizes, UNORD_DISPATCH, PRIV_STATE and KMD_QUEUE",
+        "CP_HQD_PQ_CONTROL has more than sizes, UNORD_DISPATCH, NO_UPDATE_RPTR, PRIV_STATE and \
+         KMD_QUEUE",
     ),
     (162, 1 << 8, 0, "CP_MQD_CONTROL has more than PRIV_STATE"),
 ];

@@ -43,9 +43,12 @@ fn at_work(gpu: &Gpu, hub: HubId) -> Option<String> {
     match hub {
         HubId::Gfx => gpu.cp.is_at_work(gpu).then(|| "the CP".into()),
         HubId::Mm => {
-            let engine = gpu.sdma.iter().find(|engine| engine.is_at_work(gpu));
+            let mut engines = gpu.sdma.iter().filter(|it| it.aid() == gpu.regs.aid);
+            let engine = engines.find(|engine| engine.is_at_work(gpu));
             let engine = engine.map(|engine| format!("SDMA{}", engine.number()));
-            engine.or_else(|| gpu.ih.is_on(gpu).then(|| "the IH".into()))
+            // The interrupt ring is in memory behind the first AID's hub.
+            let ih = || (gpu.regs.aid == 0 && gpu.ih.is_on(gpu)).then(|| "the IH".into());
+            engine.or_else(ih)
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Route;
 use crate::discovery::{NBIF_BIFC, NBIF_GDC};
+use crate::layout::XCCS;
 use crate::regs::Field;
 
 /// Dword offsets, from their segments' first.
@@ -30,26 +31,37 @@ const ENABLE: Field = Field::new(0, 0);
 const AWID: Field = Field::new(5, 1);
 const PORT_SIZE: Field = Field::new(24, 17);
 
-/// Entry, port (from 1) and AWID of each destination.
-const ROUTES: [(usize, usize, u32, Route); 5] = [
-    (1, 1, 0xe, Route::Sdma(0)),
-    (2, 2, 0x8, Route::Sdma(1)),
-    (3, 5, 0x9, Route::Sdma(2)),
-    (4, 6, 0xa, Route::Sdma(3)),
-    (0, 3, 0x0, Route::Ih),
-];
+/// Engines of an AID, and AIDs.
+const ENGINES: usize = 4;
+const AIDS: usize = XCCS / 2;
+/// Entry and port (from 1) of the interrupt handler, and its AWID.
+const IH: (usize, usize, u32) = (0, 3, 0);
+/// Port (from 1) and AWID of each engine of an AID, whose entries are in the engines' order.
+const SDMA: [(usize, u32); ENGINES] = [(1, 0xe), (2, 0x8), (5, 0x9), (6, 0xa)];
 
 /// A register.
 enum Place {
-    Fence,
+    /// Of each AID.
+    Fence(usize),
     Access,
     Monitor,
-    Port(usize),
+    Port(usize, usize),
     Entry(usize),
+}
+
+/// The AID whose fabric an address leads to, and the address there. Without a number it is the
+/// first one's; with a number it is not.
+fn die(address: u64) -> Option<(usize, u64)> {
+    match (address >> 34 & 1, (address >> 32 & 3) as usize) {
+        (0, _) => Some((0, address)),
+        (_, 0) => None,
+        (_, aid) => Some((aid, address & !(7 << 32))),
+    }
 }
 
 impl Place {
     fn of(address: u64) -> Option<Place> {
+        let (aid, address) = die(address)?;
         if address % 4 != 0 {
             return None;
         }
@@ -59,12 +71,16 @@ impl Place {
             (n < count).then_some(n)
         };
         match dword {
-            _ if dword == NBIF_GDC + FENCE => Some(Place::Fence),
-            _ if dword == NBIF_BIFC + ACCESS_EN_PF => Some(Place::Access),
-            _ if dword == NBIF_BIFC + INT_MONITOR_MASK => Some(Place::Monitor),
+            _ if dword == NBIF_GDC + FENCE => Some(Place::Fence(aid)),
+            _ if dword == NBIF_BIFC + ACCESS_EN_PF && aid == 0 => Some(Place::Access),
+            _ if dword == NBIF_BIFC + INT_MONITOR_MASK && aid == 0 => Some(Place::Monitor),
             _ => nth(NBIF_GDC + S2A_ENTRY_1, PORTS)
-                .map(Place::Port)
-                .or_else(|| nth(NBIF_BIFC + DOORBELL0_ENTRY_0, ENTRIES).map(Place::Entry)),
+                .map(|n| Place::Port(aid, n))
+                .or_else(|| {
+                    nth(NBIF_BIFC + DOORBELL0_ENTRY_0, ENTRIES)
+                        .filter(|_| aid == 0)
+                        .map(Place::Entry)
+                }),
         }
     }
 }
@@ -72,50 +88,60 @@ impl Place {
 /// The registers, which only store.
 #[derive(Default)]
 pub struct Registers {
-    fence: AtomicU32,
     access: AtomicU32,
     monitor: AtomicU32,
     entries: [AtomicU32; ENTRIES],
-    ports: [AtomicU32; PORTS],
+    fences: [AtomicU32; AIDS],
+    ports: [[AtomicU32; PORTS]; AIDS],
 }
 
 impl Registers {
     /// Sets all to zero.
     pub fn reset(&self) {
-        let single = [&self.fence, &self.access, &self.monitor];
-        for register in single.into_iter().chain(&self.entries).chain(&self.ports) {
+        let single = [&self.access, &self.monitor];
+        let rest = self.entries.iter().chain(&self.fences);
+        let ports = self.ports.iter().flatten();
+        for register in single.into_iter().chain(rest).chain(ports) {
             register.store(0, Ordering::Release);
         }
     }
 
-    /// Returns whether an address of the fabric is one of these registers.
-    pub fn has(address: u64) -> bool {
-        Place::of(address).is_some()
+    /// Returns whether an address of the fabric of so many AIDs is one of these registers.
+    pub fn has(address: u64, aids: usize) -> bool {
+        die(address).is_some_and(|(aid, _)| aid < aids) && Place::of(address).is_some()
     }
 
     /// The register at an address of the fabric.
     pub fn at(&self, address: u64) -> Option<&AtomicU32> {
         Some(match Place::of(address)? {
-            Place::Fence => &self.fence,
+            Place::Fence(aid) => &self.fences[aid],
             Place::Access => &self.access,
             Place::Monitor => &self.monitor,
-            Place::Port(n) => &self.ports[n],
+            Place::Port(aid, n) => &self.ports[aid][n],
             Place::Entry(n) => &self.entries[n],
         })
     }
 
     /// The destination of the doorbell at dword `dword` of a page.
     pub fn route(&self, dword: u32) -> Route {
-        let leads = |&&(entry, port, awid, _): &&(usize, usize, u32, Route)| {
+        let leads = |aid: usize, (entry, port, awid): (usize, usize, u32)| {
             let range = self.entries[entry].load(Ordering::Acquire);
-            let port = self.ports[port - 1].load(Ordering::Acquire);
+            let port = self.ports[aid][port - 1].load(Ordering::Acquire);
             let (first, size) = (OFFSET.get(range), SIZE.get(range));
             ENABLE.is_set(port)
                 && AWID.get(port) == awid
                 && PORT_SIZE.get(port) >= size
                 && (first..first + size).contains(&dword)
         };
-        ROUTES.iter().find(leads).map_or(Route::Cp, |route| route.3)
+        let engine = (0..AIDS * ENGINES).find(|engine| {
+            let (port, awid) = SDMA[engine % ENGINES];
+            leads(engine / ENGINES, (1 + engine, port, awid))
+        });
+        match engine {
+            Some(engine) => Route::Sdma(engine),
+            None if leads(0, IH) => Route::Ih,
+            None => Route::Cp,
+        }
     }
 }
 
@@ -159,9 +185,17 @@ mod tests {
     #[test]
     fn others_do_not_exist() {
         let registers = Registers::default();
-        for address in [0, 0x141_ea00, 0x141_ea05, 0x1013_3454, 1 << 34 | 0x141_ea04] {
+        for address in [
+            0,
+            0x141_ea00,
+            0x141_ea05,
+            0x1013_3454,
+            5 << 32 | 0x1013_3404,
+        ] {
             assert!(registers.at(address).is_none(), "{address:#x}");
         }
+        let second = 5 << 32 | 0x141_ea04;
+        assert!(!Registers::has(second, 1) && Registers::has(second, 2));
         for address in [0x141_d030, 0x1013_3db8, 0x1013_a2b4, 0x1013_3450] {
             assert!(registers.at(address).is_some(), "{address:#x}");
         }

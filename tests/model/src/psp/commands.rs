@@ -105,12 +105,16 @@ impl Page {
 
 /// The compute engines become so many partitions. Returns the status.
 fn partition(gpu: &Gpu, count: u32) -> u32 {
-    // There is one XCC.
-    if count != 1 {
+    let layout = gpu.layout();
+    let working = layout.working().count() as u32;
+    if count == 0 || working % count != 0 {
         return BAD_PARAMETERS;
     }
-    gpu.regs
-        .set(gc::CP_HYP_XCP_CTL, xcp::NUM_XCC_IN_XCP.of(count));
+    let size = working / count;
+    for (n, xcc) in (0..).zip(layout.working()) {
+        let control = xcp::NUM_XCC_IN_XCP.of(size) | xcp::VIRTUAL_XCC_ID.of(n % size);
+        gpu.xcc(xcc).regs.set(gc::CP_HYP_XCP_CTL, control);
+    }
     0
 }
 

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::gpu::Gpu;
 use crate::regs::gc::{self, cp_mec_cntl, rlc_cntl};
 use crate::regs::sdma::{self, f32_cntl};
-use crate::regs::{Reg, SDMA_ENGINES};
+use crate::regs::{Reg, MOST_SDMA_ENGINES, SDMA_ENGINES};
 
 /// A piece of firmware that an engine needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Firmware {
 /// The loaded firmware.
 #[derive(Debug, Clone, Default)]
 pub struct Engines {
-    sdma: [bool; SDMA_ENGINES],
+    sdma: [bool; MOST_SDMA_ENGINES],
     mec: bool,
     jump_table: bool,
     rlc: bool,
@@ -43,9 +43,10 @@ pub enum Engine {
     Rlc,
 }
 
-/// The SDMA engine whose copy of SDMA0's register `own` is `reg`.
-fn sdma_with(own: Reg, reg: Reg) -> Option<usize> {
-    (0..SDMA_ENGINES).find(|&n| own.of_sdma(n) == reg)
+/// The SDMA engine of the AID whose copy of SDMA0's register `own` is `reg`.
+fn sdma_with(gpu: &Gpu, own: Reg, reg: Reg) -> Option<usize> {
+    let local = (0..SDMA_ENGINES).find(|&n| own.of_sdma(n) == reg)?;
+    Some(gpu.regs.aid * gpu.regs.asic.sdma.len() + local)
 }
 
 impl Engine {
@@ -56,21 +57,32 @@ impl Engine {
 
     /// Each of them.
     pub fn all() -> impl Iterator<Item = Engine> {
-        let sdma = (0..SDMA_ENGINES).map(Engine::Sdma);
+        let sdma = (0..MOST_SDMA_ENGINES).map(Engine::Sdma);
         sdma.chain([Engine::Mec, Engine::Rlc])
     }
 
-    /// Returns whether it is switched on.
+    /// Returns whether it is switched on: in any XCC.
     pub fn is_on(self, gpu: &Gpu) -> bool {
-        self.runs(gpu.regs.get(self.register()))
+        match self {
+            Engine::Sdma(n) => {
+                let engine = gpu.sdma.get(n);
+                engine.is_some_and(|engine| self.runs(engine.register(gpu, sdma::F32_CNTL)))
+            }
+            _ => gpu.xccs().any(|gpu| self.is_on_here(&gpu)),
+        }
+    }
+
+    /// Returns whether it is switched on in this XCC or AID.
+    fn is_on_here(self, gpu: &Gpu) -> bool {
+        self.runs(gpu.regs.get(self.register(gpu)))
     }
 
     /// The engine that `reg` switches.
-    fn of(reg: Reg) -> Option<Engine> {
+    fn of(gpu: &Gpu, reg: Reg) -> Option<Engine> {
         match reg {
             gc::CP_MEC_CNTL => Some(Engine::Mec),
             gc::RLC_CNTL => Some(Engine::Rlc),
-            _ => sdma_with(sdma::F32_CNTL, reg).map(Engine::Sdma),
+            _ => sdma_with(gpu, sdma::F32_CNTL, reg).map(Engine::Sdma),
         }
     }
 
@@ -86,9 +98,9 @@ impl Engine {
         }
     }
 
-    fn register(self) -> Reg {
+    fn register(self, gpu: &Gpu) -> Reg {
         match self {
-            Engine::Sdma(n) => sdma::F32_CNTL.of_sdma(n),
+            Engine::Sdma(n) => sdma::F32_CNTL.of_sdma(n % gpu.regs.asic.sdma.len()),
             Engine::Mec => gc::CP_MEC_CNTL,
             Engine::Rlc => gc::RLC_CNTL,
         }
@@ -108,7 +120,7 @@ impl Engines {
     /// All of them loaded, or none.
     pub fn new(loaded: bool) -> Engines {
         Engines {
-            sdma: [loaded; SDMA_ENGINES],
+            sdma: [loaded; MOST_SDMA_ENGINES],
             mec: loaded,
             jump_table: loaded,
             rlc: loaded,
@@ -125,15 +137,29 @@ impl Engines {
     /// must not be running the old firmware, except the RLC, which amdgpu leaves on when it is
     /// unloaded.
     pub fn load(&mut self, gpu: &Gpu, firmware: Firmware) -> Result<Option<Engine>> {
-        let (engine, loaded) = match firmware {
-            Firmware::Sdma(n) => (Engine::Sdma(n), &mut self.sdma[n]),
-            Firmware::Mec => (Engine::Mec, &mut self.mec),
-            Firmware::MecJumpTable => (Engine::Mec, &mut self.jump_table),
-            Firmware::Rlc => (Engine::Rlc, &mut self.rlc),
+        let engine = match firmware {
+            Firmware::Sdma(n) => {
+                // The PSP has a copy for each engine of an AID, which it gives to those of all.
+                let engines = self.sdma.iter_mut().skip(n);
+                let step = gpu.regs.asic.sdma.len();
+                engines.step_by(step).for_each(|loaded| *loaded = true);
+                Engine::Sdma(n)
+            }
+            Firmware::Mec => {
+                self.mec = true;
+                Engine::Mec
+            }
+            Firmware::MecJumpTable => {
+                self.jump_table = true;
+                Engine::Mec
+            }
+            Firmware::Rlc => {
+                self.rlc = true;
+                Engine::Rlc
+            }
             Firmware::Other => return Ok(None),
         };
-        *loaded = true;
-        let reg = engine.register();
+        let reg = engine.register(gpu);
         let value = gpu.regs.get(reg);
         if engine != Engine::Rlc && engine.runs(value) {
             return Err(gpu
@@ -153,7 +179,7 @@ impl Engines {
 
     /// Handles a coming write of `reg`: the line for the trace if that starts or stops an engine.
     pub fn switch(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<Option<String>> {
-        let Some(engine) = Engine::of(reg) else {
+        let Some(engine) = Engine::of(gpu, reg) else {
             return Ok(None);
         };
         let (ran, runs) = (engine.runs(gpu.regs.get(reg)), engine.runs(value));
@@ -179,16 +205,16 @@ impl Engines {
     }
 
     /// Returns whether `reg` switches an engine or loads one.
-    pub fn concerns(reg: Reg) -> bool {
-        Engine::of(reg).is_some() || Engines::by_register(reg).is_some()
+    pub fn concerns(gpu: &Gpu, reg: Reg) -> bool {
+        Engine::of(gpu, reg).is_some() || Engines::by_register(gpu, reg).is_some()
     }
 
     /// The firmware to which a write of a UCODE_DATA register adds a piece.
-    pub fn by_register(reg: Reg) -> Option<Firmware> {
+    pub fn by_register(gpu: &Gpu, reg: Reg) -> Option<Firmware> {
         match reg {
             gc::CP_MEC_ME1_UCODE_DATA => Some(Firmware::Mec),
             gc::RLC_GPM_UCODE_DATA => Some(Firmware::Rlc),
-            _ => sdma_with(sdma::UCODE_DATA, reg).map(Firmware::Sdma),
+            _ => sdma_with(gpu, sdma::UCODE_DATA, reg).map(Firmware::Sdma),
         }
     }
 }

@@ -160,7 +160,7 @@ mod tests {
             "status=3",
             "no-fence=x",
             "bootloader=toc:1",
-            "dead=sdma5",
+            "dead=sdma16",
             "other",
         ] {
             assert!(faults.add(text).is_err(), "{text}");

@@ -59,7 +59,8 @@ fn page(gpu: &Gpu, number: u64, words: &[u32]) -> Result<()> {
 pub fn run(gpu: &Gpu) -> Result<()> {
     gart(gpu)?;
     page(gpu, WORD, &[])?;
-    for engine in 0..gpu.sdma.len() {
+    // The first AID's are enough.
+    for engine in 0..gpu.regs.asic.sdma.len() {
         sdma_ring(gpu, engine)?;
     }
     compute_queue(gpu)?;

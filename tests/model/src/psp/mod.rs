@@ -42,7 +42,7 @@ use serde_json::{json, Value};
 use crate::clock::wait_until;
 use crate::error::Result;
 use crate::gpu::Gpu;
-use crate::regs::{gc, mp0, nbio, sdma, Reg, SDMA_ENGINES};
+use crate::regs::{gc, mp0, nbio, sdma, Reg};
 use bootloader::{Bootloader, Part, SecureOs, READY};
 use engines::{Engine, Engines, Firmware};
 use faults::Faults;
@@ -235,7 +235,7 @@ impl Psp {
         ] {
             gpu.regs.set(reg, value);
         }
-        if warm {
+        for gpu in gpu.xccs().filter(|_| warm) {
             gpu.regs.set(gc::CP_MEC_ME1_UCODE_ADDR, loaded.mec);
         }
         if start == Start::Dirty {
@@ -246,7 +246,11 @@ impl Psp {
             }
             gpu.smu.leave_on();
         }
-        for n in 0..SDMA_ENGINES {
+        let engines = 0..gpu.regs.asic.sdma.len();
+        for (gpu, n) in gpu
+            .aids()
+            .flat_map(|gpu| engines.clone().map(move |n| (gpu.clone(), n)))
+        {
             gpu.regs
                 .set(sdma::F32_CNTL.of_sdma(n), sdma::f32_cntl::HALT.of(1));
             if warm {
@@ -309,14 +313,14 @@ impl Psp {
     /// Handles a coming write of a register that may start an engine, be a piece of its firmware,
     /// or belong to the trace.
     pub fn watch(&self, gpu: &Gpu, reg: Reg, value: u32) -> Result<()> {
-        if !Trace::has(reg) && !Engines::concerns(reg) {
+        if !Trace::has(reg) && !Engines::concerns(gpu, reg) {
             return Ok(());
         }
         let mut state = self.state();
         if let Some(line) = state.engines.switch(gpu, reg, value)? {
             self.trace.add(line);
         }
-        if let (Start::Open, Some(firmware)) = (state.start, Engines::by_register(reg)) {
+        if let (Start::Open, Some(firmware)) = (state.start, Engines::by_register(gpu, reg)) {
             self.load_engine(gpu, &mut state, firmware)?;
             if firmware == Firmware::Mec {
                 state.engines.load(gpu, Firmware::MecJumpTable)?;

@@ -40,6 +40,9 @@ pub(super) struct State {
 /// One SDMA engine.
 pub struct Engine {
     number: usize,
+    /// The AID that it is on, and its number there.
+    aid: usize,
+    local: usize,
     state: Mutex<State>,
     /// Something changed that may give the engine work.
     pub(super) work: Condvar,
@@ -55,10 +58,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Engine `number`, out of reset.
-    pub fn new(number: usize) -> Engine {
+    /// Engine `number`, out of reset, where an AID has so many.
+    pub fn new(number: usize, per_aid: usize) -> Engine {
         Engine {
             number,
+            aid: number / per_aid,
+            local: number % per_aid,
             state: Mutex::new(State {
                 queues: std::array::from_fn(|n| Queue::new(n != 0)),
                 current: 0,
@@ -77,9 +82,24 @@ impl Engine {
         }
     }
 
-    /// 0..=4.
+    /// Its number on the chip.
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    /// The AID that it is on.
+    pub fn aid(&self) -> usize {
+        self.aid
+    }
+
+    /// Its number on the AID.
+    pub fn local(&self) -> usize {
+        self.local
+    }
+
+    /// The device as its AID sees it.
+    pub(super) fn view(&self, gpu: &Gpu) -> Gpu {
+        gpu.aid(self.aid)
     }
 
     /// Its counters.
@@ -89,11 +109,11 @@ impl Engine {
 
     /// This engine's copy of SDMA0's register `reg`.
     pub fn register(&self, gpu: &Gpu, reg: Reg) -> u32 {
-        gpu.regs.get(self.own(reg))
+        gpu.regs.of(gpu.regs.xcc, self.aid).get(self.own(reg))
     }
 
     fn own(&self, reg: Reg) -> Reg {
-        reg.of_sdma(self.number)
+        reg.of_sdma(self.local)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -283,12 +303,12 @@ impl Engine {
 
     /// The engine reports an error of memory, of the kernel's ring, and goes on.
     pub fn report_ecc(&self, gpu: &Gpu) -> Result<()> {
-        gpu.ih.push(gpu, ecc_error(self))
+        gpu.ih.push(&self.view(gpu), ecc_error(self))
     }
 
     /// A store of other than eight bytes has come to the engine's doorbells.
     pub fn partial_doorbell(&self, gpu: &Gpu) -> Result<()> {
-        gpu.ih.push(gpu, partial_doorbell(self))
+        gpu.ih.push(&self.view(gpu), partial_doorbell(self))
     }
 
     /// The engine's thread: executes packets until one is a model error.

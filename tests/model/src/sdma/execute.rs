@@ -72,7 +72,7 @@ pub struct Executor<'a> {
 
 /// An address space of the engine.
 pub(super) fn address_space<'a>(gpu: &'a Gpu, engine: &Engine, vmid: u8) -> Vm<'a> {
-    Vm::new(gpu, HubId::Mm, vmid, CID_SDMA0 + engine.number() as u32)
+    Vm::new(gpu, HubId::Mm, vmid, CID_SDMA0 + engine.local() as u32)
 }
 
 /// The same for the accesses of packets, after `resets` resets: retried ones occupy the engine
@@ -481,7 +481,7 @@ pub fn partial_doorbell(engine: &Engine) -> Iv {
 
 fn interrupt(engine: &Engine, queue: usize, vmid: u8, source: u8, data: [u32; 4]) -> Iv {
     Iv {
-        client: SDMA_CLIENT[engine.number()],
+        client: SDMA_CLIENT[engine.local()],
         source,
         ring: if queue == 0 { RING_GFX } else { RING_RLC },
         vmid,

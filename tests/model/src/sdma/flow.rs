@@ -6,7 +6,7 @@ use super::packet::{Polled, Refusal};
 use crate::condition::Condition;
 use crate::error::{ModelError, Result};
 use crate::indirect::Ib;
-use crate::regs::{nbio, Field, DWORDS};
+use crate::regs::{nbio, Field};
 
 /// The place in a group of eight dwords at which INDIRECT has to begin, so that it ends with the
 /// group.
@@ -21,7 +21,7 @@ impl Executor<'_> {
         retries: Option<u32>,
     ) -> Result<std::result::Result<Work, Refusal>> {
         let register = |byte: u64| match u32::try_from(byte / 4) {
-            Ok(dword) if dword < DWORDS && byte % 4 == 0 => Ok(dword),
+            Ok(dword) if self.gpu.regs.is_inside(dword) && byte % 4 == 0 => Ok(dword),
             _ => Err(ModelError::UnknownRegister {
                 access: "poll",
                 byte,

@@ -130,7 +130,8 @@ impl Engine {
         if let Some(reason) = FORM.misfit(0, &words) {
             return Err(wrong(reason));
         }
-        let vm = address_space(gpu, self, mapping.vmid);
+        let own = self.view(gpu);
+        let vm = address_space(&own, self, mapping.vmid);
         let before = vm.faults();
         let wptr = match mapping.wptr & !7 {
             0 => 0,

@@ -18,7 +18,7 @@ use rkfd_shader::wave::Apertures;
 
 use super::contents::At;
 use super::cu::{Cus, LDS, SGPRS, SIMDS};
-use super::grid::{Grid, Limits, Origin, Rest, Room};
+use super::grid::{self, Grid, Limits, Origin, Rest, Room};
 use super::host::Device;
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -103,6 +103,7 @@ impl Part {
         let wrong = |what: String| ModelError::Other(format!("the cleaner shader: {what}"));
         let launch = self.launch(gpu.regs.asic.isa, code);
         let origin = Origin {
+            xcc: gpu.regs.xcc,
             queue: "the cleaner shader".into(),
             vmid: 0,
             doorbell: 0,
@@ -118,6 +119,7 @@ impl Part {
             },
             scratch: None,
             area: None,
+            share: grid::Part::WHOLE,
         };
         let grid = Grid::new(launch, origin, room, Rest::default());
         let grid = grid.map_err(|reason| wrong(reason.into()))?;

@@ -18,6 +18,8 @@ use crate::gpu::Gpu;
 /// The origin of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
+    /// The number of its XCC.
+    pub xcc: usize,
     /// The queue, for messages.
     pub queue: String,
     /// Its address space.
@@ -73,10 +75,41 @@ pub struct Limits {
     pub simds: u8,
 }
 
+/// The groups that are an XCC's: those of which the number, divided by `chunk`, leaves `index` when
+/// it is divided by `count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// See above.
+    pub index: u64,
+    /// See above.
+    pub count: u64,
+    /// See above.
+    pub chunk: u64,
+}
+
+impl Part {
+    /// All groups.
+    pub const WHOLE: Part = Part {
+        index: 0,
+        count: 1,
+        chunk: 1,
+    };
+
+    /// The first of its groups that is not before `group`.
+    fn first(self, group: u64) -> u64 {
+        let chunk = group / self.chunk;
+        let ahead = (self.index + self.count - chunk % self.count) % self.count;
+        match ahead {
+            0 => group,
+            _ => (chunk + ahead).saturating_mul(self.chunk),
+        }
+    }
+}
+
 /// The room for groups.
 #[derive(Debug, Clone)]
 pub struct Room {
-    /// CUs: engine and number in the engine. At least one.
+    /// CUs: engine and number in the engine.
     pub cus: Vec<(u32, u32)>,
     /// Limits.
     pub limits: Limits,
@@ -84,6 +117,8 @@ pub struct Room {
     pub scratch: Option<Scratch>,
     /// The save area of waves, if there is one.
     pub area: Option<Area>,
+    /// The groups that are this XCC's.
+    pub share: Part,
 }
 
 /// The work at the beginning: all of a dispatch, or the rest of it after its queue left.
@@ -168,6 +203,8 @@ pub struct Grid {
     killed: AtomicBool,
     faulted: AtomicBool,
     saving: AtomicBool,
+    /// It is over, but the packet waits for other XCCs.
+    held: AtomicBool,
     failed: AtomicBool,
     /// The pages that waves wait for, and since when. A few of a kernel's accesses wait at a time.
     waits: Mutex<HashMap<u64, Instant>>,
@@ -209,13 +246,13 @@ impl Grid {
             }
         }
         let state = State {
-            next: rest.next,
+            next: room.share.first(rest.next).min(launch.count()),
             live: 0,
             free,
             waves: [0; ENGINES as usize],
             groups: vec![0; (CUS * ENGINES) as usize],
             started: rest.started,
-            ended: 0,
+            ended: rest.started.unwrap_or(0),
             image,
             restoring: 0,
             restored: None,
@@ -229,6 +266,7 @@ impl Grid {
             killed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
             saving: AtomicBool::new(false),
+            held: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             waits: Mutex::default(),
             state: Mutex::new(state),
@@ -303,7 +341,7 @@ impl Grid {
                 }
             })
             .collect();
-        state.next += 1;
+        state.next = self.room.share.first(index + 1).min(self.launch.count());
         Some((Lease { place, slots }, Start::Fresh { index, seats }))
     }
 
@@ -345,7 +383,11 @@ impl Grid {
             simds: limits.simds,
         };
         let all = &self.room.cus;
-        let first = ((state.next + state.live) % all.len() as u64) as usize;
+        if all.is_empty() {
+            return None;
+        }
+        let first = state.next / self.room.share.count + state.live;
+        let first = (first % all.len() as u64) as usize;
         let (behind, ahead) = all.split_at(first);
         let open = ahead.iter().chain(behind).copied().filter(|&cu| {
             let taken = state.waves[cu.0 as usize];
@@ -415,6 +457,16 @@ impl Grid {
     /// Returns whether waves are to go to memory.
     pub fn saves_waves(&self) -> bool {
         self.is_saving() && self.room.area.is_some()
+    }
+
+    /// Notes that the packet waits for other XCCs: the queue may leave meanwhile.
+    pub fn hold(&self) {
+        self.held.store(true, Ordering::Release);
+    }
+
+    /// Returns whether that was noted.
+    pub fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
     }
 
     /// Notes that a wave could not be saved.
@@ -487,7 +539,7 @@ impl Grid {
     pub fn remains(&self) -> Remains {
         let state = self.state();
         Remains {
-            next: (state.next < self.launch.count()).then_some(state.next),
+            next: (state.next < self.launch.count() || self.is_held()).then_some(state.next),
             image: state.image.clone(),
             started: state.started,
             save: state.save,

@@ -399,6 +399,10 @@ impl Host for Device<'_> {
         self.send(hw_id, ERROR, ILLEGAL_INST, false);
     }
 
+    fn xcc(&self) -> u32 {
+        self.grid.origin.xcc as u32
+    }
+
     fn doorbell(&self) -> u32 {
         self.grid.origin.doorbell
     }

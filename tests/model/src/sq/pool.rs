@@ -33,7 +33,8 @@ pub struct Pool {
     work: Bell,
     /// A worker looks for work before it sleeps. One is enough.
     looking: AtomicBool,
-    cus: Cus,
+    /// Of each XCC.
+    cus: Vec<Cus>,
     /// The number of workers: one fewer than the host has cores. Read once, as that reads files.
     pub workers: usize,
 }
@@ -49,14 +50,17 @@ struct Resident {
     counted: Counts,
 }
 
+/// An address space of an XCC.
+type Space = (usize, u8);
+
 /// A thread's groups and decoded code.
 #[derive(Default)]
 pub struct Worker {
     residents: VecDeque<Resident>,
     waves: usize,
-    code: HashMap<u8, Code>,
+    code: HashMap<Space, Code>,
     /// The dispatch at whose start the code was last compared with memory, by address space.
-    seen: HashMap<u8, Arc<Grid>>,
+    seen: HashMap<Space, Arc<Grid>>,
     /// Turns since the last one of a group that does not sleep.
     idle: usize,
     /// When the last group ended.
@@ -64,13 +68,13 @@ pub struct Worker {
 }
 
 impl Pool {
-    /// Creates an idle one.
-    pub fn new() -> Pool {
+    /// Creates an idle one, of so many XCCs.
+    pub fn new(xccs: usize) -> Pool {
         Pool {
             grids: Mutex::default(),
             work: Bell::default(),
             looking: AtomicBool::new(false),
-            cus: Cus::default(),
+            cus: (0..xccs).map(|_| Cus::default()).collect(),
             workers: thread::available_parallelism()
                 .map_or(1, |n| n.get().saturating_sub(1).max(1)),
         }
@@ -78,7 +82,13 @@ impl Pool {
 
     /// Registers and LDS have random contents, from `seed`.
     pub fn scramble(&self, seed: u64) {
-        self.cus.scramble(seed);
+        for (n, cus) in (0..).zip(&self.cus) {
+            cus.scramble(seed.wrapping_add(n));
+        }
+    }
+
+    fn cus_of(&self, grid: &Grid) -> &Cus {
+        &self.cus[grid.origin.xcc]
     }
 
     fn grids(&self) -> MutexGuard<'_, VecDeque<Arc<Grid>>> {
@@ -96,9 +106,9 @@ impl Pool {
         self.work.ring();
     }
 
-    /// Runs the cleaner shader at `code` on all CUs. No wave may be there.
+    /// Runs the cleaner shader at `code` on all CUs of an XCC. No wave may be there.
     pub fn clean(&self, gpu: &Gpu, code: u64) -> Result<()> {
-        cleaner::clean(gpu, &self.cus, code)
+        cleaner::clean(gpu, &self.cus[gpu.regs.xcc], code)
     }
 
     /// The next group of a dispatch; dispatches take turns.
@@ -107,7 +117,7 @@ impl Pool {
         grids.retain(|grid| grid.has_more());
         for _ in 0..grids.len() {
             let grid = grids.pop_front()?;
-            let taken = grid.take(&self.cus, gpu.clock.now());
+            let taken = grid.take(self.cus_of(&grid), gpu.clock.now());
             grids.push_back(grid.clone());
             if let Some((lease, start)) = taken {
                 return Some((grid, lease, start));
@@ -146,18 +156,13 @@ impl Pool {
     }
 }
 
-impl Default for Pool {
-    fn default() -> Self {
-        Pool::new()
-    }
-}
-
 impl Worker {
     /// Gives one group a turn. Returns false if there is nothing to do now.
     pub fn step(&mut self, pool: &Pool, gpu: &Gpu) -> Result<bool> {
         if self.waves < WAVES / pool.workers {
             if let Some((grid, lease, start)) = pool.take(gpu) {
-                let group = begin(gpu, &grid, start, &pool.cus.found(&lease.place));
+                let found = pool.cus_of(&grid).found(&lease.place);
+                let group = begin(&gpu.xcc(grid.origin.xcc), &grid, start, &found);
                 gpu.activity.begin_waves();
                 self.waves += group.waves.len();
                 self.idle = 0;
@@ -184,14 +189,12 @@ impl Worker {
             gpu.activity.end_waves();
             self.waves -= resident.group.waves.len();
             resident.grid.restored(resident.restoring);
-            pool.cus.keep(&resident.lease.place, &resident.group);
+            let cus = pool.cus_of(&resident.grid);
+            cus.keep(&resident.lease.place, &resident.group);
             if progress == Progress::Saved {
                 gpu.summary.sq_saved.add(resident.group.saved() as u64);
             }
-            if resident
-                .grid
-                .end(resident.lease, &pool.cus, gpu.clock.now())
-            {
+            if resident.grid.end(resident.lease, cus, gpu.clock.now()) {
                 gpu.cp.waves_ended();
             }
             return Ok(true);
@@ -211,14 +214,16 @@ impl Worker {
             return Ok(Progress::Done);
         }
         let vmid = grid.origin.vmid;
+        let space = (grid.origin.xcc, vmid);
+        let gpu = &gpu.xcc(grid.origin.xcc);
         let isa = gpu.regs.asic.isa;
-        let code = self.code.entry(vmid).or_insert_with(|| Code::new(isa));
+        let code = self.code.entry(space).or_insert_with(|| Code::new(isa));
         if !self
             .seen
-            .get(&vmid)
+            .get(&space)
             .is_some_and(|seen| Arc::ptr_eq(seen, grid))
         {
-            self.seen.insert(vmid, grid.clone());
+            self.seen.insert(space, grid.clone());
             code.invalidate();
         }
         if grid.saves_waves() {
@@ -265,6 +270,9 @@ fn begin(gpu: &Gpu, grid: &Grid, start: Start, left: &dyn Leftovers) -> Group {
         Start::Fresh { index, seats } => {
             gpu.summary.sq_groups.bump();
             gpu.summary.sq_waves.add(seats.len() as u64);
+            let own = &gpu.summary.xccs[gpu.regs.xcc];
+            own.groups.bump();
+            own.waves.add(seats.len() as u64);
             grid.launch.group(index, &seats, left)
         }
         Start::Saved(shape, waves) => {

@@ -37,21 +37,24 @@ const INTERRUPT: [u32; 4] = [
 ];
 
 /// RSRC2: kernel arguments in two user SGPRs, the group's number in x.
-const RSRC2: u32 = 2 << 1 | 1 << 7;
+pub const RSRC2: u32 = 2 << 1 | 1 << 7;
 /// Kernel arguments only; with the address of scratch.
-const KERNARG: u32 = 1 << 3;
+pub const KERNARG: u32 = 1 << 3;
 
-struct Kernels {
-    rig: Rig,
-    queue: Compute,
+pub struct Kernels {
+    pub rig: Rig,
+    pub queue: Compute,
     /// Code and results in VRAM.
     code: u64,
-    out: u64,
+    pub out: u64,
 }
 
 impl Kernels {
     fn new() -> Kernels {
-        let mut rig = Rig::new();
+        Kernels::on(Rig::new())
+    }
+
+    pub fn on(mut rig: Rig) -> Kernels {
         rig.set(gc::GRBM_GFX_CNTL, select::VMID.of(VMID.into()));
         rig.set(gc::SH_MEM_BASES, 1 << 16 | 2);
         rig.set(gc::GRBM_GFX_CNTL, 0);
@@ -71,7 +74,7 @@ impl Kernels {
     }
 
     /// Replaces the kernel: its descriptor is at CODE, its code 256 bytes further on.
-    fn kernel(&self, code: &[u32], rsrc2: u32, properties: u32) {
+    pub fn kernel(&self, code: &[u32], rsrc2: u32, properties: u32) {
         let put = |at: u64, word: u32| self.rig.poke(vram(self.code + at), &word.to_le_bytes());
         put(0x10, 256);
         // 8 VGPRs, all of them arch; denormals are kept.
@@ -85,7 +88,7 @@ impl Kernels {
     }
 
     /// A packet of `items` items in groups of 64, with arguments at the start of OUT's second half.
-    fn packet(&self, items: u32) -> [u32; 16] {
+    pub fn packet(&self, items: u32) -> [u32; 16] {
         self.rig.poke64(vram(self.out + 2048), OUT);
         let done = self.queue.data();
         let mut words = [0; 16];
@@ -104,7 +107,7 @@ impl Kernels {
     }
 
     /// The completion signal.
-    fn signal(&self) -> i64 {
+    pub fn signal(&self) -> i64 {
         self.rig.peek64(vram(self.queue.memory() + 8)) as i64
     }
 

@@ -21,7 +21,7 @@ fn board() -> Board {
 #[test]
 fn its_table_of_blocks_is_at_the_end_of_vram() {
     let rig = Rig::on(board());
-    let table = discovery::GFX942.binary();
+    let table = discovery::GFX942.binary(Default::default());
     let at = VRAM - FROM_END;
     let read = |offset: u64| {
         let place = at + offset;

@@ -36,3 +36,4 @@ mod wave_retries;
 mod wave_translations;
 mod waves;
 mod windows;
+mod xccs;

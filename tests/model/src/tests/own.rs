@@ -19,7 +19,7 @@ const OWN: u64 = 0x2_0000_0000;
 impl Rig {
     /// Maps slice `slice` of doorbells, and behind it the page of flush registers.
     pub fn map_own(&mut self, vmid: u8, va: u64, slice: u64) {
-        self.gpu.bus.set_bars(DOORBELLS, REGISTERS);
+        self.gpu.bus.set_bars(DOORBELLS, REGISTERS, 512 << 10);
         self.set(nbio::DOORBELL_SELFRING_GPA_APER_BASE_LOW, lo(DOORBELLS));
         self.set(nbio::DOORBELL_SELFRING_GPA_APER_BASE_HIGH, hi(DOORBELLS));
         self.set(nbio::DOORBELL_SELFRING_GPA_APER_CNTL, 3);

@@ -245,7 +245,7 @@ impl Rig {
 
     /// Halts the engines that a previous driver may have left at work.
     pub fn halt_engines(&self) {
-        for n in 0..self.gpu.sdma.len() {
+        for n in 0..self.gpu.regs.asic.sdma.len() {
             let reg = sdma::F32_CNTL.of_sdma(n);
             self.set(reg, f32_cntl::RESET.of(1) | f32_cntl::HALT.of(1));
             self.set(reg, f32_cntl::HALT.of(1));
@@ -260,7 +260,7 @@ impl Rig {
     /// SDMA runs, and the RLC, without which the MEC may not.
     fn start_engines(&self) {
         self.set(gc::RLC_CNTL, gc::rlc_cntl::RLC_ENABLE_F32.of(1));
-        for n in 0..self.gpu.sdma.len() {
+        for n in 0..self.gpu.regs.asic.sdma.len() {
             let control =
                 cntl::TRAP_ENABLE.of(1) | cntl::UTC_L1_ENABLE.of(1) | cntl::AUTO_CTXSW_ENABLE.of(1);
             self.set(sdma::CNTL.of_sdma(n), control);

@@ -137,11 +137,10 @@ fn vram_info(rom: &mut Block) {
     }
 }
 
-/// 128 channels of 64 bits, HBM3, which cannot have ECC. amdgpu multiplies by AIDs, of which the
-/// model has one with all of the card's memory.
+/// An AID's 32 channels of 64 bits, HBM3, which cannot have ECC. amdgpu multiplies by AIDs.
 fn umc_info(rom: &mut Block) {
     rom.table(UMC_INFO, 84, 4, 0);
-    for (at, value) in [(0x1a, 0x80), (0x40, 128), (0x41, 6)] {
+    for (at, value) in [(0x1a, 0x80), (0x40, 32), (0x41, 6)] {
         rom.byte(UMC_INFO + at, value);
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Hqd, Wait};
 use crate::cp::eop::Eop;
+use crate::cp::gang::{Share, Team};
 use crate::cp::job::Job;
 use crate::cp::Slot;
 use crate::regs::gc::{
@@ -27,7 +28,7 @@ static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Hqd {
     /// Begins a packet. Returns false if the write pointer is impossible for the ring.
-    pub fn begin(&mut self, slot: Slot) -> (Job, bool) {
+    pub fn begin(&mut self, slot: Slot, team: Option<Team>) -> (Job, bool) {
         let control = self.regs.get(gc::CP_HQD_PQ_CONTROL);
         let aql = self.regs.is_aql();
         let report = self.regs.wide(gc::CP_HQD_PQ_RPTR_REPORT_ADDR) & !3;
@@ -42,6 +43,9 @@ impl Hqd {
         self.executing = true;
         let job = Job {
             slot,
+            team,
+            share: self.share.unwrap_or_else(|| Share::whole(slot.xcc())),
+            times: None,
             generation: self.generation,
             vmid: self.regs.vmid(),
             aql,
@@ -81,6 +85,7 @@ impl Hqd {
         self.rptr = job.rptr;
         self.ib = job.ib;
         self.grid = job.grid.clone().filter(|grid| !grid.is_killed());
+        self.times = job.times.or(self.times);
         self.compute = job.compute.clone();
         self.wait = None;
         if let Some(eop) = job.eop {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{is_firmware, State};
 use crate::cp::execute::Work;
+use crate::cp::gang::Gang;
 use crate::cp::{launch, mqd, Slot};
 use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
@@ -21,6 +22,7 @@ impl State {
     /// Takes a queue off with its state saved. Returns false if it hangs or has waves; then the
     /// request stays.
     pub(in crate::cp) fn take_off(&mut self, gpu: &Gpu, slot: Slot) -> Result<bool> {
+        let gpu = &gpu.xcc(slot.xcc());
         let hqd = &mut self.hqds[slot.index()];
         if hqd.is_hung() || hqd.has_waves() {
             hqd.request_off(gpu.clock.now());
@@ -42,7 +44,7 @@ impl State {
 
     /// Runs the cleaner shader for a process that gets a VMID, which no other process has now. Old
     /// firmware does not know that it should.
-    pub(in crate::cp) fn clean(&self, gpu: &Gpu, at_once: usize) -> Result<()> {
+    pub(in crate::cp) fn clean(&self, gpu: &Gpu, gang: Gang, at_once: usize) -> Result<()> {
         if !is_firmware(gpu, gpu.regs.asic.firmware.cleans) {
             return Ok(());
         }
@@ -56,12 +58,16 @@ impl State {
                 "MAP_PROCESS: exec_cleaner_shader, and {at_once} processes at once"
             )));
         }
-        gpu.sq.clean(gpu, self.cleaner)
+        for xcc in gang.members() {
+            gpu.sq.clean(&gpu.xcc(xcc), self.cleaner)?;
+        }
+        Ok(())
     }
 
     /// Loads the state that registers lack from a queue's MQD: its AQL read index, COMPUTE_*
     /// registers, saved waves.
     pub(in crate::cp) fn restore(&mut self, gpu: &Gpu, slot: Slot) -> Result<()> {
+        let gpu = &gpu.xcc(slot.xcc());
         let hqd = &mut self.hqds[slot.index()];
         mqd::check_memory(gpu, hqd)?;
         let index = if hqd.regs.is_aql() {
@@ -80,17 +86,26 @@ impl State {
         &mut self,
         gpu: &Gpu,
         by: Slot,
+        gang: Gang,
         gone: bool,
         waited: Duration,
     ) -> Result<Work> {
         if gone {
             return Ok(Work::Done);
         }
-        let hung = self.hqds.iter().find(|hqd| hqd.stays());
+        let mut slots = gang.members().flat_map(Slot::all);
+        let hung = slots.find(|slot| self.hqds[slot.index()].stays());
         let Some(hung) = hung.filter(|_| waited >= self.resources.patience()) else {
             return Ok(Work::Blocked);
         };
-        mqd::report_hang(gpu, &self.hqds[by.index()], hung.regs.doorbell())?;
+        // In the MQD of the scheduler of that XCC.
+        let scheduler = match (gang.size(), self.hiqs[hung.xcc()]) {
+            (2.., Some((slot, _))) => slot,
+            _ => by,
+        };
+        let doorbell = self.hqds[hung.index()].regs.doorbell();
+        let scheduler = &self.hqds[scheduler.index()];
+        mqd::report_hang(&gpu.xcc(hung.xcc()), scheduler, doorbell)?;
         self.abandon();
         Ok(Work::Done)
     }
@@ -111,7 +126,8 @@ impl State {
 
 /// Reads all write pointers when that is due. Returns the next time for it, if there is one.
 pub(super) fn poll_all(gpu: &Gpu, state: &mut State, now: Instant) -> Option<Instant> {
-    if !poll_cntl::EN.is_set(gpu.regs.get(gc::CP_PQ_WPTR_POLL_CNTL)) {
+    let polls = |gpu: Gpu| poll_cntl::EN.is_set(gpu.regs.get(gc::CP_PQ_WPTR_POLL_CNTL));
+    if !gpu.xccs().any(polls) {
         return None;
     }
     match state.next_poll {

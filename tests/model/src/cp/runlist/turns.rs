@@ -4,6 +4,8 @@
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
+use super::super::gang::Gang;
+use super::super::hqd::Hqd;
 use super::super::mec::State;
 use super::super::{mqd, process, Slot};
 use super::place::{Place, Room};
@@ -107,17 +109,17 @@ impl State {
                 None => match self.free_vmid().filter(|_| !is_full) {
                     Some(vmid) => {
                         if process.cleans {
-                            self.clean(gpu, list.at_once)?;
+                            self.clean(gpu, list.gang, list.at_once)?;
                             cleaned = true;
                         }
-                        process.assign(gpu, vmid);
+                        process.assign(gpu, list.gang, vmid);
                         self.vmids_used |= 1 << vmid;
                         vmid
                     }
                     None => continue,
                 },
             };
-            let Some(place) = self.enter(gpu, &entry.map, vmid)? else {
+            let Some(place) = self.enter(gpu, &entry.map, vmid, list.gang)? else {
                 continue;
             };
             entry.place = Some(place);
@@ -133,13 +135,13 @@ impl State {
     }
 
     /// Puts a queue on the hardware, if there is a place for it.
-    fn enter(&mut self, gpu: &Gpu, map: &MapQueue, vmid: u8) -> Result<Option<Place>> {
+    fn enter(&mut self, gpu: &Gpu, map: &MapQueue, vmid: u8, gang: Gang) -> Result<Option<Place>> {
         let Engine::Sdma(engine) = map.engine else {
-            let Some(slot) = self.free_slot() else {
+            let Some(slot) = self.free_slot(gang) else {
                 return Ok(None);
             };
-            let load = self.load(gpu, slot, map, vmid)?;
-            return Ok(Some(Place::Hqd(slot, load)));
+            let load = self.load(gpu, slot, map, vmid, gang)?;
+            return Ok(Some(Place::Hqd(slot, load, gang)));
         };
         let mapping = sdma::Mapping {
             mqd: map.mqd,
@@ -157,7 +159,14 @@ impl State {
     /// Takes a queue off the hardware. Returns false if it hangs, or the current packet goes on.
     fn leave(&mut self, gpu: &Gpu, place: Place, map: &MapQueue) -> Result<bool> {
         match place {
-            Place::Hqd(slot, _) => self.take_off(gpu, slot),
+            Place::Hqd(..) => {
+                let slots: Vec<Slot> = place.hqds(&self.hqds).map(|(slot, _)| slot).collect();
+                let mut gone = true;
+                for slot in slots {
+                    gone &= self.take_off(gpu, slot)?;
+                }
+                Ok(gone)
+            }
             Place::Sdma(engine, place) => {
                 let gone = gpu.sdma[engine].unmap(gpu, place, map.mqd)?;
                 if gone {
@@ -169,9 +178,9 @@ impl State {
     }
 
     /// Free places of all engines.
-    fn room(&self, gpu: &Gpu) -> Room {
+    fn room(&self, gpu: &Gpu, gang: Gang) -> Room {
         Room {
-            compute: self.free_slots().count(),
+            compute: self.free_slots(gang).count(),
             sdma: std::array::from_fn(|n| gpu.sdma.get(n).map_or(0, |engine| engine.free_queues())),
         }
     }
@@ -195,7 +204,7 @@ impl State {
             order.push((rank, n));
         }
         order.sort();
-        let mut room = self.room(gpu);
+        let mut room = self.room(gpu, list.gang);
         for entry in list.entries.iter().filter(|entry| entry.place.is_some()) {
             *room.of(entry.map.engine) += 1;
         }
@@ -225,16 +234,17 @@ impl State {
     }
 
     /// Free slots of the HIQ's, spread over the pipes.
-    fn free_slots(&self) -> impl Iterator<Item = Slot> + '_ {
-        let mut slots: Vec<Slot> = Slot::all().collect();
+    fn free_slots(&self, gang: Gang) -> impl Iterator<Item = Slot> + '_ {
+        let mut slots: Vec<Slot> = Slot::all(gang.lead()).collect();
         slots.sort_by_key(|slot| (slot.queue(), slot.me(), slot.pipe()));
-        slots.into_iter().filter(|slot| {
-            self.resources.queues >> slot.index() & 1 == 1 && !self.hqds[slot.index()].is_active()
+        slots.into_iter().filter(move |slot| {
+            let mut hqds = gang.slots(*slot).map(|slot| &self.hqds[slot.index()]);
+            self.resources.queues >> slot.local() & 1 == 1 && !hqds.any(Hqd::is_active)
         })
     }
 
-    fn free_slot(&self) -> Option<Slot> {
-        self.free_slots().next()
+    fn free_slot(&self, gang: Gang) -> Option<Slot> {
+        self.free_slots(gang).next()
     }
 
     fn free_vmid(&self) -> Option<u8> {
@@ -250,20 +260,43 @@ impl State {
                 continue;
             }
             if let Some(vmid) = process.vmid.take() {
-                process::release(gpu, vmid);
+                process::release(gpu, list.gang, vmid);
                 self.vmids_used &= !(1 << vmid);
             }
         }
     }
 
-    /// Loads a queue's MQD into `slot` and starts it. Returns the number of that load of the HQD.
+    /// Loads a queue's MQDs into `slot` of each XCC and starts it. Returns the number of that load
+    /// of the HQDs.
     pub(in crate::cp) fn load(
         &mut self,
         gpu: &Gpu,
         slot: Slot,
         map: &MapQueue,
         vmid: u8,
+        gang: Gang,
     ) -> Result<u64> {
+        let stride = match gang.size() {
+            1 => 0,
+            _ => mqd::stride(&gpu.xcc(gang.lead()), map.mqd)?,
+        };
+        let slots: Vec<Slot> = gang.slots(slot).collect();
+        for (n, &slot) in (0..).zip(&slots) {
+            let mqd = map.mqd + n * stride;
+            let map = MapQueue { mqd, ..*map };
+            self.load_one(&gpu.xcc(slot.xcc()), slot, &map, vmid)?;
+        }
+        let hqds = slots
+            .iter()
+            .map(|slot| self.hqds[slot.index()].generation());
+        let generation = hqds.max().unwrap_or(0);
+        for slot in slots {
+            self.hqds[slot.index()].set_generation(generation);
+        }
+        Ok(generation)
+    }
+
+    fn load_one(&mut self, gpu: &Gpu, slot: Slot, map: &MapQueue, vmid: u8) -> Result<()> {
         let hqd = &mut self.hqds[slot.index()];
         mqd::load(gpu, hqd, map.mqd)?;
         let control = hqd.regs.get(gc::CP_HQD_PQ_DOORBELL_CONTROL);
@@ -276,16 +309,15 @@ impl State {
         hqd.regs.put_wide(gc::CP_MQD_BASE_ADDR, map.mqd);
         hqd.regs.put_wide(gc::CP_HQD_PQ_WPTR_POLL_ADDR, map.wptr);
         hqd.regs.put(gc::CP_HQD_VMID, vmid.into());
-        hqd.regs.check(gpu.regs.asic).map_err(|reason| {
+        let reports = mqd::reports(gpu, slot.xcc())?;
+        hqd.regs.check(reports).map_err(|reason| {
             let mqd = map.mqd;
             crate::error::ModelError::Other(format!("{slot}: MQD at {mqd:#x}: {reason}"))
         })?;
         hqd.activate();
         hqd.request_poll();
-        let generation = hqd.generation();
         gpu.summary.cp_loads.bump();
-        self.restore(gpu, slot)?;
-        Ok(generation)
+        self.restore(gpu, slot)
     }
 
     /// Takes queues of the runlist off and out of it. Returns false if one of them hangs.
@@ -310,8 +342,11 @@ impl State {
             let Some(place) = entry.place.filter(loaded) else {
                 continue;
             };
-            if let (Place::Hqd(slot, _), true) = (place, unmap.reset) {
-                self.hqds[slot.index()].unhang();
+            if unmap.reset {
+                let slots: Vec<Slot> = place.hqds(&self.hqds).map(|(slot, _)| slot).collect();
+                for slot in slots {
+                    self.hqds[slot.index()].unhang();
+                }
             }
             if !self.leave(gpu, place, &entry.map)? {
                 gone = false;
@@ -333,8 +368,9 @@ impl State {
             entry.lost = true;
             entry.turn = false;
             entry.leaving = None;
-            if let Some(Place::Hqd(slot, load)) = entry.place {
-                self.abandoned.push((slot, load));
+            if let Some(Place::Hqd(slot, load, gang)) = entry.place {
+                let slots = gang.slots(slot).map(|slot| (slot, load));
+                self.abandoned.extend(slots);
             }
         }
     }
@@ -359,7 +395,7 @@ impl State {
                 "RUN_LIST while a queue of the list before has not left",
             ));
         }
-        let mut room = self.room(gpu);
+        let mut room = self.room(gpu, list.gang);
         let vmids = self.resources.vmids.count_ones() as usize;
         let of_compute = |entry: &Entry| entry.map.engine == Engine::Compute;
         let compute = list.entries.iter().any(of_compute);
