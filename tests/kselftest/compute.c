@@ -437,7 +437,7 @@ TEST_F(compute, mapped_between_queues)
 /* The GPU itself rings the doorbell of a queue, and flushes the CPU's writes. */
 TEST_F(compute, gpu_writes_registers)
 {
-	uint64_t doorbells, flush, handle[2];
+	uint64_t doorbells, flush, end, handle[2];
 	volatile uint64_t *doorbell, value;
 	struct kfd_compute queue;
 	struct kfd_queue sdma;
@@ -452,8 +452,11 @@ TEST_F(compute, gpu_writes_registers)
 	flush = kfd_map_registers(&self->dev, KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP, KFD_PAGE,
 				  &handle[1]);
 	ASSERT_NE(0, flush);
-	/* No CPU rings when the packets are in the ring. */
+	/* No CPU rings when the packets are in the ring. All XCCs have read the first one's index. */
 	EXPECT_TRUE(kfd_compute_works(&queue, TIMEOUT_MS));
+	end = kfd_now_ms() + TIMEOUT_MS;
+	while (variant->aql && kfd_compute_read_pointer(&queue) != queue.wptr && kfd_now_ms() < end)
+		usleep(50);
 	doorbell = queue.doorbell;
 	queue.doorbell = &value;
 	EXPECT_FALSE(kfd_compute_works(&queue, 100));

@@ -59,7 +59,7 @@ static void close_user(struct user *user)
 static void run(struct user *user, enum waves_program program, unsigned int groups)
 {
 	/* Two groups without LDS fit on a CU. */
-	const unsigned int all = kfd_cus(&user->dev) * (waves_shape[program].lds ? 1 : 2);
+	const unsigned int all = kfd_xcc_cus(&user->dev) * (waves_shape[program].lds ? 1 : 2);
 	const unsigned int count = (groups ? groups : all) * waves_shape[program].waves;
 	const uint64_t end = kfd_now_ms() + TIMEOUT_MS;
 

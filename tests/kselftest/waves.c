@@ -7,7 +7,7 @@
 #define OTHERS		0xc0u
 /* Milliseconds between two lines of a test that takes long. */
 #define SAY_MS		20000u
-#define KFD_CU_MASK_DWORDS	4
+#define KFD_CU_MASK_DWORDS	10
 /* Fields of HW_ID: engine, array and number of the compute unit; the engine. */
 #define HW_ID_CU(hw_id)		((hw_id) >> 8 & 0xff)
 #define HW_ID_ENGINE(hw_id)	((hw_id) >> 13 & 7)
@@ -98,7 +98,7 @@ static unsigned int room(const struct kfd_dev *dev, enum waves_program program)
 {
 	const unsigned int vgprs = waves_shape[program].arch + waves_shape[program].acc;
 
-	return 4 * kfd_cus(dev) * (512 / vgprs < 8 ? 512 / vgprs : 8);
+	return 4 * kfd_xcc_cus(dev) * (512 / vgprs < 8 ? 512 / vgprs : 8);
 }
 
 TEST_F_TIMEOUT(waves, many_waves, LONG_S)
@@ -129,7 +129,7 @@ TEST_F_TIMEOUT(waves, barriers_and_lds, LONG_S)
 
 	go_and_come(_metadata, self, WAVES_SHARED, of_group, how_often(250, 20));
 	/* A group has all LDS of a CU. */
-	go_and_come(_metadata, self, WAVES_SHARED, of_group * kfd_cus(&self->dev),
+	go_and_come(_metadata, self, WAVES_SHARED, of_group * kfd_xcc_cus(&self->dev),
 		    how_often(10, 2));
 }
 
@@ -161,18 +161,20 @@ TEST_F_TIMEOUT(waves, each_bit_of_a_cu_mask, LONG_S)
 		.num_cu_mask = sizeof(mask) * 8,
 		.cu_mask_ptr = (uintptr_t)mask,
 	};
-	const unsigned int cus = kfd_cus(&self->dev), engines = kfd_engines(&self->dev);
+	/* Bits are dealt to the XCCs in turn; a PM4 queue is the first one's. */
+	const unsigned int xccs = kfd_xccs(&self->dev), cus = kfd_xcc_cus(&self->dev);
+	const unsigned int engines = kfd_engines(&self->dev);
 	unsigned int bit, found = 0;
 	bool seen[256] = { false };
 
 	ASSERT_LT(0, engines);
 	ASSERT_LE(engines, cus);
-	ASSERT_GE(sizeof(mask) * 8, cus);
+	ASSERT_GE(sizeof(mask) * 8, cus * xccs);
 	for (bit = 0; bit < cus; bit++) {
 		uint32_t where;
 
 		memset(mask, 0, sizeof(mask));
-		mask[bit / 32] = 1u << bit % 32;
+		mask[bit * xccs / 32] = 1u << bit * xccs % 32;
 		ASSERT_EQ(0, kfd_ioctl(self->dev.fd, AMDKFD_IOC_SET_CU_MASK, &args));
 		ASSERT_TRUE(waves_start(&self->waves, &self->queue, WAVES_WHERE, 2, true));
 		ASSERT_TRUE(waves_ended(&self->waves, TIMEOUT_MS)) {

@@ -29,11 +29,24 @@ unsigned int kfd_cus(const struct kfd_dev *dev)
 	return of_cu ? (unsigned int)(node_property(dev, "simd_count") / of_cu) : 0;
 }
 
+unsigned int kfd_xccs(const struct kfd_dev *dev)
+{
+	const uint64_t xccs = node_property(dev, "num_xcc");
+
+	return xccs ? (unsigned int)xccs : 1;
+}
+
+unsigned int kfd_xcc_cus(const struct kfd_dev *dev)
+{
+	return kfd_cus(dev) / kfd_xccs(dev);
+}
+
 unsigned int kfd_engines(const struct kfd_dev *dev)
 {
 	const uint64_t arrays = node_property(dev, "simd_arrays_per_engine");
 
-	return arrays ? (unsigned int)(node_property(dev, "array_count") / arrays) : 0;
+	return arrays ? (unsigned int)(node_property(dev, "array_count") / arrays) / kfd_xccs(dev)
+		      : 0;
 }
 
 bool kfd_ttmps_are_set(const struct kfd_dev *dev)
@@ -46,18 +59,23 @@ int kfd_save_create(const struct kfd_dev *dev, struct kfd_save *save)
 	const uint64_t area = node_property(dev, "cwsr_size");
 	const uint64_t stack = node_property(dev, "ctl_stack_size");
 	const uint64_t arrays = node_property(dev, "array_count");
-	uint64_t waves;
+	const uint64_t xccs = kfd_xccs(dev);
+	uint64_t waves, debug;
 
 	if (!area || !stack || !arrays || kfd_cus(dev) == 0)
 		return ENOENT;
 	save->area = (uint32_t)area;
 	save->control_stack = (uint32_t)stack;
-	/* The debugger's area is 32 bytes a wave: 40 waves a CU, and at most 512 a shader array. */
-	waves = kfd_cus(dev) * 40;
-	if (waves > arrays * 512)
-		waves = arrays * 512;
+	/*
+	 * The debugger's area is 32 bytes a wave: 40 waves a CU, and at most 512 a shader array.
+	 * Each XCC has areas of its own.
+	 */
+	waves = kfd_cus(dev) / xccs * 40;
+	if (waves > arrays / xccs * 512)
+		waves = arrays / xccs * 512;
+	debug = (waves * 32 + 63) / 64 * 64;
 	return kfd_bo_create(dev, &save->bo,
-			     (area + waves * 32 + KFD_PAGE - 1) / KFD_PAGE * KFD_PAGE,
+			     ((area + debug) * xccs + KFD_PAGE - 1) / KFD_PAGE * KFD_PAGE,
 			     KFD_ALLOC_VRAM);
 }
 

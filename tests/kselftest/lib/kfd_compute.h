@@ -18,7 +18,10 @@ struct kfd_save {
 
 /* Compute units of the GPU, from the topology; 0 if it has no such entry. */
 unsigned int kfd_cus(const struct kfd_dev *dev);
-/* Shader engines of the GPU, likewise. */
+/* XCCs, likewise, and compute units of one of them, which are those of a PM4 queue. */
+unsigned int kfd_xccs(const struct kfd_dev *dev);
+unsigned int kfd_xcc_cus(const struct kfd_dev *dev);
+/* Shader engines of an XCC, likewise. */
 unsigned int kfd_engines(const struct kfd_dev *dev);
 /* True if the topology says that waves always find their dispatch in TTMPs. */
 bool kfd_ttmps_are_set(const struct kfd_dev *dev);

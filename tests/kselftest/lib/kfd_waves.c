@@ -101,6 +101,19 @@ int waves_set_handler(const struct kfd_dev *dev, const struct waves *waves, uint
 	return kfd_ioctl(dev->fd, AMDKFD_IOC_SET_TRAP_HANDLER, &args);
 }
 
+uint64_t waves_address(const struct waves *waves, enum waves_program program)
+{
+	return code_of(waves, program);
+}
+
+uint32_t waves_rsrc1(enum waves_program program)
+{
+	const struct waves_shape *shape = &waves_shape[program];
+
+	/* 112 SGPRs, denormals kept, DX10_CLAMP, IEEE. */
+	return ((shape->arch + shape->acc) / 8 - 1) | 12u << 6 | 0xc0u << 12 | 1u << 21 | 1u << 23;
+}
+
 void waves_dispatch(struct packets *p, const struct waves *waves, enum waves_program program,
 		    unsigned int count, bool trap)
 {
@@ -109,9 +122,9 @@ void waves_dispatch(struct packets *p, const struct waves *waves, enum waves_pro
 	const uint64_t data = (uintptr_t)waves->data.cpu;
 	const uint32_t start[6] = { 0, 0, 0, shape->waves * LANES, 1, 1 };
 	const uint32_t pgm[2] = { (uint32_t)(code >> 8), (uint32_t)(code >> 40) };
-	/* 112 SGPRs, denormals kept, DX10_CLAMP, IEEE; 2 user SGPRs, the group's x, LDS. */
+	/* 2 user SGPRs, the group's x, LDS. */
 	const uint32_t rsrc[2] = {
-		((shape->arch + shape->acc) / 8 - 1) | 12u << 6 | 0xc0u << 12 | 1u << 21 | 1u << 23,
+		waves_rsrc1(program),
 		2u << 1 | (trap ? 1u << 6 : 0) | 1u << 7 | shape->lds / 512 << 15,
 	};
 	const uint32_t rsrc3 = shape->arch / 4 - 1, no_limits = 0;

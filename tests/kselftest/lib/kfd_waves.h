@@ -83,6 +83,9 @@ int waves_create(const struct kfd_dev *dev, struct waves *waves, unsigned int mo
 int waves_destroy(const struct kfd_dev *dev, struct waves *waves);
 volatile struct waves_record *waves_record(const struct waves *waves, unsigned int wave);
 
+/* The address of @program, and its COMPUTE_PGM_RSRC1. */
+uint64_t waves_address(const struct waves *waves, enum waves_program program);
+uint32_t waves_rsrc1(enum waves_program program);
 /*
  * Appends the packets that start @count waves of @program. If waves_stop() has been called
  * since waves_start(), they end after a round.
