@@ -146,19 +146,19 @@ pub(crate) struct Hardware {
     pub(crate) dev: ARef<device::Device>,
 }
 
-/// Checks that the driver drives as many XCCs and MMHUBs as the GPU has: one. [`Asic`] describes
-/// chips with more, of which [`Gfx`] and [`Gmc`] would leave all but the first alone.
+/// Checks that the GPU has the XCCs of its chip, and an MMHUB for each die of SDMA engines.
 ///
 /// # Errors
 ///
-/// `ENODEV` for a GPU with another number of them; the log says so.
+/// `ENODEV` for a GPU with other ones; the log says so.
 fn check_instances(dev: &device::Device, asic: &Asic, ips: IpTable<'_>) -> Result {
-    let xccs = asic.gfx.xccs;
-    let mmhubs = ips.of(IpBlock::Mmhub).count();
-    if xccs != 1 || mmhubs != 1 {
+    let count = |block| ips.of(block).count();
+    let (xccs, mmhubs) = (count(IpBlock::Gc), count(IpBlock::Mmhub));
+    if xccs != asic.gfx.xccs as usize || mmhubs != asic.dies() {
         dev_err!(
             dev,
-            "the GPU has {xccs} XCCs and {mmhubs} MMHUBs: this driver drives one of each\n"
+            "the GPU is left alone: it has {xccs} XCCs and {mmhubs} MMHUBs, which do not belong to \
+             its SDMA engines\n"
         );
         return Err(ENODEV);
     }

@@ -104,6 +104,24 @@ impl RegisterWindow {
         })
     }
 
+    /// All instances of `block` in the table `ips`, in their order.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn each(mmio: &Arc<Mmio>, ips: IpTable<'_>, block: IpBlock) -> Result<KVec<Self>> {
+        let mut all = KVec::with_capacity(ips.of(block).count(), GFP_KERNEL)?;
+        for ip in ips.of(block) {
+            let window = Self {
+                mmio: mmio.clone(),
+                bases: ip.bases,
+                version: ip.version,
+            };
+            all.push(window, GFP_KERNEL)?;
+        }
+        Ok(all)
+    }
+
     /// The version of the block. Registers whose place depends on it are in a table of the block's
     /// file, which is chosen by it once.
     pub(crate) fn version(&self) -> IpVersion {

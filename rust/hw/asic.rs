@@ -356,6 +356,16 @@ impl Asic {
             .find(|asic| asic.ids.device == device_id)
     }
 
+    /// Dies with SDMA engines, each with an MMHUB.
+    #[inline]
+    pub const fn dies(&self) -> usize {
+        let engines = self.sdma.engines() as usize;
+        match self.interrupts.sdma_clients.len() {
+            0 => 0,
+            on_die => engines.div_ceil(on_die),
+        }
+    }
+
     /// Whether the chip has a discovery table in memory, which lists its blocks.
     #[inline]
     pub const fn is_discovered(&self) -> bool {
@@ -397,6 +407,7 @@ impl Asic {
             && self.gfx.arrays() as usize <= crate::topology::cus::MAX_ARRAYS
             && self.mqd.cu_masks.len() >= self.gfx.shader_engines as usize
             && self.mqd.cu_masks.len() <= crate::mqd::cu_mask::MAX_WORDS
+            && self.gfx.xccs as usize <= crate::mqd::cu_mask::MAX_XCCS
             && self.trap.len() * 4 <= crate::trap::CODE_BYTES
     }
 

@@ -91,16 +91,22 @@ impl IhInfo {
         Some([die + (number % 2) as u32 + 1, die])
     }
 
+    /// The die that node `node` is on or of; 0 where nodes tell nothing.
+    #[inline]
+    pub const fn die(&self, node: u8) -> u8 {
+        match node.checked_div(self.nodes_per_die) {
+            Some(die) => die,
+            None => 0,
+        }
+    }
+
     /// The client that an entry of `client_id` `id` and node `node` comes from.
     #[inline]
     pub const fn client(&self, id: u8, node: u8) -> IhClient {
         let mut engine = 0;
         while engine < self.sdma_clients.len() {
             if self.sdma_clients[engine] == id {
-                let die = match self.nodes_per_die {
-                    0 => 0,
-                    nodes => node / nodes,
-                };
+                let die = self.die(node);
                 let first = die.saturating_mul(self.sdma_clients.len() as u8);
                 return IhClient::Sdma(first.saturating_add(engine as u8));
             }

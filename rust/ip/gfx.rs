@@ -38,7 +38,7 @@ use crate::regs::gc::{
 };
 use crate::regs::hub::VMIDS;
 use crate::regs::smuio::DiePlace;
-use crate::regs::{bit, with, Register, RegisterWindow};
+use crate::regs::{bit, with, RegisterWindow};
 
 /// How long the MECs take to halt or to run.
 const MEC_PAUSE: Delta = Delta::from_micros(50);
@@ -90,7 +90,8 @@ impl GrbmSelect {
 /// The block.
 #[pin_data]
 pub(crate) struct Gfx {
-    regs: RegisterWindow,
+    /// The registers of each XCC.
+    xccs: KVec<RegisterWindow>,
     hal: &'static dyn GcHal,
     asic: &'static Asic,
     df: Option<RegisterWindow>,
@@ -98,6 +99,8 @@ pub(crate) struct Gfx {
     die: u32,
     /// The version of the MEC's firmware; 0 if it is not known.
     firmware: Atomic<u32>,
+    /// How many queues have been made, see [`Gfx::next_first`].
+    queues: Atomic<u32>,
     /// Held while a bank is selected. Nothing else is taken, waited for or allocated under it.
     #[pin]
     banks: Mutex<HqdBanks>,
@@ -107,21 +110,28 @@ pub(crate) struct Gfx {
     control: Mutex<()>,
 }
 
-/// The contents of the registers of user HQDs without a queue, by the HQD's index, where they are
-/// known.
+/// The contents of the registers of user HQDs without a queue, by XCC and the HQD's index, where
+/// they are known.
 struct HqdBanks {
     held: KVec<Option<HqdImage>>,
+    /// HQDs of an XCC.
+    hqds: usize,
 }
 
 impl HqdBanks {
-    fn save(&mut self, hqd: Hqd, image: Option<HqdImage>) {
-        if let Some(held) = self.held.get_mut(usize::from(hqd.index())) {
+    fn place(&mut self, xcc: usize, hqd: Hqd) -> Option<&mut Option<HqdImage>> {
+        let first = xcc.saturating_mul(self.hqds);
+        self.held.get_mut(first + usize::from(hqd.index()))
+    }
+
+    fn save(&mut self, xcc: usize, hqd: Hqd, image: Option<HqdImage>) {
+        if let Some(held) = self.place(xcc, hqd) {
             *held = image;
         }
     }
 
-    fn load(&mut self, hqd: Hqd) -> Option<HqdImage> {
-        self.held.get_mut(usize::from(hqd.index()))?.take()
+    fn load(&mut self, xcc: usize, hqd: Hqd) -> Option<HqdImage> {
+        self.place(xcc, hqd)?.take()
     }
 }
 
@@ -173,21 +183,24 @@ impl Gfx {
         asic: &'static Asic,
     ) -> Result<Arc<Self>> {
         let hal = hal::choose(dev, ips)?;
-        let regs = RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?;
+        let xccs = RegisterWindow::each(mmio, ips, IpBlock::Gc)?;
         let df = RegisterWindow::new(mmio, ips, IpBlock::Df, 0).ok();
         let smuio = RegisterWindow::new(mmio, ips, IpBlock::Smuio, 0)?;
         let die = DiePlace::read(&smuio).die;
+        let hqds = usize::from(asic.mec.user_hqds());
         let banks = HqdBanks {
-            held: KVec::from_elem(None, asic.mec.user_hqds().into(), GFP_KERNEL)?,
+            held: KVec::from_elem(None, hqds * xccs.len(), GFP_KERNEL)?,
+            hqds,
         };
         Arc::pin_init(
             pin_init!(Self {
-                regs,
+                xccs,
                 hal,
                 asic,
                 df,
                 die,
                 firmware: Atomic::new(0),
+                queues: Atomic::new(0),
                 banks <- new_mutex!(banks, "Gfx::banks"),
                 control <- new_mutex!((), "Gfx::control"),
             }),
@@ -218,41 +231,69 @@ impl Gfx {
     /// The compute units of this block that work, by its fuses; `None` where none does. Called
     /// before the block has any other user.
     pub(crate) fn compute_units(&self) -> Option<ComputeUnits> {
-        ComputeUnits::new(self.asic, |_, engine, array| {
-            let _selected = ShaderArray::select(&self.regs, engine, array);
-            let fused_off = self.regs.read(regs::CC_GC_SHADER_ARRAY_CONFIG);
-            let switched_off = self.regs.read(regs::GC_USER_SHADER_ARRAY_CONFIG);
+        ComputeUnits::new(self.asic, |xcc, engine, array| {
+            let Some(r) = self.xccs.get(xcc as usize) else {
+                return u32::MAX;
+            };
+            let _selected = ShaderArray::select(r, engine, array);
+            let fused_off = r.read(regs::CC_GC_SHADER_ARRAY_CONFIG);
+            let switched_off = r.read(regs::GC_USER_SHADER_ARRAY_CONFIG);
             cc_gc_shader_array_config::INACTIVE_CUS.get(fused_off | switched_off)
         })
     }
 
-    fn select(&self, select: GrbmSelect) -> SelectedBank<'_> {
+    /// How many XCCs there are.
+    pub(crate) fn xccs(&self) -> usize {
+        self.xccs.len()
+    }
+
+    /// The place of the XCC that gets the first workgroups of the next queue: another one each
+    /// time, so that small dispatches of many queues are spread (amdgpu: init_mqd_v9_4_3).
+    pub(crate) fn next_first(&self) -> u32 {
+        self.queues.fetch_add(1, Relaxed)
+    }
+
+    fn select<'a>(&'a self, regs: &'a RegisterWindow, select: GrbmSelect) -> SelectedBank<'a> {
         let bank = SelectedBank {
             banks: self.banks.lock(),
-            regs: &self.regs,
+            regs,
         };
         bank.set(select);
         bank
     }
 
-    fn bank(&self, hqd: Hqd) -> SelectedBank<'_> {
-        self.select(GrbmSelect::of_hqd(hqd.location()))
+    /// An HQD of the XCC with the registers `regs`.
+    fn bank<'a>(&'a self, regs: &'a RegisterWindow, hqd: Hqd) -> SelectedBank<'a> {
+        self.select(regs, GrbmSelect::of_hqd(hqd.location()))
+    }
+
+    /// The registers of a VMID in the XCC with the registers `regs`.
+    fn vmid_bank<'a>(&'a self, regs: &'a RegisterWindow, vmid: u32) -> SelectedBank<'a> {
+        self.select(regs, GrbmSelect::of_vmid(vmid))
     }
 
     /// Whether neither the command processor nor any compute unit is at work (GRBM_STATUS).
     pub(super) fn is_idle(&self) -> bool {
-        grbm_status::GUI_ACTIVE.get(self.regs.read(regs::GRBM_STATUS)) == 0
+        let is_idle =
+            |r: &RegisterWindow| grbm_status::GUI_ACTIVE.get(r.read(regs::GRBM_STATUS)) == 0;
+        self.xccs.iter().all(is_idle)
     }
 
     /// Sets up the registers that shaders and queues need, and leaves the MECs halted; `doorbells`
     /// bytes of the doorbell BAR may be theirs. Context: may sleep.
     pub(crate) fn set_up(&self, doorbells: u64) {
-        let r = &self.regs;
         self.halt(true);
         self.banks.lock().held.fill(None);
+        for (place, xcc) in (0..).zip(&self.xccs) {
+            self.set_up_xcc(place, xcc, doorbells);
+        }
+    }
+
+    /// The XCC with the registers `r`, at this place among all of them.
+    fn set_up_xcc(&self, place: u32, r: &RegisterWindow, doorbells: u64) {
         self.hal
             .apply_golden(r, self.df.as_ref(), &self.asic.golden, self.die);
-        self.hal.work_alone(r);
+        self.hal.work_together(r, place, self.asic.gfx.xccs);
         r.update(regs::GRBM_CNTL, &[(grbm_cntl::READ_TIMEOUT, READ_TIMEOUT)]);
         self.hal.clear_trap_data(r);
         if self.xnack_mix() == XnackMix::Chained {
@@ -263,7 +304,7 @@ impl Gfx {
             );
         }
         for vmid in 0..VMIDS {
-            let bank = self.select(GrbmSelect::of_vmid(vmid));
+            let bank = self.vmid_bank(r, vmid);
             r.write(regs::SH_MEM_CONFIG, sh_mem_config(&self.asic.gfx, false));
             // The driver's own VMID has no waves, and no apertures.
             let bases = if vmid == 0 { 0 } else { SH_MEM_BASES };
@@ -298,11 +339,12 @@ impl Gfx {
         r.update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 1)]);
         let mec = self.mec();
         for pipe in 0..mec.pipes {
-            let _bank = self.select(GrbmSelect::of_hqd(HqdLocation {
+            let first = HqdLocation {
                 me: mec.user,
                 pipe,
                 queue: 0,
-            }));
+            };
+            let _bank = self.select(r, GrbmSelect::of_hqd(first));
             r.write(
                 regs::CPC_INT_CNTL,
                 cpc_int_cntl::TIME_STAMP_INT_ENABLE.flag(true)
@@ -316,84 +358,108 @@ impl Gfx {
     /// Lets the MECs run, with no queue. Context: may sleep.
     pub(crate) fn run(&self) {
         self.halt(false);
-        self.hal.heed_power_brake(&self.regs);
+        for xcc in &self.xccs {
+            self.hal.heed_power_brake(xcc);
+        }
     }
 
     /// The trap handler that waves of `vmid` run from the next trap on.
     pub(crate) fn set_trap_handler(&self, vmid: Vmid, handler: TrapHandler) {
-        let vmid = vmid.get().into();
-        self.select(GrbmSelect::of_vmid(vmid))
-            .set_trap_handler(handler);
+        for xcc in &self.xccs {
+            self.vmid_bank(xcc, vmid.get().into())
+                .set_trap_handler(handler);
+        }
     }
 
     /// Whether waves of `vmid`, of which there are none, wait for pages that are not there.
     pub(crate) fn set_retries(&self, vmid: Vmid, retries: bool) {
-        let bank = self.select(GrbmSelect::of_vmid(vmid.get().into()));
-        bank.regs
-            .write(regs::SH_MEM_CONFIG, sh_mem_config(&self.asic.gfx, retries));
+        for xcc in &self.xccs {
+            let bank = self.vmid_bank(xcc, vmid.get().into());
+            bank.regs
+                .write(regs::SH_MEM_CONFIG, sh_mem_config(&self.asic.gfx, retries));
+        }
     }
 
     /// Halts the MECs, whatever they are doing, and selects the bank that is selected out of reset.
     /// Context: may sleep.
     pub(crate) fn stop(&self) {
-        self.regs
-            .update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 0)]);
+        for xcc in &self.xccs {
+            xcc.update(regs::CP_PQ_STATUS, &[(cp_pq_status::DOORBELL_ENABLE, 0)]);
+        }
         self.halt(true);
-        drop(self.select(GrbmSelect::of_vmid(0)));
+        for xcc in &self.xccs {
+            drop(self.vmid_bank(xcc, 0));
+        }
     }
 
     /// Empties the HQDs of both MECs, which are halted, of any owner's queues (amdgpu:
     /// gfx_v9_0_kiq_fini_register, for a queue that does not leave by itself).
     pub(super) fn drop_queues(&self) {
-        for place in self.mec().all_hqds() {
-            let bank = self.select(GrbmSelect::of_hqd(place));
-            if cp_hqd_active::ACTIVE.is_set(bank.regs.read(regs::CP_HQD_ACTIVE)) {
-                bank.regs.write(regs::CP_HQD_ACTIVE, 0);
-                bank.regs.write(regs::CP_HQD_PQ_DOORBELL_CONTROL, 0);
+        for xcc in &self.xccs {
+            for place in self.mec().all_hqds() {
+                let bank = self.select(xcc, GrbmSelect::of_hqd(place));
+                if cp_hqd_active::ACTIVE.is_set(bank.regs.read(regs::CP_HQD_ACTIVE)) {
+                    bank.regs.write(regs::CP_HQD_ACTIVE, 0);
+                    bank.regs.write(regs::CP_HQD_PQ_DOORBELL_CONTROL, 0);
+                }
             }
+            drop(self.vmid_bank(xcc, 0));
         }
-        drop(self.select(GrbmSelect::of_vmid(0)));
     }
 
     /// Halts the MECs or lets them run. Halted MECs begin anew when they run again: no pipe has any
     /// work left, and cached code is forgotten.
     fn halt(&self, halt: bool) {
         let all = |field: Field| field.put(if halt { field.max() } else { 0 });
+        let control = [
+            cp_mec_cntl::MEC_ME1_HALT,
+            cp_mec_cntl::MEC_ME2_HALT,
+            cp_mec_cntl::MEC_ME1_PIPE_RESET,
+            cp_mec_cntl::MEC_ME2_PIPE_RESET,
+            cp_mec_cntl::MEC_INVALIDATE_ICACHE,
+        ]
+        .into_iter()
+        .fold(0, |word, field| word | all(field));
         let _control = self.control.lock();
-        self.regs.write(
-            regs::CP_MEC_CNTL,
-            [
-                cp_mec_cntl::MEC_ME1_HALT,
-                cp_mec_cntl::MEC_ME2_HALT,
-                cp_mec_cntl::MEC_ME1_PIPE_RESET,
-                cp_mec_cntl::MEC_ME2_PIPE_RESET,
-                cp_mec_cntl::MEC_INVALIDATE_ICACHE,
-            ]
-            .into_iter()
-            .fold(0, |word, field| word | all(field)),
-        );
+        for xcc in &self.xccs {
+            xcc.write(regs::CP_MEC_CNTL, control);
+        }
         fsleep(MEC_PAUSE);
     }
 
-    /// Loads a queue into `hqd`, which is free, and has it go on where it was. A doorbell that
-    /// rings from now on finds it, and one that has rung before is found by polling the write
-    /// pointer once.
-    pub(crate) fn load(self: &Arc<Self>, hqd: Hqd, image: &HqdImage) -> HqdGuard {
-        let mut bank = self.bank(hqd);
-        let r = bank.regs;
+    /// Loads a queue into `hqd`, which is free, of each XCC, for which `image` returns the image,
+    /// and has it go on where it was. A doorbell that rings from now on finds it, and one that has
+    /// rung before is found by polling the write pointer once.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `image`; the queue is not on the hardware then.
+    pub(crate) fn load(
+        self: &Arc<Self>,
+        hqd: Hqd,
+        image: &dyn Fn(usize) -> Result<HqdImage>,
+    ) -> Result<HqdGuard> {
+        let guard = HqdGuard {
+            gfx: self.clone(),
+            hqd,
+            has_left: false,
+        };
+        for (xcc, r) in self.xccs.iter().enumerate() {
+            self.load_xcc(xcc, r, hqd, &image(xcc)?);
+        }
+        Ok(guard)
+    }
+
+    fn load_xcc(&self, xcc: usize, r: &RegisterWindow, hqd: Hqd, image: &HqdImage) {
+        let mut bank = self.bank(r, hqd);
         // With the doorbell enabled before the write pointer is polled: none falls in between.
-        let held = bank.banks.load(hqd);
+        let held = bank.banks.load(xcc, hqd);
         for (n, value) in image.started().writes(held.as_ref()) {
             r.write(regs::HQD.nth(n, 1), value);
         }
         r.write(regs::CP_PQ_WPTR_POLL_CNTL1, bit(hqd.poll_bit()));
         r.write(regs::CP_HQD_EOP_RPTR, image.eop_started());
         r.write(regs::CP_HQD_ACTIVE, cp_hqd_active::ACTIVE.flag(true));
-        HqdGuard {
-            gfx: self.clone(),
-            hqd,
-            has_left: false,
-        }
     }
 
     /// Sets the address of watch point `number`, which no process uses at the moment.
@@ -401,32 +467,31 @@ impl Gfx {
         /// Registers from one point to the next.
         const STRIDE: u32 = 3;
         let first = number as u32 * STRIDE;
-        for (n, value) in (0..).zip(point.address_registers()) {
-            self.regs
-                .write(regs::TCP_WATCH0_ADDR_H.nth(first + n, 1), value);
+        for xcc in &self.xccs {
+            for (n, value) in (0..).zip(point.address_registers()) {
+                xcc.write(regs::TCP_WATCH0_ADDR_H.nth(first + n, 1), value);
+            }
         }
     }
 
-    fn read(&self, hqd: Hqd, reg: Register) -> u32 {
-        self.bank(hqd).regs.read(reg)
-    }
-
-    /// Resets a pipe of the users' micro engine: the queues on it are lost. Context: may sleep;
-    /// banks can be selected meanwhile.
+    /// Resets a pipe of the users' micro engine, of all XCCs: the queues on it are lost. Context:
+    /// may sleep; banks can be selected meanwhile.
     pub(crate) fn reset_pipe(&self, pipe: u8) {
         let _control = self.control.lock();
         let pipes = cp_mec_cntl::MEC_ME1_PIPE_RESET;
-        let control = self.regs.read(regs::CP_MEC_CNTL);
-        self.regs.write(
-            regs::CP_MEC_CNTL,
-            with(control, pipes, bit(u32::from(pipe))),
-        );
+        let set = |value: u32| {
+            for xcc in &self.xccs {
+                let control = xcc.read(regs::CP_MEC_CNTL);
+                xcc.write(regs::CP_MEC_CNTL, with(control, pipes, value));
+            }
+        };
+        set(bit(u32::from(pipe)));
         fsleep(RESET_PAUSE);
-        self.regs.write(regs::CP_MEC_CNTL, with(control, pipes, 0));
+        set(0);
         let mut banks = self.banks.lock();
-        for hqd in self.mec().hqds() {
-            if hqd.pipe() == pipe {
-                banks.save(hqd, None);
+        for hqd in self.mec().hqds().filter(|hqd| hqd.pipe() == pipe) {
+            for xcc in 0..self.xccs.len() {
+                banks.save(xcc, hqd, None);
             }
         }
     }
@@ -449,24 +514,31 @@ impl HqdGuard {
     /// Asks the CP to take the queue off between two packets, with its waves saved. The CP writes
     /// its progress and the places of the saved waves to the descriptor.
     pub(crate) fn save(&self) {
-        self.dequeue(&self.gfx.bank(self.hqd), SAVE);
+        for xcc in &self.gfx.xccs {
+            self.dequeue(&self.gfx.bank(xcc, self.hqd), SAVE);
+        }
     }
 
     /// Kills what the queue is at, after it has not answered [`HqdGuard::save`].
     pub(crate) fn reset(&self) {
-        let bank = self.gfx.bank(self.hqd);
-        self.dequeue(&bank, RESET_WAVES);
-        bank.regs.write(
-            regs::SPI_COMPUTE_QUEUE_RESET,
-            spi_compute_queue_reset::RESET.flag(true),
-        );
+        for xcc in &self.gfx.xccs {
+            let bank = self.gfx.bank(xcc, self.hqd);
+            self.dequeue(&bank, RESET_WAVES);
+            bank.regs.write(
+                regs::SPI_COMPUTE_QUEUE_RESET,
+                spi_compute_queue_reset::RESET.flag(true),
+            );
+        }
     }
 
-    /// The HQD is not active any more. The CP has saved its registers in `image`, unless it was
-    /// reset.
-    pub(crate) fn left(mut self, image: Option<HqdImage>) {
+    /// The HQD is not active any more. The CP has saved its registers in the image of each XCC,
+    /// which `image` returns, unless it was reset.
+    pub(crate) fn left(mut self, image: &dyn Fn(usize) -> Option<HqdImage>) {
         self.has_left = true;
-        self.gfx.banks.lock().save(self.hqd, image);
+        for xcc in 0..self.gfx.xccs.len() {
+            let image = image(xcc);
+            self.gfx.banks.lock().save(xcc, self.hqd, image);
+        }
     }
 
     fn dequeue(&self, bank: &SelectedBank<'_>, how: u32) {
@@ -478,8 +550,10 @@ impl HqdGuard {
 
     /// Whether the queue is still on the hardware. Never on a device that is gone.
     pub(crate) fn is_active(&self) -> bool {
-        let active = self.gfx.read(self.hqd, regs::CP_HQD_ACTIVE);
-        cp_hqd_active::ACTIVE.is_set(active) && self.gfx.regs.is_present()
+        self.gfx.xccs.iter().any(|xcc| {
+            let active = self.gfx.bank(xcc, self.hqd).regs.read(regs::CP_HQD_ACTIVE);
+            cp_hqd_active::ACTIVE.is_set(active) && xcc.is_present()
+        })
     }
 }
 

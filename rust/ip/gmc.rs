@@ -16,7 +16,7 @@ use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
 use hw::asic::{Asic, VmidSplit};
 use hw::flush::{FlushProgress, FlushRequests, FlushTicket, HubSet, FLUSH_SPIN_US};
-use hw::ih::{FaultStatus, HubKind};
+use hw::ih::{FaultStatus, HubKind, IhInfo, VmFault};
 use hw::ip::IpBlock;
 use hw::no_retry::{self, NoRetryTables};
 use hw::pte::ContextBase;
@@ -60,15 +60,17 @@ pub(crate) struct Gmc {
     dummy: DmaWords,
     vmids: &'static VmidSplit,
     osssys: RegisterWindow,
-    /// The IH's nodes of the XCC and of its die, where it has PASIDs by node.
-    nodes: Option<[u32; 2]>,
+    /// The IH's nodes of each XCC and of its die, where it has PASIDs by node.
+    nodes: KVec<[u32; 2]>,
+    interrupts: &'static IhInfo,
     /// The tables in which no access is retried.
     no_retry: ContextBase,
     /// By VMID, the process that was last barred in it and has had no VMID since; 0 for none.
     /// Changed with `hubs` locked.
     barred: [Atomic<u32>; VMIDS as usize],
-    gfx: Hub,
-    mm: Hub,
+    /// GFXHUB of each XCC, and MMHUB of each die.
+    gfx: KVec<Hub>,
+    mm: KVec<Hub>,
     athub: Athub,
     /// Guards the invalidation engines, the latched faults, the tables of VMIDs, and the node that
     /// the IH's PASIDs are of. Held for twice
@@ -118,8 +120,8 @@ impl HubsState {
 /// Sets up the paths to VRAM, which is at `fb`, and the memory controller's part of it. `dummy` is
 /// the bus address of the page for accesses without a valid target. Returns the tables without
 /// retry.
-fn set_up(
-    hubs: [&Hub; 2],
+fn set_up<'a>(
+    hubs: impl Iterator<Item = &'a Hub>,
     hdp: &Hdp,
     vram_map: &VramMap,
     fb: FbLocation,
@@ -154,10 +156,10 @@ impl Gmc {
         asic: &'static Asic,
     ) -> Result<Arc<Self>> {
         let (mmio, ips) = rest.registers();
-        let gfx = Hub::new(dev, mmio, ips, HubKind::Gfx)?;
-        let mm = Hub::new(dev, mmio, ips, HubKind::Mm)?;
+        let gfx = Hub::each(dev, mmio, ips, HubKind::Gfx)?;
+        let mm = Hub::each(dev, mmio, ips, HubKind::Mm)?;
         let athub = Athub::new(mmio, ips)?;
-        let fb = mm.fb_location(place);
+        let fb = mm.first().ok_or(ENODEV)?.fb_location(place);
         let end = fb.base.checked_add(vram).ok_or(EIO)?;
         if end - 1 > fb.last {
             dev_err!(
@@ -170,11 +172,17 @@ impl Gmc {
             return Err(EIO);
         }
         let dummy = DmaWords::new(dev, PAGE_DWORDS)?;
-        let no_retry = set_up([&gfx, &mm], hdp, vram_map, fb, dummy.address())?;
+        let hubs = Iterator::chain(gfx.iter(), &mm);
+        let no_retry = set_up(hubs, hdp, vram_map, fb, dummy.address())?;
         let hdp = hdp.clone();
         let osssys = RegisterWindow::new(mmio, ips, IpBlock::Osssys, 0)?;
-        let xcc = ips.find(IpBlock::Gc, 0).ok_or(ENODEV)?.number;
-        let nodes = asic.interrupts.nodes_of_xcc(xcc);
+        let interrupts = &asic.interrupts;
+        let mut nodes = KVec::with_capacity(gfx.len(), GFP_KERNEL)?;
+        for xcc in ips.of(IpBlock::Gc) {
+            if let Some(pair) = interrupts.nodes_of_xcc(xcc.number) {
+                nodes.push(pair, GFP_KERNEL)?;
+            }
+        }
         let vmids = &asic.vmids;
         Arc::pin_init(
             pin_init!(Self {
@@ -187,6 +195,7 @@ impl Gmc {
                 vmids,
                 osssys,
                 nodes,
+                interrupts,
                 no_retry,
                 barred: [const { Atomic::new(0) }; VMIDS as usize],
                 gfx,
@@ -205,28 +214,48 @@ impl Gmc {
     ///
     /// `EIO` if VRAM has another address than before.
     pub(super) fn bring_up(&self, _: &HaltedGpu<'_>, vram_map: &VramMap) -> Result {
-        if self.mm.fb_location(self.place) != self.fb {
+        let fb = self.mm.first().map(|hub| hub.fb_location(self.place));
+        if fb != Some(self.fb) {
             dev_err!(
                 self.dev,
                 "VRAM is not at the address that it had before the sleep\n"
             );
             return Err(EIO);
         }
-        let hubs = self.each();
-        set_up(hubs, &self.hdp, vram_map, self.fb, self.dummy.address())?;
+        set_up(
+            self.each(),
+            &self.hdp,
+            vram_map,
+            self.fb,
+            self.dummy.address(),
+        )?;
         self.hubs.lock().flushes.reset();
         Ok(())
     }
 
-    fn each(&self) -> [&Hub; 2] {
-        [&self.gfx, &self.mm]
+    fn each(&self) -> impl Iterator<Item = &Hub> {
+        Iterator::chain(self.gfx.iter(), &self.mm)
     }
 
-    fn hub(&self, kind: HubKind) -> &Hub {
+    /// All hubs of a kind.
+    fn hubs(&self, kind: HubKind) -> &[Hub] {
         match kind {
             HubKind::Gfx => &self.gfx,
             HubKind::Mm => &self.mm,
         }
+    }
+
+    /// The hub that raised `fault`.
+    fn hub_of(&self, fault: &VmFault) -> Option<&Hub> {
+        let index = match fault.hub {
+            HubKind::Mm => self.interrupts.die(fault.node).into(),
+            HubKind::Gfx => {
+                let mut nodes = self.nodes.iter();
+                let own = |[xcc, _]: &[u32; 2]| *xcc == fault.node.into();
+                nodes.position(own).unwrap_or(0)
+            }
+        };
+        self.hubs(fault.hub).get(index)
     }
 
     /// The device, for messages.
@@ -362,7 +391,9 @@ impl Gmc {
         if owner != pasid {
             return Ok(());
         }
-        self.mm.set_base(vmid, self.no_retry);
+        for hub in &self.mm {
+            hub.set_base(vmid, self.no_retry);
+        }
         drop(hubs);
         self.invalidate(HubSet::MM, vmid, TlbFlush::Legacy)
     }
@@ -423,10 +454,11 @@ impl Gmc {
         self.athub.process(vmid)
     }
 
-    /// The fault that `hub` has latched; it latches the next one after this. Any context.
-    pub(crate) fn take_fault(&self, hub: HubKind) -> Option<FaultStatus> {
+    /// The fault that the hub of `fault` has latched; it latches the next one after this. Any
+    /// context.
+    pub(crate) fn take_fault(&self, fault: &VmFault) -> Option<FaultStatus> {
         let _hubs = self.hubs.lock();
-        self.hub(hub).take_fault()
+        self.hub_of(fault)?.take_fault()
     }
 
     /// Turns all translation off; nothing uses it any more. Any context.
@@ -471,8 +503,8 @@ impl Gmc {
                 *ticket = state.flushes.request(hubs, vmid.get());
                 if ticket.is_some() {
                     state.since = Instant::now();
-                    for hub in hubs.kinds() {
-                        self.hub(hub).request_flush(vmid, kind);
+                    for hub in hubs.kinds().flat_map(|which| self.hubs(which)) {
+                        hub.request_flush(vmid, kind);
                     }
                     continue;
                 }
@@ -496,7 +528,8 @@ impl Gmc {
         // came in time.
         let waited = state.waited_us();
         for hub in pending.awaited.kinds() {
-            if self.hub(hub).has_flushed(pending.vmid) {
+            let mut all = self.hubs(hub).iter();
+            if all.all(|hub| hub.has_flushed(pending.vmid)) {
                 state.flushes.acknowledge(hub);
             }
         }
@@ -526,13 +559,15 @@ impl Gmc {
             self.osssys
                 .write(table.nth(vmid.get().into(), 1), pasid.into());
         };
-        let Some(nodes) = self.nodes else {
+        if self.nodes.is_empty() {
             return tables.into_iter().for_each(set);
-        };
+        }
         let _hubs = self.hubs.lock();
-        for (table, node) in tables.into_iter().zip(nodes) {
-            self.osssys.write(osssys::IH_VMID_LUT_INDEX, node);
-            set(table);
+        for nodes in &self.nodes {
+            for (table, node) in tables.into_iter().zip(*nodes) {
+                self.osssys.write(osssys::IH_VMID_LUT_INDEX, node);
+                set(table);
+            }
         }
         self.osssys.write(osssys::IH_VMID_LUT_INDEX, 0);
     }

@@ -141,29 +141,35 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// Hub `which` of the GPU whose blocks are `ips`.
+    /// The hubs `which` of the GPU whose blocks are `ips`: one of each XCC or die.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the GPU has none, or one of a version that the driver does not know.
-    pub(crate) fn new(
+    /// `ENODEV` for a version that the driver does not know; `ENOMEM`.
+    pub(crate) fn each(
         dev: &Device,
         mmio: &Arc<Mmio>,
         ips: IpTable<'_>,
         which: hw::ih::HubKind,
-    ) -> Result<Self> {
+    ) -> Result<KVec<Self>> {
         let hal = hal::choose(dev, ips)?;
         let block = match which {
             hw::ih::HubKind::Gfx => IpBlock::Gc,
             hw::ih::HubKind::Mm => IpBlock::Mmhub,
         };
-        Ok(Self {
-            which,
-            hal,
-            first: hal.first(which),
-            apertures: hal.apertures(which),
-            regs: RegisterWindow::new(mmio, ips, block, 0)?,
-        })
+        let windows = RegisterWindow::each(mmio, ips, block)?;
+        let mut hubs = KVec::with_capacity(windows.len(), GFP_KERNEL)?;
+        for regs in windows {
+            let hub = Self {
+                which,
+                hal,
+                first: hal.first(which),
+                apertures: hal.apertures(which),
+                regs,
+            };
+            hubs.push(hub, GFP_KERNEL)?;
+        }
+        Ok(hubs)
     }
 
     fn read(&self, reg: Register) -> u32 {

@@ -229,7 +229,7 @@ impl RetryFaults {
     /// or is ended and reported. May sleep.
     pub(super) fn raise(&self, fault: &VmFault, position: u64) {
         let listeners = self.listeners.lock();
-        let status = self.gmc.take_fault(fault.hub);
+        let status = self.gmc.take_fault(fault);
         let (policy, cut_off) = (
             listeners.policy(self.gpu, fault.pasid),
             self.is_cut_off(fault),

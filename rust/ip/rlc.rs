@@ -32,29 +32,36 @@ const SLEEP: [Field; 3] = [
     int::CNTX_EMPTY_INT_ENABLE,
 ];
 
-/// The block.
+/// The blocks: each XCC has one.
 pub(crate) struct Rlc {
-    regs: RegisterWindow,
+    xccs: KVec<RegisterWindow>,
     engines: u32,
 }
 
 impl Rlc {
-    /// The block of the GPU whose blocks are `ips`, which has so many shader `engines`.
+    /// Those of the GPU whose blocks are `ips`, with so many shader `engines` in an XCC.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the GPU has none.
+    /// `ENOMEM`.
     pub(crate) fn new(mmio: &Arc<Mmio>, ips: IpTable<'_>, engines: u32) -> Result<Self> {
-        Ok(Self {
-            regs: RegisterWindow::new(mmio, ips, IpBlock::Gc, 0)?,
-            engines,
-        })
+        let xccs = RegisterWindow::each(mmio, ips, IpBlock::Gc)?;
+        Ok(Self { xccs, engines })
     }
 
-    /// Starts it. Context: may sleep.
+    /// Starts them. Context: may sleep.
     pub(crate) fn start(&self) {
-        let r = &self.regs;
-        self.stop();
+        self.xccs.iter().for_each(|xcc| self.start_one(xcc));
+    }
+
+    /// Stops them, and waits for their current work. A timeout of that is ignored: it makes no
+    /// difference any more. Context: may sleep.
+    pub(crate) fn stop(&self) {
+        self.xccs.iter().for_each(|xcc| self.stop_one(xcc));
+    }
+
+    fn start_one(&self, r: &RegisterWindow) {
+        self.stop_one(r);
         r.write(regs::RLC_CGCG_CGLS_CTRL, 0);
         r.update(regs::RLC_SRM_CNTL, &[(rlc_srm_cntl::SRM_ENABLE, 1)]);
         r.update(
@@ -63,40 +70,37 @@ impl Rlc {
         );
         r.update(regs::RLC_CNTL, &[(rlc_cntl::RLC_ENABLE_F32, 1)]);
         fsleep(PAUSE);
-        self.set_sleep(true);
+        set_sleep(r, true);
         fsleep(PAUSE);
     }
 
-    /// Stops it, and waits for its current work. A timeout of that is ignored: it makes no
-    /// difference any more. Context: may sleep.
-    pub(crate) fn stop(&self) {
-        let r = &self.regs;
+    fn stop_one(&self, r: &RegisterWindow) {
         r.update(regs::RLC_CNTL, &[(rlc_cntl::RLC_ENABLE_F32, 0)]);
-        self.set_sleep(false);
+        set_sleep(r, false);
         for engine in 0..self.engines {
             let _selected = ShaderArray::select(r, engine, 0);
-            self.wait_idle(|| r.read(regs::RLC_SERDES_CU_MASTER_BUSY) == 0);
+            wait_idle(r, || r.read(regs::RLC_SERDES_CU_MASTER_BUSY) == 0);
         }
-        self.wait_idle(|| {
+        wait_idle(r, || {
             let busy = r.read(regs::RLC_SERDES_NONCU_MASTER_BUSY);
             ![noncu::SE_AND_GC, noncu::TC0, noncu::TC1]
                 .iter()
                 .any(|field| field.is_set(busy))
         });
     }
+}
 
-    fn set_sleep(&self, on: bool) {
-        let fields = SLEEP.map(|field| (field, on.into()));
-        self.regs.update(regs::CP_INT_CNTL_RING0, &fields);
-    }
+fn set_sleep(r: &RegisterWindow, on: bool) {
+    let fields = SLEEP.map(|field| (field, on.into()));
+    r.update(regs::CP_INT_CNTL_RING0, &fields);
+}
 
-    /// Waits until `is_idle`. Gives up at once if the device does not answer.
-    fn wait_idle(&self, is_idle: impl Fn() -> bool) {
-        let _ = kernel::io::poll::read_poll_timeout(
-            || Ok(is_idle() || self.regs.read(regs::RLC_CNTL) == GONE),
-            |idle| *idle,
-            IDLE_POLL,
-            IDLE_TIMEOUT,
-        );
-    }
+/// Waits until `is_idle`. Gives up at once if the device does not answer.
+fn wait_idle(r: &RegisterWindow, is_idle: impl Fn() -> bool) {
+    let _ = kernel::io::poll::read_poll_timeout(
+        || Ok(is_idle() || r.read(regs::RLC_CNTL) == GONE),
+        |idle| *idle,
+        IDLE_POLL,
+        IDLE_TIMEOUT,
+    );
 }

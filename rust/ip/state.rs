@@ -9,6 +9,7 @@ use kernel::time::{delay::fsleep, Delta, Instant, Monotonic};
 
 use hw::firmware::state::{ObservedState, RunningEngines};
 use hw::ip::{IpBlock, IpTable};
+use hw::xgmi::XgmiPlace;
 
 use super::hub::XgmiRegisters;
 use crate::kern::mmio::Mmio;
@@ -35,8 +36,9 @@ pub(crate) struct BootObserver {
     nbio: RegisterWindow,
     mp: RegisterWindow,
     smuio: RegisterWindow,
-    gc: RegisterWindow,
-    /// Registers of `gc`.
+    /// Each XCC.
+    gc: KVec<RegisterWindow>,
+    /// Registers of the first of `gc`.
     xgmi: XgmiRegisters,
     osssys: RegisterWindow,
     sdma: KVec<RegisterWindow>,
@@ -50,20 +52,16 @@ impl BootObserver {
     /// `ENODEV` if it lacks one, or has one of a version that the driver does not know; `ENOMEM`.
     pub(crate) fn new(dev: &Device, mmio: &Arc<Mmio>, ips: IpTable<'_>) -> Result<Self> {
         let window = |block| RegisterWindow::new(mmio, ips, block, 0);
-        let engines = ips.of(IpBlock::Sdma).count();
-        let mut sdma = KVec::with_capacity(engines, GFP_KERNEL)?;
-        for engine in 0..engines {
-            let window = RegisterWindow::new(mmio, ips, IpBlock::Sdma, engine)?;
-            sdma.push(window, GFP_KERNEL)?;
-        }
+        // So that there is a first one.
+        window(IpBlock::Gc)?;
         Ok(Self {
             nbio: window(IpBlock::Nbio)?,
             mp: window(IpBlock::Mp)?,
             smuio: window(IpBlock::Smuio)?,
-            gc: window(IpBlock::Gc)?,
+            gc: RegisterWindow::each(mmio, ips, IpBlock::Gc)?,
             xgmi: XgmiRegisters::new(dev, ips)?,
             osssys: window(IpBlock::Osssys)?,
-            sdma,
+            sdma: RegisterWindow::each(mmio, ips, IpBlock::Sdma)?,
         })
     }
 
@@ -81,7 +79,10 @@ impl BootObserver {
             secure_os_version: self.mp.read(mp::MP0_C2PMSG_58),
             is_on_cpu_link: place.is_on_cpu_link,
             die: place.die,
-            xgmi: self.xgmi.read(&self.gc),
+            xgmi: self
+                .gc
+                .first()
+                .map_or_else(XgmiPlace::default, |gc| self.xgmi.read(gc)),
             running: self.running(),
             // Last: if the GPU vanishes meanwhile, the values read before are not taken for its
             // state.
@@ -90,8 +91,12 @@ impl BootObserver {
     }
 
     fn running(&self) -> RunningEngines {
-        let mec = self.gc.read(gc::CP_MEC_CNTL);
         let halts = [cp_mec_cntl::MEC_ME1_HALT, cp_mec_cntl::MEC_ME2_HALT];
+        let runs_mec = |gc: &RegisterWindow| {
+            let control = gc.read(gc::CP_MEC_CNTL);
+            halts.iter().any(|halt| !halt.is_set(control))
+        };
+        let runs_rlc = |gc: &RegisterWindow| rlc_cntl::RLC_ENABLE_F32.is_set(gc.read(gc::RLC_CNTL));
         let is_on = |ring| ih_rb_cntl::RB_ENABLE.is_set(self.osssys.read(ring));
         let engines = (0..).zip(&self.sdma);
         let running = engines
@@ -101,8 +106,8 @@ impl BootObserver {
             })
             .map(|(number, _)| number);
         RunningEngines {
-            mec: halts.iter().any(|halt| !halt.is_set(mec)),
-            rlc: rlc_cntl::RLC_ENABLE_F32.is_set(self.gc.read(gc::RLC_CNTL)),
+            mec: self.gc.iter().any(runs_mec),
+            rlc: self.gc.iter().any(runs_rlc),
             sdma: running.collect(),
             ih: is_on(IH_RB_CNTL)
                 || other_rings(self.osssys.version())

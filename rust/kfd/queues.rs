@@ -72,13 +72,7 @@ pub(super) fn get_wave_state(caller: &Caller<'_>, args: &mut uapi::GetQueueWaveS
     for (index, dword) in &stack {
         uaccess_ext::write_element(area, *index, dword)?;
     }
-    let header = [
-        state.control_stack_offset,
-        state.control_stack_used,
-        state.waves_offset,
-        state.waves_used,
-    ];
-    for (index, dword) in (0..).zip(&header) {
+    for (index, dword) in (0..).zip(&state.header()) {
         uaccess_ext::write_element(area, index, dword)?;
     }
     args.ctl_stack_used_size = state.control_stack_used;

@@ -23,9 +23,6 @@ use kernel::{prelude::*, sync::Arc};
 /// Bytes of a table entry.
 const ENTRY_BYTES: u64 = 8;
 
-/// A number of pages that stands for all of them.
-const ALL: u64 = u64::MAX;
-
 /// Entries that are collected before they are written.
 const BATCH: usize = 64;
 
@@ -46,22 +43,28 @@ impl GartTable {
         self.memory.start() + ((mc - self.start) >> PAGE_SHIFT) * ENTRY_BYTES
     }
 
-    /// Writes the entries that map `runs` from MC address `mc` on; all but the first `uncached`
-    /// pages are cached.
-    fn write(&self, mc: u64, runs: impl Iterator<Item = DmaRun>, uncached: u64) -> Result {
+    /// Writes the entries that map `runs` from MC address `mc` on. `is_uncached` says whether the
+    /// page at a byte offset is uncached.
+    fn write(
+        &self,
+        mc: u64,
+        runs: impl Iterator<Item = DmaRun>,
+        is_uncached: &dyn Fn(u64) -> bool,
+    ) -> Result {
         let mut pages = runs.flat_map(|run| {
             (0..run.size >> PAGE_SHIFT).map(move |page| run.address + page * PAGE_SIZE)
         });
         let mut at = self.entry(mc);
-        let end = at.saturating_add(uncached.saturating_mul(ENTRY_BYTES));
+        let mut offset = 0;
         loop {
             let mut batch = [0u64; BATCH];
             let mut count = 0;
             for (entry, page) in batch.iter_mut().zip(pages.by_ref()) {
-                let mtype = match at + count as u64 * ENTRY_BYTES < end {
+                let mtype = match is_uncached(offset) {
                     true => Mtype::Uc,
                     false => Mtype::Nc,
                 };
+                offset += PAGE_SIZE;
                 *entry = Pte::gart(page, mtype).raw();
                 count += 1;
             }
@@ -137,16 +140,17 @@ impl Gart {
     /// `ENOSPC` if there is no room; `ENOMEM`; `ENODEV` if the pages or the device are gone;
     /// `ETIMEDOUT` if the hardware does not answer.
     pub(crate) fn bind(&self, pages: SystemPages) -> Result<GartBuffer> {
-        self.bind_as(pages, ALL)
+        self.bind_as(pages, &|_| true)
     }
 
-    /// Like [`Gart::bind`], for a queue's descriptor: the first page is not cached. The control
-    /// stack behind it is cached (MTYPE NC), as the CP of gfx9 needs it.
-    pub(crate) fn bind_descriptor(&self, pages: SystemPages) -> Result<GartBuffer> {
-        self.bind_as(pages, 1)
+    /// Like [`Gart::bind`], for a queue's descriptors, of which there is one at every multiple of
+    /// `stride`: its page is not cached. The control stack behind it is cached (MTYPE NC), as the
+    /// CP of gfx9 needs it.
+    pub(crate) fn bind_descriptors(&self, pages: SystemPages, stride: u64) -> Result<GartBuffer> {
+        self.bind_as(pages, &|offset| offset.checked_rem(stride) == Some(0))
     }
 
-    fn bind_as(&self, pages: SystemPages, uncached: u64) -> Result<GartBuffer> {
+    fn bind_as(&self, pages: SystemPages, is_uncached: &dyn Fn(u64) -> bool) -> Result<GartBuffer> {
         if !pages.is_mapped() {
             return Err(ENODEV);
         }
@@ -157,7 +161,7 @@ impl Gart {
         };
         let mc = buffer.mc_addr();
         let runs = buffer.pages.dma_runs().iter().copied();
-        self.0.write(mc, runs, uncached)?;
+        self.0.write(mc, runs, is_uncached)?;
         self.0.gmc.flush(Vmid::KERNEL, TlbFlush::Legacy)?;
         Ok(buffer)
     }
@@ -225,7 +229,7 @@ impl GartWindow {
                 size,
             })
         });
-        self.0.table.write(self.0.mc, parts, ALL)?;
+        self.0.table.write(self.0.mc, parts, &|_| true)?;
         self.0.table.gmc.flush(Vmid::KERNEL, TlbFlush::Legacy)
     }
 

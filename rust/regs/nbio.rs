@@ -17,6 +17,8 @@ registers! {
     MM_INDEX_HI @ 0, 0x6;
     /// The address on the chip's own network (SMN) that the next register accesses.
     PCIE_INDEX2 @ 0, 0xe;
+    /// NBIO 7.9: bits of that address beyond 32.
+    PCIE_INDEX2_HI @ 0, 0x11;
     /// The register at that address.
     PCIE_DATA2 @ 0, 0xf;
     /// Information from the card's own firmware for drivers.
@@ -100,6 +102,8 @@ registers! {
     XCC_DOORBELL_FENCE @ 5, 0x740c as xcc_doorbell_fence {
         /// The XCCs.
         XCCS[7:0]
+        /// The die gets its doorbells from the first one.
+        SHUB_SLV_MODE[16:16]
     };
     /// NBIO 7.9: the first port of doorbells; the others follow.
     S2A_DOORBELL_ENTRY_1_CTRL @ 5, 0x7a81;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A PM4 ring of the driver itself: that of KIQ or HIQ.
+//! A PM4 ring of the driver itself: that of KIQ of an XCC, or of HIQ, which all XCCs read.
 
 use core::hint::spin_loop;
 
@@ -9,7 +9,7 @@ use crate::mem::gart::GartBuffer;
 use crate::mem::GpuMemory;
 use hw::doorbell::{Doorbell, SliceIndex};
 use hw::kernel_queue::KernelQueue;
-use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat};
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat, XccShare};
 use hw::mqd::hqd::HqdImage;
 use hw::pm4::schedule::{self, HqdSelect};
 use hw::queue::{HqdLocation, QueuePriority};
@@ -22,18 +22,17 @@ use kernel::time::{Delta, Instant, Monotonic};
 
 /// Bytes of the ring. A submitter waits for a fence at least once a ring, see [`Pm4Ring::submit`].
 const RING_BYTES: u64 = PAGE_SIZE;
-/// Where the descriptor is, behind the ring.
-const MQD: u64 = RING_BYTES;
-/// Where the end-of-pipe buffer is.
-const EOP: u64 = MQD + PAGE_SIZE;
+/// Where the end-of-pipe buffer is, behind the ring.
+const EOP: u64 = RING_BYTES;
 /// Where the CP writes its read pointer.
 const RPTR: u64 = EOP + PAGE_SIZE;
 /// Where the write pointer is kept for the CP.
 const WPTR: u64 = RPTR + 64;
 /// Where fences are written.
 const FENCE: u64 = RPTR + 128;
-/// Bytes of the whole memory.
-const BYTES: u64 = RPTR + PAGE_SIZE;
+/// Where the descriptors are, one of each XCC that reads the ring, and bytes of each.
+const MQD: u64 = RPTR + PAGE_SIZE;
+const STRIDE: u64 = PAGE_SIZE;
 
 /// How long a fence is looked at without a pause, microseconds: the CP answers most packets within
 /// this, and a sleep takes longer.
@@ -44,7 +43,9 @@ const PAUSE_US: (i64, i64) = (20, 1000);
 /// The ring with its descriptor, pointers and fence.
 pub(crate) struct Pm4Ring {
     hqd: HqdLocation,
-    /// Where HIQ's descriptor names the queue that has not left.
+    /// How many XCCs read it.
+    readers: u32,
+    /// Where HIQ's descriptors name queues that have not left: in the first one.
     abandoned: u64,
     size: RingSize,
     doorbell: Doorbell,
@@ -57,20 +58,24 @@ pub(crate) struct Pm4Ring {
 }
 
 impl Pm4Ring {
-    /// An empty ring, which nothing reads yet.
+    /// An empty ring, which nothing reads yet: KIQ's of XCC `xcc`, or HIQ's.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; `ENOSPC` without room in the GART.
-    pub(crate) fn new(gpu: &GpuMemory, which: KernelQueue) -> Result<Self> {
+    pub(crate) fn new(gpu: &GpuMemory, which: KernelQueue, xcc: u8) -> Result<Self> {
         let size = RingSize::new(RING_BYTES).map_err(|_| EINVAL)?;
         let asic = gpu.hw.asic;
-        let slot = which.doorbell(&asic.doorbells, 0).ok_or(ENODEV)?;
+        let slot = which.doorbell(&asic.doorbells, xcc).ok_or(ENODEV)?;
+        let readers = match which {
+            KernelQueue::Kiq => 1,
+            KernelQueue::Hiq => asic.gfx.xccs,
+        };
         let doorbell = SliceIndex::KERNEL.doorbell(slot);
-        let pages = SystemPages::alloc(&gpu.hw.dev, BYTES as usize)?;
+        let pages = SystemPages::alloc(&gpu.hw.dev, (MQD + STRIDE * u64::from(readers)) as usize)?;
         let memory = gpu.gart.bind(pages)?;
         let base = memory.mc_addr();
-        let config = ComputeMqdConfig {
+        let mut config = ComputeMqdConfig {
             mqd_address: base + MQD,
             ring_base: base,
             ring_size: size,
@@ -83,11 +88,22 @@ impl Pm4Ring {
             format: PacketFormat::Kernel,
             priority: QueuePriority::NORMAL,
             context_save: None,
+            share: XccShare {
+                count: readers,
+                stride: STRIDE as u32,
+                ..XccShare::ALONE
+            },
         };
-        let mqd = ComputeMqd::new(&asic.mqd, &config);
-        memory.write32s(MQD, mqd.dwords())?;
+        for place in 0..readers {
+            let at = MQD + STRIDE * u64::from(place);
+            config.share.place = place;
+            config.mqd_address = base + at;
+            let mqd = ComputeMqd::new(&asic.mqd, &config);
+            memory.write32s(at, mqd.dwords())?;
+        }
         Ok(Self {
             hqd: which.location(&asic.mec),
+            readers,
             abandoned: MQD + asic.mqd.abandoned_byte(),
             size,
             doorbell,
@@ -98,7 +114,7 @@ impl Pm4Ring {
         })
     }
 
-    /// The image that its HQD is loaded with.
+    /// The image that the HQD of its first reader is loaded with.
     pub(crate) fn image(&self) -> Result<HqdImage> {
         let mut dwords = [0; hw::mqd::hqd::DWORDS];
         let byte = MQD + hw::mqd::compute::HQD.start as u64 * 4;
@@ -109,19 +125,28 @@ impl Pm4Ring {
     /// Clears the state of [`Pm4Ring::has_abandoned`] before the next packet that makes queues
     /// leave.
     pub(crate) fn clear_abandoned(&self) -> Result {
-        self.memory.write32s(self.abandoned, &[0])
+        self.each_abandoned()
+            .try_for_each(|at| self.memory.write32s(at, &[0]))
     }
 
     /// Whether the firmware has given up waiting for a queue that a packet of this ring had leave:
     /// it writes the fence as if the queue had left.
     pub(crate) fn has_abandoned(&self) -> bool {
-        let mut doorbell = [0];
-        // Memory of a device that is gone names no queue.
-        self.memory.read32s(self.abandoned, &mut doorbell).is_ok() && doorbell != [0]
+        self.each_abandoned().any(|at| {
+            let mut doorbell = [0];
+            // Memory of a device that is gone names no queue.
+            self.memory.read32s(at, &mut doorbell).is_ok() && doorbell != [0]
+        })
     }
 
-    /// The parameters with which KIQ maps it.
-    pub(crate) fn map(&self) -> schedule::MapQueue {
+    /// Where each of its readers names such a queue.
+    fn each_abandoned(&self) -> impl Iterator<Item = u64> {
+        let first = self.abandoned;
+        (0..u64::from(self.readers)).map(move |place| first + STRIDE * place)
+    }
+
+    /// The parameters with which KIQ of the XCC at `place` maps it.
+    pub(crate) fn map(&self, place: u32) -> schedule::MapQueue {
         let base = self.memory.mc_addr();
         schedule::MapQueue {
             place: HqdSelect::Hiq {
@@ -130,7 +155,7 @@ impl Pm4Ring {
                 queue: self.hqd.queue,
             },
             doorbell: self.doorbell,
-            mqd: base + MQD,
+            mqd: base + MQD + STRIDE * u64::from(place),
             write_pointer: base + WPTR,
         }
     }

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
 # The discovery table of a gfx942 at the top of VRAM: what the driver says it has, shows of it in
-# sysfs, and refuses: a damaged table, and a chip with more than it drives. No module is loaded at
+# sysfs, and refuses: a damaged table, and a chip whose parts do not fit each other. No module is loaded at
 # the beginning.
 . /rkfd/clients/tap.sh
 . /rkfd/clients/model.sh
@@ -93,19 +93,16 @@ refused 3 0 'it begins with 0x00211407'
 refused 4 9 'it is of unknown version 9\.'
 refused 100 $(($(devmem $((table + 100)) 8) ^ 255)) 'it is damaged: its bytes sum up to '
 
-# The entry of ATHUB (id 35, two bases) becomes one of a second XCC (id 11, number 1). Its last byte,
-# which has no meaning here, takes up the difference of the sums.
+# The entry of ATHUB (id 35, two bases) becomes one of a second MMHUB (id 34, number 1), which leaves
+# the sums as they are.
 entry=$table
 until [ $(($(devmem $entry 32))) = $((0x02000023)) ]; do
 	entry=$((entry + 4))
 	[ $entry -lt $((table + 4096)) ] || bail "no entry of ATHUB"
 done
-last=$(devmem $((entry + 7)) 8)
-devmem $entry 32 0x0201000b
-devmem $((entry + 7)) 8 $((last + 0x23 - 0xb - 1))
-left_alone "two XCCs" 'no AMD Instinct MI300X is known that has such XCCs and engines'
+devmem $entry 32 0x02010022
+left_alone "two MMHUBs" 'it has 1 XCCs and 2 MMHUBs, which do not belong to its SDMA engines'
 devmem $entry 32 0x02000023
-devmem $((entry + 7)) 8 "$last"
 
 echo 0 >"/sys/bus/pci/devices/$device/enable"
 mark

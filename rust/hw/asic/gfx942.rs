@@ -34,8 +34,19 @@ pub const MI325X: Asic = whole(&IDS[1], &SMALL[1]);
 /// MI300X HF.
 const MI300X_HF: Asic = whole(&IDS[2], &SMALL[2]);
 
-/// The same with one XCC and one AID, as simulators have it.
-const SMALL: [[Asic; 1]; 3] = [[part(&IDS[0])], [part(&IDS[1])], [part(&IDS[2])]];
+/// The same with fewer XCCs and AIDs, as simulators have it, or with XCCs that do not work.
+const SMALL: [[Asic; 6]; 3] = [smaller(&IDS[0]), smaller(&IDS[1]), smaller(&IDS[2])];
+
+const fn smaller(ids: &AsicIds) -> [Asic; 6] {
+    [
+        part(ids, 1, 1),
+        part(ids, 2, 1),
+        part(ids, 3, 2),
+        part(ids, 4, 2),
+        part(ids, 6, 4),
+        part(ids, 7, 4),
+    ]
+}
 
 const IDS: [AsicIds; 3] = [
     ids(0x74a1, "AMD Instinct MI300X"),
@@ -63,13 +74,13 @@ const fn whole(ids: &AsicIds, smaller: &'static [Asic]) -> Asic {
     }
 }
 
-/// A chip with one XCC on one AID.
-const fn part(ids: &AsicIds) -> Asic {
+/// A chip with so many XCCs that work, and AIDs.
+const fn part(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
     let (of_xcc, _) = CACHES.split_at(CACHES.len() - 1);
     Asic {
         // The L3 belongs to the memory controllers (UMC), of which such a chip lists none.
         caches: of_xcc,
-        ..chip(ids, 1, 1)
+        ..chip(ids, xccs, aids)
     }
 }
 
@@ -113,6 +124,8 @@ const fn chip(ids: &AsicIds, xccs: u8, aids: u8) -> Asic {
                 xcc: 39,
                 chunk: 41,
                 others: [40, 42],
+                target: 225,
+                stride: 226,
             }),
             ..MI210.mqd
         },
@@ -207,7 +220,11 @@ const _: () = {
     let mut n = 0;
     while n < ASICS.len() {
         assert!(ASICS[n].is_consistent());
-        assert!(ASICS[n].smaller[0].is_consistent());
+        let mut part = 0;
+        while part < ASICS[n].smaller.len() {
+            assert!(ASICS[n].smaller[part].is_consistent());
+            part += 1;
+        }
         n += 1;
     }
 };

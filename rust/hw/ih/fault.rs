@@ -26,6 +26,8 @@ const RING_WRITE: Field = Field::bit(5);
 pub struct VmFault {
     /// The hub that walked the tables.
     pub hub: HubKind,
+    /// The node of the hub: which of its kind it is.
+    pub node: u8,
     /// The address space.
     pub vmid: u8,
     /// The process.
@@ -80,6 +82,7 @@ impl VmFault {
         let attributes = entry.data[1];
         Self {
             hub,
+            node: entry.node,
             vmid: entry.vmid,
             pasid: entry.pasid,
             ring: entry.ring,

@@ -44,6 +44,45 @@ pub struct XccSplit {
     /// The dwords beside them, which have no meaning and are all ones, as are the two above in the
     /// driver's own queues.
     pub others: [usize; 2],
+    /// Which of the queue's XCCs executes PM4 packets.
+    pub target: usize,
+    /// Bytes from the descriptor to that of the queue's next XCC.
+    pub stride: usize,
+}
+
+/// The part of an XCC in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XccShare {
+    /// The XCC's place among those that run the queue.
+    pub place: u32,
+    /// How many run it, at least one.
+    pub count: u32,
+    /// The place of the XCC that gets the first workgroups; it differs from queue to queue.
+    pub first: u32,
+    /// The place of the XCC that executes PM4 packets.
+    pub target: u32,
+    /// Bytes from its descriptor to that of the next one.
+    pub stride: u32,
+}
+
+impl XccShare {
+    /// That of the only one.
+    pub const ALONE: Self = Self {
+        place: 0,
+        count: 1,
+        first: 0,
+        target: 0,
+        stride: 0,
+    };
+
+    /// Which workgroups are its own, by the remainder of their numbers.
+    #[inline]
+    const fn remainder(&self) -> u32 {
+        match (self.first.wrapping_add(self.place)).checked_rem(self.count) {
+            Some(remainder) => remainder,
+            None => 0,
+        }
+    }
 }
 
 impl MqdInfo {
@@ -176,8 +215,10 @@ pub struct ComputeMqdConfig {
     pub format: PacketFormat,
     /// Priority among the pipe's queues.
     pub priority: QueuePriority,
-    /// The save area, if waves are saved.
+    /// The save area, if waves are saved: that of the first XCC, behind which are those of others.
     pub context_save: Option<ContextSaveArea>,
+    /// The part of the XCC whose descriptor it is.
+    pub share: XccShare,
 }
 
 /// The descriptor, 2 KiB.
@@ -204,11 +245,16 @@ impl ComputeMqd {
             let is_user = queue.format != PacketFormat::Kernel;
             let is_aql = queue.format == PacketFormat::Aql;
             let [a, b] = split.others;
+            let share = &queue.share;
+            let remainder = if is_aql { share.remainder() } else { 0 };
+            let target = if is_user && !is_aql { share.target } else { 0 };
             for (at, value) in [
                 (a, u32::MAX),
                 (b, u32::MAX),
-                (split.xcc, if is_user { 0 } else { u32::MAX }),
+                (split.xcc, if is_user { remainder } else { u32::MAX }),
                 (split.chunk, if is_user { is_aql.into() } else { u32::MAX }),
+                (split.target, target),
+                (split.stride, share.stride),
             ] {
                 if let Some(dword) = dwords.get_mut(at) {
                     *dword = value;
@@ -235,7 +281,7 @@ impl ComputeMqd {
         let aql = queue.format == PacketFormat::Aql;
         dwords[DOORBELL_CONTROL] =
             DOORBELL_OFFSET.put(queue.doorbell.dword()) | DOORBELL_BIF_DROP.flag(aql);
-        dwords[PQ_CONTROL] = pq_control(info, queue.ring_size, queue.format);
+        dwords[PQ_CONTROL] = pq_control(info, queue);
         dwords[IB_CONTROL] = MIN_IB_AVAIL.put(3) | IB_EXE_DISABLE.flag(true);
         dwords[HQ_STATUS0] = DISPATCH_PTR.flag(true);
         dwords[MQD_CONTROL] = MQD_PRIV_STATE.flag(true);
@@ -243,8 +289,10 @@ impl ComputeMqd {
         dwords[EOP_BASE_HI] = hi(queue.eop_base >> 8);
         dwords[EOP_CONTROL] = eop_control(queue.eop_bytes);
         if let Some(save) = queue.context_save {
-            dwords[CTX_SAVE_BASE_LO] = lo(save.base);
-            dwords[CTX_SAVE_BASE_HI] = hi(save.base);
+            let before = u64::from(save.size) * u64::from(queue.share.place);
+            let base = save.base.wrapping_add(before);
+            dwords[CTX_SAVE_BASE_LO] = lo(base);
+            dwords[CTX_SAVE_BASE_HI] = hi(base);
             dwords[CNTL_STACK_OFFSET] = save.control_stack;
             dwords[CNTL_STACK_SIZE] = save.control_stack;
             dwords[WG_STATE_OFFSET] = save.control_stack;
@@ -277,20 +325,24 @@ pub(super) fn queue_size(size: RingSize) -> u32 {
 
 /// CP_HQD_PQ_CONTROL.
 #[inline]
-fn pq_control(info: &MqdInfo, size: RingSize, format: PacketFormat) -> u32 {
-    let common = queue_size(size) | RPTR_BLOCK_SIZE.put(5) | UNORD_DISPATCH.flag(true);
+fn pq_control(info: &MqdInfo, queue: &ComputeMqdConfig) -> u32 {
+    let size = queue_size(queue.ring_size);
+    let common = size | RPTR_BLOCK_SIZE.put(5) | UNORD_DISPATCH.flag(true);
+    // Where XCCs share a queue, the first of them reports the read pointer (init_mqd_v9_4_3 of
+    // amdgpu).
+    let is_first = queue.share.place == 0;
     common
-        | match format {
+        | match queue.format {
             PacketFormat::Pm4 => 0,
             PacketFormat::Aql => {
-                // Where XCCs share a queue, the first of them reports the read pointer
-                // (init_mqd_v9_4_3 of amdgpu).
-                NO_UPDATE_RPTR.flag(info.split.is_none())
+                NO_UPDATE_RPTR.flag(info.split.is_none() || !is_first)
                     | SLOT_BASED_WPTR.put(2)
                     | QUEUE_FULL_EN.flag(true)
                     | WPP_CLAMP_EN.flag(true)
             }
-            PacketFormat::Kernel => PRIV_STATE.flag(true) | KMD_QUEUE.flag(true),
+            PacketFormat::Kernel => {
+                NO_UPDATE_RPTR.flag(!is_first) | PRIV_STATE.flag(true) | KMD_QUEUE.flag(true)
+            }
         }
 }
 

@@ -9,6 +9,25 @@ use crate::topology::cus::ComputeUnits;
 
 /// The most shader engines of an XCC that a descriptor has masks for.
 pub const MAX_WORDS: usize = 8;
+/// The most XCCs that a queue has masks for.
+pub const MAX_XCCS: usize = 8;
+/// The masks of the shader engines of each XCC.
+pub type CuMasks = [[u32; MAX_WORDS]; MAX_XCCS];
+
+/// The masks of all XCCs, see [`spread`]. `None` if no CU of any remains. An XCC that has none left
+/// never ends its part of a dispatch, which is up to the user (amdkfd takes such masks, too).
+pub fn spread_all(cus: &ComputeUnits, bit: &mut dyn FnMut(u32) -> bool) -> Option<CuMasks> {
+    let mut all = [[0; MAX_WORDS]; MAX_XCCS];
+    let mut any = false;
+    for (xcc, masks) in (0..cus.asic().gfx.xccs).zip(all.iter_mut()) {
+        if let Some(own) = spread(cus, xcc, &mut *bit) {
+            *masks = own;
+            any = true;
+        }
+    }
+    any.then_some(all)
+}
+
 /// The most bits of a mask that are used.
 pub const MAX_BITS: u32 = 1024;
 

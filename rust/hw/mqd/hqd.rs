@@ -26,6 +26,7 @@ const DEQUEUE_REQUEST: usize = 152 - HQD.start;
 const EOP_RPTR: usize = 168 - HQD.start;
 const CNTL_STACK_OFFSET: usize = 174 - HQD.start;
 const CNTL_STACK_SIZE: usize = 175 - HQD.start;
+const CTX_SAVE_SIZE: usize = 177 - HQD.start;
 const WG_STATE_OFFSET: usize = 176 - HQD.start;
 const PQ_WPTR_LO: usize = 182 - HQD.start;
 const PQ_WPTR_HI: usize = 183 - HQD.start;
@@ -60,7 +61,26 @@ pub struct WaveState {
     pub waves_used: u32,
 }
 
+impl WaveState {
+    /// The words that describe it at the start of the user's area.
+    #[inline]
+    pub const fn header(&self) -> [u32; 4] {
+        [
+            self.control_stack_offset,
+            self.control_stack_used,
+            self.waves_offset,
+            self.waves_used,
+        ]
+    }
+}
+
 impl HqdImage {
+    /// Bytes of the save area.
+    #[inline]
+    pub const fn save_bytes(&self) -> u32 {
+        self.0[CTX_SAVE_SIZE]
+    }
+
     /// The image of those dwords.
     #[inline]
     pub const fn new(dwords: [u32; DWORDS]) -> Self {

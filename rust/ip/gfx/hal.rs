@@ -24,8 +24,8 @@ pub(super) trait GcHal: Send + Sync {
         die: u32,
     );
 
-    /// Has the XCC run its queues without any other one.
-    fn work_alone(&self, gc: &RegisterWindow);
+    /// Has the XCC run its queues together with others: it is at `place` among `xccs` of them.
+    fn work_together(&self, gc: &RegisterWindow, place: u32, xccs: u32);
 
     /// Clears the data that waves may find in trap registers, where the block has such registers.
     fn clear_trap_data(&self, gc: &RegisterWindow);
@@ -51,7 +51,8 @@ impl GcHal for GcV9_4_2 {
         }
     }
 
-    fn work_alone(&self, _: &RegisterWindow) {}
+    // It has one.
+    fn work_together(&self, _: &RegisterWindow, _: u32, _: u32) {}
 
     fn clear_trap_data(&self, gc: &RegisterWindow) {
         for word in 0..2 {
@@ -79,12 +80,12 @@ impl GcHal for GcV9_4_3 {
     }
 
     // gfx_v9_4_3_switch_compute_partition, where no PSP does it.
-    fn work_alone(&self, gc: &RegisterWindow) {
+    fn work_together(&self, gc: &RegisterWindow, place: u32, xccs: u32) {
         gc.update(
             CP_HYP_XCP_CTL,
             &[
-                (cp_hyp_xcp_ctl::VIRTUAL_XCC_ID, 0),
-                (cp_hyp_xcp_ctl::NUM_XCC_IN_XCP, 1),
+                (cp_hyp_xcp_ctl::VIRTUAL_XCC_ID, place),
+                (cp_hyp_xcp_ctl::NUM_XCC_IN_XCP, xccs),
             ],
         );
     }

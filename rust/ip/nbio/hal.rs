@@ -60,7 +60,7 @@ impl NbioHal for NbioV7_4 {
     }
 }
 
-/// NBIO 7.9, of the first AID.
+/// NBIO 7.9, of all AIDs: the first one's is the only one in the register BAR.
 struct NbioV7_9;
 
 /// The ports of an AID's SDMA engines, by their distance from port 1, and that of the IH.
@@ -70,12 +70,27 @@ const IH_PORT: u32 = 2;
 const ALL_BLOCKS: u32 = 0xf_ffff;
 const ALL_INTERRUPTS: u32 = 0x7ff;
 
-/// Writes `reg`, which is outside of the register BAR: over the chip's own network, as bytes
-/// (amdgpu: amdgpu_device_indirect_wreg).
-fn write_far(nbio: &RegisterWindow, reg: Register, value: u32) {
+/// Bits 39:32 of an address on AID `aid` of the chip's own network
+/// (aqua_vanjaram_encode_ext_smn_addressing of amdgpu).
+const fn far_die(aid: u32) -> u32 {
+    match aid {
+        0 => 0,
+        _ => 4 | aid,
+    }
+}
+
+/// Writes `reg` of AID `aid`, which is outside of the register BAR: over the chip's own network, as
+/// bytes (amdgpu: amdgpu_device_indirect_wreg_ext).
+fn write_far(nbio: &RegisterWindow, aid: u32, reg: Register, value: u32) {
     if let Some(byte) = nbio.dword(reg).and_then(|dword| dword.checked_mul(4)) {
         nbio.write(regs::PCIE_INDEX2, byte);
+        if aid != 0 {
+            nbio.write(regs::PCIE_INDEX2_HI, far_die(aid));
+        }
         nbio.write(regs::PCIE_DATA2, value);
+        if aid != 0 {
+            nbio.write(regs::PCIE_INDEX2_HI, 0);
+        }
     }
 }
 
@@ -94,21 +109,27 @@ impl NbioHal for NbioV7_9 {
 
     fn route_doorbells(&self, nbio: &RegisterWindow, layout: &DoorbellLayout, xccs: u32) {
         let fenced = xcc_doorbell_fence::XCCS.put(!xccs & xcc_doorbell_fence::XCCS.max());
-        write_far(nbio, regs::XCC_DOORBELL_FENCE, fenced);
-        write_far(nbio, regs::BIFC_GFX_INT_MONITOR_MASK, ALL_INTERRUPTS);
-        write_far(nbio, regs::BIFC_DOORBELL_ACCESS_EN_PF, ALL_BLOCKS);
+        write_far(nbio, 0, regs::XCC_DOORBELL_FENCE, fenced);
+        write_far(nbio, 0, regs::BIFC_GFX_INT_MONITOR_MASK, ALL_INTERRUPTS);
+        write_far(nbio, 0, regs::BIFC_DOORBELL_ACCESS_EN_PF, ALL_BLOCKS);
+        let of_aid = SDMA_PORTS.len() as u8;
+        for aid in 1..u32::from(layout.sdma_engines.div_ceil(of_aid)) {
+            let slave = xcc_doorbell_fence::SHUB_SLV_MODE.flag(true);
+            write_far(nbio, aid, regs::XCC_DOORBELL_FENCE, slave);
+        }
         let entry = |n| regs::DOORBELL0_CTRL_ENTRY_0.nth(n, 1);
         let port = |n| regs::S2A_DOORBELL_ENTRY_1_CTRL.nth(n, 1);
-        let engines = (0..).zip(DoorbellPort::SDMA).zip(SDMA_PORTS);
-        for ((engine, of_engine), n) in engines {
+        let ports = DoorbellPort::SDMA.into_iter().zip(SDMA_PORTS).cycle();
+        for (engine, (of_engine, n)) in (0..layout.sdma_engines).zip(ports) {
             if let Some(range) = layout.sdma_range(engine) {
-                write_far(nbio, entry(1 + u32::from(engine)), range.entry());
-                write_far(nbio, port(n), of_engine.control(range));
+                let aid = u32::from(engine / of_aid);
+                write_far(nbio, 0, entry(1 + u32::from(engine)), range.entry());
+                write_far(nbio, aid, port(n), of_engine.control(range));
             }
         }
         let range = layout.ih_range();
-        write_far(nbio, entry(0), range.entry());
-        write_far(nbio, port(IH_PORT), DoorbellPort::IH.control(range));
+        write_far(nbio, 0, entry(0), range.entry());
+        write_far(nbio, 0, port(IH_PORT), DoorbellPort::IH.control(range));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::memory::RingBuffer;
 use super::queue::ComputeQueue;
-use hw::mqd::cu_mask::MAX_WORDS;
+use hw::mqd::cu_mask::CuMasks;
 use hw::mqd::hqd::HqdImage;
 use hw::queue::QueuePriority;
 use kernel::prelude::*;
@@ -21,8 +21,8 @@ pub(crate) enum QueueChange {
     },
     /// None: what the debugger has set comes into force.
     Refresh,
-    /// SET_CU_MASK: the mask of each shader engine.
-    CuMasks([u32; MAX_WORDS]),
+    /// SET_CU_MASK: the mask of each shader engine of each XCC.
+    CuMasks(KBox<CuMasks>),
 }
 
 impl QueueChange {
@@ -41,7 +41,7 @@ impl QueueChange {
                 Ok(changed == image && *active == queue.is_active())
             }
             Self::Refresh => Ok(false),
-            Self::CuMasks(masks) => Ok(queue.descriptor.cu_masks()? == *masks),
+            Self::CuMasks(masks) => queue.descriptor.has_cu_masks(masks),
         }
     }
 
@@ -67,7 +67,7 @@ impl QueueChange {
                 Ok(())
             }
             Self::Refresh => Ok(()),
-            Self::CuMasks(masks) => queue.descriptor.set_cu_masks(*masks),
+            Self::CuMasks(masks) => queue.descriptor.set_cu_masks(masks),
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! A queue's descriptor (MQD) in memory, with the control stack behind it, where the hardware looks
-//! for it.
+//! A queue's descriptors (MQDs) in memory, one for each XCC, each with a control stack behind it,
+//! where the hardware looks for it.
 
 use crate::kern::pages::SystemPages;
 use crate::mem::account::{MemoryClient, MemoryRegion, SystemShare};
@@ -8,7 +8,7 @@ use crate::mem::gart::GartBuffer;
 use crate::mem::GpuMemory;
 use crate::queue::spare::SpareMemory;
 use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, MqdInfo, HQD};
-use hw::mqd::cu_mask::MAX_WORDS;
+use hw::mqd::cu_mask::CuMasks;
 use hw::mqd::hqd::{self, HqdImage};
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
@@ -22,6 +22,9 @@ pub(crate) struct MqdMemory {
     memory: GartBuffer,
     _share: SystemShare,
     control_stack: u32,
+    /// Bytes from one XCC's descriptor to the next one.
+    stride: u64,
+    xccs: u32,
 }
 
 impl MqdMemory {
@@ -31,14 +34,23 @@ impl MqdMemory {
     ///
     /// `ENOMEM`; `ENOSPC` without room in the GART.
     fn new(gpu: &GpuMemory, client: &Arc<MemoryClient>, control_stack: u32) -> Result<Self> {
-        let bytes = gpu.hw.asic.mqd.bytes(control_stack, gpu.hw.asic.gfx.xccs);
+        let (mqd, xccs) = (&gpu.hw.asic.mqd, gpu.hw.asic.gfx.xccs);
+        let (stride, bytes) = (mqd.stride(control_stack), mqd.bytes(control_stack, xccs));
         let share = SystemShare::charge(client, MemoryRegion::Gtt, bytes)?;
         let pages = SystemPages::alloc(&gpu.hw.dev, bytes as usize)?;
         Ok(Self {
-            memory: gpu.gart.bind_descriptor(pages)?,
+            memory: gpu.gart.bind_descriptors(pages, stride)?,
             _share: share,
             control_stack,
+            stride,
+            xccs,
         })
+    }
+
+    /// Byte at which each XCC's descriptor begins.
+    fn starts(&self) -> impl Iterator<Item = u64> {
+        let stride = self.stride;
+        (0..u64::from(self.xccs)).map(move |place| place * stride)
     }
 }
 
@@ -73,12 +85,17 @@ impl ComputeDescriptor {
                 GFP_KERNEL_ACCOUNT,
             )?,
         };
-        queue.mqd_address = room.memory.mc_addr();
+        queue.share.count = room.xccs;
+        queue.share.stride = room.stride as u32;
         // All of the descriptor counts. Of the control stack only the part that this queue will
         // have saved counts.
         let info = &gpu.hw.asic.mqd;
-        room.memory
-            .write32s(0, ComputeMqd::new(info, &queue).dwords())?;
+        for (place, start) in (0..).zip(room.starts()) {
+            queue.share.place = place;
+            queue.mqd_address = room.memory.mc_addr() + start;
+            let mqd = ComputeMqd::new(info, &queue);
+            room.memory.write32s(start, mqd.dwords())?;
+        }
         Ok(Self {
             room,
             info,
@@ -86,57 +103,92 @@ impl ComputeDescriptor {
         })
     }
 
-    /// Its address in VMID 0.
+    /// The address in VMID 0 of the first XCC's.
     pub(super) fn address(&self) -> u64 {
         self.room.memory.mc_addr()
     }
 
-    /// The HQD's image.
+    /// The HQD's image of the first XCC.
     pub(super) fn image(&self) -> Result<HqdImage> {
+        self.image_at(0)
+    }
+
+    /// The HQD's image of the XCC at `place` among those of the queue.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is none; `ENODEV` if the device is gone.
+    pub(super) fn image_of(&self, place: usize) -> Result<HqdImage> {
+        self.image_at(self.room.starts().nth(place).ok_or(EINVAL)?)
+    }
+
+    fn image_at(&self, start: u64) -> Result<HqdImage> {
         let mut dwords = [0; hqd::DWORDS];
-        self.room.memory.read32s(IMAGE, &mut dwords)?;
+        self.room.memory.read32s(start + IMAGE, &mut dwords)?;
         Ok(HqdImage::new(dwords))
     }
 
-    /// Changes the HQD's image of a queue that is not on the hardware, and returns it.
-    pub(super) fn change(&self, change: impl FnOnce(&mut HqdImage)) -> Result<HqdImage> {
-        let mut image = self.image()?;
-        change(&mut image);
-        self.room.memory.write32s(IMAGE, image.dwords())?;
-        Ok(image)
+    /// The HQD's images of all XCCs.
+    pub(super) fn images(&self) -> impl Iterator<Item = Result<HqdImage>> + '_ {
+        self.room.starts().map(|start| self.image_at(start))
     }
 
-    /// Sets the CU masks of the shader engines. The queue is not on the hardware.
-    pub(super) fn set_cu_masks(&self, masks: [u32; MAX_WORDS]) -> Result {
-        for (&dword, mask) in self.info.cu_masks.iter().zip(masks) {
-            self.room.memory.write32s(dword as u64 * 4, &[mask])?;
+    /// Whether any XCC was in the middle of something that the pointers do not show.
+    pub(super) fn is_midway(&self) -> bool {
+        let mut images = self.images();
+        images.any(|image| image.is_ok_and(|image| image.is_midway()))
+    }
+
+    /// Changes the HQD's images of a queue that is not on the hardware.
+    pub(super) fn change(&self, change: impl Fn(&mut HqdImage)) -> Result {
+        for start in self.room.starts() {
+            let mut image = self.image_at(start)?;
+            change(&mut image);
+            self.room.memory.write32s(start + IMAGE, image.dwords())?;
         }
         Ok(())
     }
 
-    /// The CU masks of the shader engines.
-    pub(super) fn cu_masks(&self) -> Result<[u32; MAX_WORDS]> {
-        let mut masks = [0; MAX_WORDS];
-        for (&dword, mask) in self.info.cu_masks.iter().zip(&mut masks) {
-            let mut read = [0];
-            self.room.memory.read32s(dword as u64 * 4, &mut read)?;
-            [*mask] = read;
+    /// Sets the CU masks of the shader engines of each XCC. The queue is not on the hardware.
+    pub(super) fn set_cu_masks(&self, masks: &CuMasks) -> Result {
+        for (start, masks) in self.room.starts().zip(masks) {
+            for (&dword, mask) in self.info.cu_masks.iter().zip(masks) {
+                let at = start + dword as u64 * 4;
+                self.room.memory.write32s(at, &[*mask])?;
+            }
         }
-        Ok(masks)
+        Ok(())
     }
 
-    /// Dword `index` of the control stack.
+    /// Whether those are the CU masks of the shader engines of each XCC.
+    pub(super) fn has_cu_masks(&self, masks: &CuMasks) -> Result<bool> {
+        for (start, masks) in self.room.starts().zip(masks) {
+            for (&dword, mask) in self.info.cu_masks.iter().zip(masks) {
+                let mut read = [0];
+                let at = start + dword as u64 * 4;
+                self.room.memory.read32s(at, &mut read)?;
+                if read != [*mask] {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Dword `index` of the control stack of the XCC at `place`.
     ///
     /// # Errors
     ///
     /// `EINVAL` outside of it.
-    pub(super) fn control_stack_dword(&self, index: u32) -> Result<u32> {
+    pub(super) fn control_stack_dword(&self, place: usize, index: u32) -> Result<u32> {
+        let start = self.room.starts().nth(place).ok_or(EINVAL)?;
         let byte = u64::from(index) * 4;
         if byte >= self.room.control_stack.into() {
             return Err(EINVAL);
         }
         let mut dword = [0];
-        self.room.memory.read32s(PAGE_SIZE + byte, &mut dword)?;
+        let at = start + PAGE_SIZE + byte;
+        self.room.memory.read32s(at, &mut dword)?;
         Ok(dword[0])
     }
 }

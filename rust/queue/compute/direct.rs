@@ -190,12 +190,13 @@ impl DirectShared {
         };
         let loaded = vmid.and_then(|vmid| {
             let number = vmid.vmid().get();
-            let image = queue.descriptor.change(|image| image.prepare(number))?;
+            queue.descriptor.change(|image| image.prepare(number))?;
             vmid.set_trap_handler(queue.trap_handler());
             vmid.set_retries();
-            queue.trace_restore(&image);
+            queue.trace_restore(&queue.descriptor.image()?);
+            let image = |xcc| queue.descriptor.image_of(xcc);
             Ok(LoadedQueue {
-                hqd: self.gfx.load(hqd, &image),
+                hqd: self.gfx.load(hqd, &image)?,
                 vmid,
             })
         });

@@ -14,7 +14,7 @@ use crate::queue::request::{PreparedQueue, QueueOwner};
 use crate::queue::resources::QueueResources;
 use hw::debug::DebugControls;
 use hw::doorbell::DoorbellSlot;
-use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat};
+use hw::mqd::compute::{self as mqd, ContextSaveArea, PacketFormat, XccShare};
 use hw::mqd::hqd::HqdImage;
 use hw::pm4::schedule;
 use hw::queue::QueueType;
@@ -80,6 +80,10 @@ impl ComputeQueue {
             _ => PacketFormat::Pm4,
         };
         let sizes = gpu.hw.cus.context_save();
+        let xccs = gpu.hw.asic.gfx.xccs;
+        if format == PacketFormat::Pm4 && xccs > 1 && u32::from(create.percentage.pm4_xcc) >= xccs {
+            return Err(EINVAL);
+        }
         let memory = QueueBuffers::new(vm, create, format, &gpu.hw.cus)?;
         let compute = &create.compute;
         let queue = mqd::ComputeMqdConfig {
@@ -102,6 +106,11 @@ impl ComputeQueue {
                 control_stack: compute.control_stack,
                 trap_handler: true,
             }),
+            share: XccShare {
+                first: gpu.hw.gfx.next_first(),
+                target: create.percentage.pm4_xcc.into(),
+                ..XccShare::ALONE
+            },
         };
         let descriptor = ComputeDescriptor::new(
             &gpu.memory,
@@ -262,7 +271,7 @@ impl ComputeQueue {
     /// off the hardware. While it is on the hardware, work that was left midway counts until it is
     /// off again.
     pub(super) fn wants_to_run(&self) -> bool {
-        let midway = || self.descriptor.image().is_ok_and(|image| image.is_midway());
-        self.is_active() && !self.has_failed() && (self.memory.has_work() || midway())
+        let has_work = || self.memory.has_work() || self.descriptor.is_midway();
+        self.is_active() && !self.has_failed() && has_work()
     }
 }

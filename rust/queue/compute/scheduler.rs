@@ -160,8 +160,11 @@ impl QueuePlacement<'_> {
         if !self.seat.is_out() {
             return None;
         }
-        let image = self.queue.descriptor.image().ok()?;
-        Some(image.wave_state().waves_used)
+        let mut used = 0u32;
+        for image in self.queue.descriptor.images() {
+            used = used.saturating_add(image.ok()?.wave_state().waves_used);
+        }
+        Some(used)
     }
 
     /// Whether it holds AQL packets.

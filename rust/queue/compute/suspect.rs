@@ -35,12 +35,7 @@ impl QueuePlacement<'_> {
 
     /// Whether it has packets that are not done, as far as that is known.
     pub(crate) fn is_busy(&self) -> bool {
-        let midway = || {
-            self.queue
-                .descriptor
-                .image()
-                .is_ok_and(|image| image.is_midway())
-        };
+        let midway = || self.queue.descriptor.is_midway();
         self.queue.memory.has_work() || self.seat.is_out() && midway()
     }
 }

@@ -98,17 +98,18 @@ impl HqdEntry {
 
     /// It has left the hardware, and its HQD is free.
     pub(super) fn left(&mut self, hqds: &mut HqdSlots) {
-        let image = self.queue.descriptor.image().ok();
-        if let Some(image) = &image {
-            self.queue.trace_save(image);
+        if let Ok(image) = self.queue.descriptor.image() {
+            self.queue.trace_save(&image);
         }
-        self.midway = image.is_some_and(|image| image.is_midway());
+        self.midway = self.queue.descriptor.is_midway();
         let is_saved = matches!(self.seat, Seat::Leaving(_, PreemptStep::Save));
         if let Some(hqd) = self.hqd() {
             let _ = hqds.release(hqd.index());
         }
+        let queue = self.queue.clone();
         self.reseat(|loaded| {
-            loaded.hqd.left(image.filter(|_| is_saved));
+            let image = |xcc| queue.descriptor.image_of(xcc).ok();
+            loaded.hqd.left(&|xcc| image(xcc).filter(|_| is_saved));
             Seat::Out
         });
     }

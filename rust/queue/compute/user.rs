@@ -104,12 +104,23 @@ impl ComputeMember {
     /// See [`UserQueue::wave_state`]. The queue is off the hardware.
     fn waves(&self, write: &mut dyn FnMut(u32, u32) -> Result) -> Result<WaveState> {
         let descriptor = &self.queue.descriptor;
-        let state = descriptor.image()?.wave_state();
-        for at in 0..state.control_stack_used / 4 {
-            let index = state.control_stack_offset / 4 + at;
-            write(index, descriptor.control_stack_dword(index)?)?;
+        for (place, image) in descriptor.images().enumerate() {
+            let image = image?;
+            let state = image.wave_state();
+            // The areas of the XCCs are one behind the other (amdgpu: get_wave_state_v9_4_3).
+            let area = (place as u32).wrapping_mul(image.save_bytes() / 4);
+            for at in 0..state.control_stack_used / 4 {
+                let index = state.control_stack_offset / 4 + at;
+                let dword = descriptor.control_stack_dword(place, index)?;
+                write(area.wrapping_add(index), dword)?;
+            }
+            if place != 0 {
+                for (index, dword) in (0..).zip(state.header()) {
+                    write(area.wrapping_add(index), dword)?;
+                }
+            }
         }
-        Ok(state)
+        Ok(descriptor.image()?.wave_state())
     }
 }
 
@@ -159,8 +170,9 @@ impl UserQueue for UserComputeQueue {
 
     fn set_cu_mask(&self, bit: &mut dyn FnMut(u32) -> bool) -> Result {
         self.with(|member| {
-            let masks = cu_mask::spread(&member.queue.gpu.hw.cus, 0, bit).ok_or(EINVAL)?;
-            member.change(QueueChange::CuMasks(masks))
+            let cus = &member.queue.gpu.hw.cus;
+            let masks = cu_mask::spread_all(cus, bit).ok_or(EINVAL)?;
+            member.change(QueueChange::CuMasks(KBox::new(masks, GFP_KERNEL)?))
         })
     }
 

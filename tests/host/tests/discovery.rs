@@ -498,7 +498,11 @@ fn a_chip_is_chosen_by_what_it_has() {
     assert_eq!(found(&MI300X, &chip(8, 16)), Some((0x74a1, 8, 16)));
     assert_eq!(found(&MI300X, &chip(1, 4)), Some((0x74a1, 1, 4)));
     assert_eq!(found(&MI325X, &chip(1, 4)), Some((0x74a5, 1, 4)));
-    for (xccs, engines) in [(1, 16), (8, 4), (2, 4), (1, 5), (0, 4), (1, 0)] {
+    for (xccs, engines) in [(2, 4), (4, 8), (7, 16)] {
+        let wanted = Some((0x74a1, xccs.into(), engines));
+        assert_eq!(found(&MI300X, &chip(xccs, engines)), wanted);
+    }
+    for (xccs, engines) in [(1, 16), (8, 4), (2, 8), (1, 5), (0, 4), (1, 0)] {
         assert_eq!(
             found(&MI300X, &chip(xccs, engines)),
             None,

@@ -20,6 +20,7 @@ fn place(number: usize) -> CamEntry {
 fn fault(hub: HubKind, pasid: u16, number: usize) -> VmFault {
     VmFault {
         hub,
+        node: 0,
         vmid: 3,
         pasid,
         ring: 24,

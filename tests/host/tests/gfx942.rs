@@ -8,7 +8,7 @@ use hw::doorbell::{DoorbellPort, DoorbellRange, DoorbellSlot, SliceIndex};
 use hw::firmware::file::FirmwareFile;
 use hw::firmware::part::FirmwarePart;
 use hw::ih::IhClient;
-use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat};
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, ContextSaveArea, PacketFormat, XccShare};
 use hw::partition::Partitioning;
 use hw::psp::BootloaderCommand;
 use hw::pte::{Coherence, MemoryResidence, Mtype, PageAccess};
@@ -74,9 +74,7 @@ fn a_node_is_as_on_a_real_machine() {
 
 #[test]
 fn a_part_with_one_xcc_has_the_same_xcc() {
-    let [part] = MI325X.smaller else {
-        panic!("one smaller one");
-    };
+    let part = &MI325X.smaller[0];
     assert_eq!(part.ids.device, MI325X.ids.device);
     let text = node(part);
     for line in [
@@ -192,6 +190,7 @@ fn one_xcc_has_all_workgroups() {
             format,
             priority: QueuePriority::NORMAL,
             context_save: None,
+            share: XccShare::ALONE,
         };
         let mqd = ComputeMqd::new(&MI300X.mqd, &config);
         // No EOP buffer.
@@ -207,6 +206,60 @@ fn one_xcc_has_all_workgroups() {
     assert_eq!(mqd(PacketFormat::Aql), [0, u32::MAX, 1, u32::MAX]);
     assert_eq!(mqd(PacketFormat::Pm4), [0, u32::MAX, 0, u32::MAX]);
     assert_eq!(mqd(PacketFormat::Kernel), [u32::MAX; 4]);
+}
+
+#[test]
+fn workgroups_are_dealt_to_the_xccs() {
+    let mqd = |place, format| {
+        let config = ComputeMqdConfig {
+            mqd_address: 0x1000,
+            ring_base: 0x10_0000,
+            ring_size: RingSize::new(4096).unwrap(),
+            read_pointer: 0x2000,
+            write_pointer: 0x2008,
+            eop_base: 0,
+            eop_bytes: 0,
+            doorbell: SliceIndex::KERNEL.doorbell(MI300X.doorbells.hiq(0).unwrap()),
+            vmid: 0,
+            format,
+            priority: QueuePriority::NORMAL,
+            context_save: Some(ContextSaveArea {
+                base: 0x10_0000_0000,
+                size: 0x162_1000,
+                control_stack: 0x3000,
+                trap_handler: true,
+            }),
+            share: XccShare {
+                place,
+                count: 8,
+                first: 5,
+                target: 2,
+                stride: 0x4000,
+            },
+        };
+        let mqd = ComputeMqd::new(&MI300X.mqd, &config);
+        let no_update = mqd.dwords()[145] >> 27 & 1;
+        let save = u64::from(mqd.dwords()[171]) | u64::from(mqd.dwords()[172]) << 32;
+        let split = [39, 41, 225, 226].map(|at: usize| mqd.dwords()[at]);
+        (split, no_update, save)
+    };
+    let (aql, pm4) = (PacketFormat::Aql, PacketFormat::Pm4);
+    assert_eq!(mqd(0, aql), ([5, 1, 0, 0x4000], 0, 0x10_0000_0000));
+    assert_eq!(mqd(4, aql), ([1, 1, 0, 0x4000], 1, 0x10_0588_4000));
+    assert_eq!(mqd(4, pm4).0, [0, 0, 2, 0x4000]);
+    // HIQs: of all but the first one the read pointer is not reported.
+    let kernel = |place| mqd(place, PacketFormat::Kernel);
+    assert_eq!((kernel(0).1, kernel(7).1), (0, 1));
+    assert_eq!(kernel(7).0, [u32::MAX, u32::MAX, 0, 0x4000]);
+}
+
+#[test]
+fn a_part_for_each_number_of_xccs() {
+    let counts = MI300X
+        .smaller
+        .iter()
+        .map(|part| (part.gfx.xccs, part.sdma.engines()));
+    assert!(counts.eq([(1, 4), (2, 4), (3, 8), (4, 8), (6, 16), (7, 16)]));
 }
 
 #[test]

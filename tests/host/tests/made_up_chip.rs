@@ -12,7 +12,7 @@ use hw::firmware::state::RunningEngines;
 use hw::ih::{IhClient, IvEntry, IvEvent};
 use hw::ip::{IpBlock, IpTable, IpVersion};
 use hw::kernel_queue::{scheduler, KernelQueue};
-use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat};
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat, XccShare};
 use hw::mqd::cu_mask;
 use hw::pte::{Coherence, MemoryResidence, Mtype, PageAccess};
 use hw::queue::QueuePriority;
@@ -231,6 +231,7 @@ fn a_descriptor_masks_the_shader_engines_that_it_has_words_for() {
         format: PacketFormat::Kernel,
         priority: QueuePriority::NORMAL,
         context_save: None,
+        share: XccShare::ALONE,
     };
     let mqd = ComputeMqd::new(&MADE_UP.mqd, &config);
     let masks = [23, 24, 26, 27, 39, 40, 41, 42].map(|dword: usize| mqd.dwords()[dword]);

@@ -3,7 +3,7 @@
 
 use hw::asic::gfx90a::MI210;
 use hw::doorbell::{DoorbellSlot, SliceIndex};
-use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, ContextSaveArea, PacketFormat};
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, ContextSaveArea, PacketFormat, XccShare};
 use hw::mqd::cu_mask;
 use hw::mqd::hqd::HqdImage;
 use hw::mqd::sdma::{kernel_rb_cntl, register_of, SdmaMqd, SdmaMqdConfig};
@@ -112,6 +112,7 @@ fn compute_queue(format: PacketFormat) -> ComputeMqdConfig {
             control_stack: 0x9000,
             trap_handler: true,
         }),
+        share: XccShare::ALONE,
     }
 }
 

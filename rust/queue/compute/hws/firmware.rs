@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The CP's firmware as a scheduler: KIQ maps HIQ, HIQ takes runlists.
+//! The CP's firmware as a scheduler: KIQ of each XCC maps HIQ there, HIQ takes runlists.
 
 use super::runlist::{Runlist, LIST_DWORDS};
 use crate::ip::gfx::Gfx;
@@ -30,7 +30,8 @@ const RESET_MS: i64 = 500;
 
 /// The firmware with its queues and the memory for a list. Dropping it takes the queues off.
 pub(super) struct HwsFirmware {
-    kiq: Pm4Ring,
+    /// One of each XCC.
+    kiqs: KVec<Pm4Ring>,
     hiq: Pm4Ring,
     /// The list that runs, or the next one if none runs.
     list: GartBuffer,
@@ -57,15 +58,23 @@ impl HwsFirmware {
             }
             None => None,
         };
+        let xccs = gpu.hw.gfx.xccs();
+        let mut kiqs = KVec::with_capacity(xccs, GFP_KERNEL)?;
+        for xcc in 0..xccs {
+            let kiq = Pm4Ring::new(gpu, KernelQueue::Kiq, xcc as u8)?;
+            kiqs.push(kiq, GFP_KERNEL)?;
+        }
         let mut firmware = Self {
-            kiq: Pm4Ring::new(gpu, KernelQueue::Kiq)?,
-            hiq: Pm4Ring::new(gpu, KernelQueue::Hiq)?,
+            kiqs,
+            hiq: Pm4Ring::new(gpu, KernelQueue::Hiq, 0)?,
             list: gpu.gart.bind(pages)?,
             cleaner,
             gfx: gpu.hw.gfx.clone(),
             asic: gpu.hw.asic,
         };
-        firmware.gfx.start_kiq(&firmware.kiq.image()?);
+        for (xcc, kiq) in firmware.kiqs.iter().enumerate() {
+            firmware.gfx.start_kiq(xcc, &kiq.image()?);
+        }
         firmware.set_up().map_err(|error| {
             if !gpu.hw.is_present() {
                 return ENODEV;
@@ -95,19 +104,24 @@ impl HwsFirmware {
         let mec = &self.asic.mec;
         // amdgpu names HQDs here that have no queue yet.
         let resources = set_kernel_resources(mec.mask_of(mec.unused()), cleaner.mc_addr());
-        let (address, number) = self.kiq.next_fence();
-        self.kiq.submit(&[&resources, &release(address, number)])
+        for kiq in self.kiqs.iter_mut() {
+            let (address, number) = kiq.next_fence();
+            kiq.submit(&[&resources, &release(address, number)])?;
+        }
+        Ok(())
     }
 
-    /// Whether KIQ has processed the packet of [`HwsFirmware::set_cleaner`]. Takes some 20 us if
-    /// not, and does not sleep.
+    /// Whether the KIQs have processed the packet of [`HwsFirmware::set_cleaner`]. Takes some 20 us
+    /// if not, and does not sleep.
     pub(super) fn knows_cleaner(&self) -> bool {
-        self.kiq.is_done_soon()
+        self.kiqs.iter().all(Pm4Ring::is_done_soon)
     }
 
     fn set_up(&mut self) -> Result {
-        let map = map_queue(self.hiq.map());
-        self.ask_kiq(&map)?;
+        for place in 0..self.kiqs.len() {
+            let map = map_queue(self.hiq.map(place as u32));
+            self.ask_kiq(place, &map)?;
+        }
         let resources = set_resources(SetResources {
             vmids: Vmid::of_firmware(&self.asic.vmids).fold(0, |mask, vmid| mask | 1 << vmid.get()),
             queues: self.asic.mec.user_mask(),
@@ -122,15 +136,16 @@ impl HwsFirmware {
         self.hiq.wait(ANSWER_MS)
     }
 
-    /// Makes KIQ process `packet`.
+    /// Makes KIQ of the XCC at `place` process `packet`.
     ///
     /// # Errors
     ///
     /// `ETIMEDOUT` if it does not.
-    fn ask_kiq(&mut self, packet: &[u32]) -> Result {
-        let (address, number) = self.kiq.next_fence();
-        self.kiq.submit(&[packet, &release(address, number)])?;
-        self.kiq.wait(ANSWER_MS)
+    fn ask_kiq(&mut self, place: usize, packet: &[u32]) -> Result {
+        let kiq = self.kiqs.get_mut(place).ok_or(EINVAL)?;
+        let (address, number) = kiq.next_fence();
+        kiq.submit(&[packet, &release(address, number)])?;
+        kiq.wait(ANSWER_MS)
     }
 
     /// Writes `packet` at dword `at` of the next list, while none runs.
@@ -243,7 +258,10 @@ impl Drop for HwsFirmware {
             return;
         }
         // The MECs are halted next, or never started to work.
-        let _ = self.ask_kiq(&unmap_queues(UnmapQueues::Reset(self.hiq.doorbell())));
-        let _ = self.gfx.stop_kiq();
+        let unmap = unmap_queues(UnmapQueues::Reset(self.hiq.doorbell()));
+        for place in 0..self.kiqs.len() {
+            let _ = self.ask_kiq(place, &unmap);
+        }
+        let _ = self.gfx.stop_kiqs();
     }
 }
