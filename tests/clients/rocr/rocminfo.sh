@@ -30,7 +30,9 @@ fi
 result $? "$gpus GPUs"
 # The two chips that the model can be.
 if grep -q 0x74a1 /sys/class/drm/renderD128/device/device; then
-	name=gfx942 card=MI300X chip='29857\(0x74a1\)' cus=38 engines=4 l1='32\(0x20\)' l2='4096\(0x1000\)'
+	xccs=$(sed -n 's/^num_xcc //p' /sys/class/kfd/kfd/topology/nodes/*/properties | sort -n | tail -n 1)
+	cus=$((38 * xccs)) engines=$((4 * xccs))
+	name=gfx942 card=MI300X chip='29857\(0x74a1\)' l1='32\(0x20\)' l2='4096\(0x1000\)'
 else
 	name=gfx90a card=MI210 chip='29711\(0x740f\)' cus=104 engines=8 l1='16\(0x10\)' l2='8192\(0x2000\)'
 fi
