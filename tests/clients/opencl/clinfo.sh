@@ -18,7 +18,8 @@ says 'Platform Name' 'AMD Accelerated Parallel Processing'
 says 'Number of devices' 1
 # The two chips that the model can be.
 if grep -q 0x74a1 /sys/class/drm/renderD128/device/device; then
-	name=gfx942 card=MI300X cus=38
+	xccs=$(sed -n 's/^num_xcc //p' /sys/class/kfd/kfd/topology/nodes/*/properties | sort -n | tail -n 1)
+	name=gfx942 card=MI300X cus=$((38 * xccs))
 else
 	name=gfx90a card=MI210 cus=104
 fi

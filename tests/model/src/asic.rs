@@ -116,9 +116,11 @@ pub static GFX942: Asic = Asic {
     vram_snoops: true,
     reports_aql: true,
     psp: &version::V13_0_6,
-    // As in linux-firmware of 2026; amdgpu: gfx_v9_4_3_sw_init, gfx_v9_4_3_xcc_init_sq.
+    // As in linux-firmware of 2026, but for the MEC's 194: from 177 on ROCr expects that the CP
+    // reclaims scratch, which this one does not.
+    // amdgpu: gfx_v9_4_3_sw_init, gfx_v9_4_3_xcc_init_sq.
     firmware: Firmware {
-        mec: 194,
+        mec: 176,
         sdma: 27,
         cleans: 153,
         chains_xnack: 184,

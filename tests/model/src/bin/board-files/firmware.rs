@@ -27,7 +27,8 @@ const SOS_13_0_6: u32 = 0x0036_0256;
 const SOS_13_0_6_OLDER: u32 = 0x0036_024e;
 const SMU_13_0_6: u32 = 0x0055_7f01;
 const SDMA_4_4_2: u32 = 24;
-const MEC_9_4_3: u32 = 180;
+/// From 177 on ROCr expects that the CP reclaims scratch, which the model's does not.
+const MEC_9_4_3: u32 = 176;
 const RLC_9_4_3: u32 = 0x41;
 
 /// A part: its offset in the file, and the image.
