@@ -345,9 +345,10 @@ static void endless(volatile uint32_t *shared, unsigned int me)
 TEST_F(waves, all_have_turns)
 {
 	volatile uint32_t *shared = share();
-	uint32_t begun[SHARERS * QUEUES], least = UINT32_MAX, most = 0;
+	uint32_t begun[SHARERS * QUEUES], least, most;
 	pid_t pid[SHARERS];
-	unsigned int i;
+	bool is_fair = false;
+	unsigned int i, tries;
 
 	ASSERT_NE(NULL, shared);
 	for (i = 0; i < SHARERS; i++) {
@@ -360,23 +361,28 @@ TEST_F(waves, all_have_turns)
 			usleep(1000);
 		ASSERT_EQ(i + 1, shared[2]);
 	}
-	for (i = 0; i < SHARERS * QUEUES; i++)
-		begun[i] = shared[16 + i];
-	usleep(work(10, 4) * 1000 * 1000);
-	for (i = 0; i < SHARERS * QUEUES; i++) {
-		const uint32_t done = shared[16 + i] - begun[i];
+	/* A busy host may let one of the GPU's threads wait for seconds, but not each time. */
+	for (tries = 0; tries < 3 && !is_fair; tries++) {
+		least = UINT32_MAX;
+		most = 0;
+		for (i = 0; i < SHARERS * QUEUES; i++)
+			begun[i] = shared[16 + i];
+		usleep(work(10, 4) * 1000 * 1000);
+		for (i = 0; i < SHARERS * QUEUES; i++) {
+			const uint32_t done = shared[16 + i] - begun[i];
 
-		least = done < least ? done : least;
-		most = done > most ? done : most;
+			least = done < least ? done : least;
+			most = done > most ? done : most;
+		}
+		TH_LOG("rounds of %u queues of %u processes: %u to %u, %.2f", SHARERS * QUEUES,
+		       SHARERS, least, most, (double)least / most);
+		/* In less time, the result depends on the time slices in it. */
+		is_fair = least && (quick() ? 5ull : 8ull) * most <= 10ull * least;
 	}
 	shared[0] = 1;
 	for (i = 0; i < SHARERS; i++)
 		EXPECT_EQ(0, exit_status(pid[i]));
-	TH_LOG("rounds of %u queues of %u processes: %u to %u, %.2f", SHARERS * QUEUES, SHARERS,
-	       least, most, (double)least / most);
-	EXPECT_LT(0, least);
-	/* In less time, the result depends on the time slices in it. */
-	EXPECT_LE((quick() ? 5ull : 8ull) * most, 10ull * least);
+	EXPECT_TRUE(is_fair);
 }
 
 /* Statistics of the hardware's scheduler, from debugfs; false where it is not used. */
