@@ -8,10 +8,6 @@
 . /rkfd/clients/drivers.sh
 . /rkfd/clients/probe.sh
 
-topology=/sys/class/kfd/kfd/topology/nodes
-links() {
-	cat $topology/*/io_links/*/properties | grep -c '^type 11$'
-}
 members() {
 	cat /sys/bus/pci/drivers/rkfd/????:*/xgmi_physical_id 2>/dev/null | wc -l
 }

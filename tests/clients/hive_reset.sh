@@ -7,10 +7,6 @@
 . /rkfd/clients/drivers.sh
 . /rkfd/clients/probe.sh
 
-topology=/sys/class/kfd/kfd/topology/nodes
-links() {
-	cat $topology/*/io_links/*/properties | grep -c '^type 11$'
-}
 # wait_for COUNT PATTERN: waits until the log has so many such lines since the mark
 wait_for() {
 	tries=0

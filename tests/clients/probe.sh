@@ -12,6 +12,11 @@ works() {
 	bound && [ "$(cat /sys/kernel/debug/rkfd/*/objects)" = "$base" ] && /rkfd/clients/one_copy >/dev/null
 }
 
+# links: how many links by XGMI the topology has
+links() {
+	cat /sys/class/kfd/kfd/topology/nodes/*/io_links/*/properties | grep -c '^type 11$'
+}
+
 mark() {
 	lines=$(dmesg | wc -l)
 }

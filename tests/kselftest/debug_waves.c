@@ -154,18 +154,7 @@ TEST_F(debug, waves_launched_stepping)
 /* The dwords at the beginning of a page of the child. */
 static bool read_page(const struct debuggee *child, unsigned int page, uint32_t words[2])
 {
-	char path[64];
-	ssize_t got;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", child->pid);
-	fd = open(path, O_RDONLY);
-	if (fd < 0)
-		return false;
-	got = pread(fd, words, 2 * sizeof(*words),
-		    (off_t)(child->shared->pages + (uint64_t)page * KFD_PAGE));
-	close(fd);
-	return got == 2 * sizeof(*words);
+	return read_words(child, child->shared->pages + (uint64_t)page * KFD_PAGE, words, 2);
 }
 
 TEST_F(debug, watches_memory)

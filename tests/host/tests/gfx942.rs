@@ -174,25 +174,29 @@ fn the_node_of_an_interrupt_tells_the_die() {
     assert_ne!(client(5, 0), IhClient::Sdma(4));
 }
 
+/// A queue that one XCC runs, without an EOP buffer.
+fn queue_of(format: PacketFormat) -> ComputeMqdConfig {
+    ComputeMqdConfig {
+        mqd_address: 0x1000,
+        ring_base: 0x10_0000,
+        ring_size: RingSize::new(4096).unwrap(),
+        read_pointer: 0x2000,
+        write_pointer: 0x2008,
+        eop_base: 0,
+        eop_bytes: 0,
+        doorbell: SliceIndex::KERNEL.doorbell(MI300X.doorbells.hiq(0).unwrap()),
+        vmid: 0,
+        format,
+        priority: QueuePriority::NORMAL,
+        context_save: None,
+        share: XccShare::ALONE,
+    }
+}
+
 #[test]
 fn one_xcc_has_all_workgroups() {
     let mqd = |format| {
-        let config = ComputeMqdConfig {
-            mqd_address: 0x1000,
-            ring_base: 0x10_0000,
-            ring_size: RingSize::new(4096).unwrap(),
-            read_pointer: 0x2000,
-            write_pointer: 0x2008,
-            eop_base: 0,
-            eop_bytes: 0,
-            doorbell: SliceIndex::KERNEL.doorbell(MI300X.doorbells.hiq(0).unwrap()),
-            vmid: 0,
-            format,
-            priority: QueuePriority::NORMAL,
-            context_save: None,
-            share: XccShare::ALONE,
-        };
-        let mqd = ComputeMqd::new(&MI300X.mqd, &config);
+        let mqd = ComputeMqd::new(&MI300X.mqd, &queue_of(format));
         // No EOP buffer.
         assert_eq!(mqd.dwords()[165..168], [0; 3]);
         assert_eq!(
@@ -212,17 +216,6 @@ fn one_xcc_has_all_workgroups() {
 fn workgroups_are_dealt_to_the_xccs() {
     let mqd = |place, format| {
         let config = ComputeMqdConfig {
-            mqd_address: 0x1000,
-            ring_base: 0x10_0000,
-            ring_size: RingSize::new(4096).unwrap(),
-            read_pointer: 0x2000,
-            write_pointer: 0x2008,
-            eop_base: 0,
-            eop_bytes: 0,
-            doorbell: SliceIndex::KERNEL.doorbell(MI300X.doorbells.hiq(0).unwrap()),
-            vmid: 0,
-            format,
-            priority: QueuePriority::NORMAL,
             context_save: Some(ContextSaveArea {
                 base: 0x10_0000_0000,
                 size: 0x162_1000,
@@ -236,6 +229,7 @@ fn workgroups_are_dealt_to_the_xccs() {
                 target: 2,
                 stride: 0x4000,
             },
+            ..queue_of(format)
         };
         let mqd = ComputeMqd::new(&MI300X.mqd, &config);
         let no_update = mqd.dwords()[145] >> 27 & 1;

@@ -229,9 +229,11 @@ static inline uint32_t know_queue(FIXTURE_DATA(debug) *self)
 	return err || count != 1 ? NO_QUEUE : entry.queue_id;
 }
 
-/* The header of the child's save area. */
-static inline bool read_header(const struct debuggee *child, uint32_t words[4])
+/* The first @count dwords at @address of the child. */
+static inline bool read_words(const struct debuggee *child, uint64_t address, uint32_t *words,
+			      size_t count)
 {
+	const size_t bytes = count * sizeof(*words);
 	char path[64];
 	ssize_t got;
 	int fd;
@@ -240,9 +242,15 @@ static inline bool read_header(const struct debuggee *child, uint32_t words[4])
 	fd = open(path, O_RDONLY);
 	if (fd < 0)
 		return false;
-	got = pread(fd, words, 4 * sizeof(*words), (off_t)child->shared->save);
+	got = pread(fd, words, bytes, (off_t)address);
 	close(fd);
-	return got == 4 * sizeof(*words);
+	return got == (ssize_t)bytes;
+}
+
+/* The header of the child's save area. */
+static inline bool read_header(const struct debuggee *child, uint32_t words[4])
+{
+	return read_words(child, child->shared->save, words, 4);
 }
 
 #endif /* RKFD_TEST_DEBUGGER_H */
