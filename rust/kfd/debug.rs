@@ -100,17 +100,17 @@ impl<'a> DebugTarget<'a> {
             true => processes.open(&EntryOwner::of(&task))?,
             false => processes.find(&task.space()).ok_or(ESRCH)?,
         };
+        let target = Self {
+            caller,
+            task,
+            process,
+        };
+        let (task, process) = (&target.task, &target.process);
         let is_same = process.pid() == task.process();
-        let is_own = core::ptr::eq(&**process, &**caller.process);
         let is_traced = is_same && task.is_process_traced_by_caller();
-        if is_own || is_traced || process.is_debugged_by(caller.process) {
-            Ok(Self {
-                caller,
-                task,
-                process,
-            })
-        } else {
-            Err(EPERM)
+        match target.is_own() || is_traced || process.is_debugged_by(caller.process) {
+            true => Ok(target),
+            false => Err(EPERM),
         }
     }
 
