@@ -138,7 +138,7 @@ fn nodes_of(members: &[HiveMember], hive: HiveId) -> Result<NodeList, JoinFailur
     Ok(nodes)
 }
 
-/// Tells the applications of all members of one hive who they are.
+/// Gives the applications of all members of one hive the numbers of these.
 fn tell(members: &[HiveMember], hive: HiveId) -> Result<NodeList, JoinFailure> {
     let nodes = nodes_of(members, hive)?;
     for member in of_hive(members, hive) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The hive of a GPU, for those who ask whether two GPUs reach each other by XGMI, and for its
-//! reset.
+//! The hive of a GPU: whether it reaches another GPU by XGMI, and which GPUs are reset with it.
 
 use kernel::new_spinlock;
 use kernel::prelude::*;

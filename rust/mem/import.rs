@@ -83,7 +83,7 @@ impl ImportUsers {
         list.is_empty()
     }
 
-    /// Whether nobody maps the memory.
+    /// Whether no address space maps the memory.
     fn is_empty(&self) -> bool {
         self.list.lock().is_empty()
     }

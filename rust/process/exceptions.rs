@@ -221,9 +221,9 @@ impl ProcessExceptions {
         written
     }
 
-    /// Nobody is told of anything any more: the process exits, or has ended. The work item may
-    /// continue for a moment, or as long as a program makes it wait where it cannot be killed;
-    /// nothing depends on it.
+    /// The debugger and the runtime learn nothing any more: the process exits, or has ended. The
+    /// work item may continue for a moment, or as long as a program makes it wait where it cannot
+    /// be killed; nothing depends on it.
     pub(super) fn end(&self) {
         self.scope.kill();
     }

@@ -74,7 +74,7 @@ const CLOSED_DELAY: Jiffies = 1;
 /// The process whose entry is opened: the caller, or the one that it debugs.
 pub(crate) struct EntryOwner {
     space: AddressSpace,
-    who: TaskIdentity,
+    identity: TaskIdentity,
 }
 
 impl EntryOwner {
@@ -86,7 +86,7 @@ impl EntryOwner {
     pub(crate) fn current() -> Result<Self> {
         Ok(Self {
             space: AddressSpace::current()?,
-            who: TaskIdentity {
+            identity: TaskIdentity {
                 pid: kernel::current!().group_leader().pid(),
                 name: TaskName::of_current(),
             },
@@ -97,7 +97,7 @@ impl EntryOwner {
     pub(crate) fn of(task: &NamedTask) -> Self {
         Self {
             space: task.space(),
-            who: TaskIdentity {
+            identity: TaskIdentity {
                 pid: task.process(),
                 name: task.name(),
             },
@@ -197,7 +197,7 @@ impl ProcessTable {
         user_range::prepare(space)?;
         let process = Process::new(
             self,
-            owner.who.pid,
+            owner.identity.pid,
             space.clone(),
             Arc::new(self.pasids.lease()?, GFP_KERNEL_ACCOUNT)?,
             subscription,
@@ -227,7 +227,7 @@ impl ProcessTable {
         };
         // Outside the lock, for which other processes wait: this allocates memory, which may have
         // to be waited for.
-        let introduced = self.publish(&process, owner.who, shows);
+        let introduced = self.publish(&process, owner.identity, shows);
         if introduced.is_err() {
             self.remove(&process);
         }
@@ -239,19 +239,19 @@ impl ProcessTable {
         }))
     }
 
-    /// Makes `process`, whose first file is being opened, known to GPUs as `who` and, if it
+    /// Makes `process`, whose first file is being opened, known to GPUs by `identity` and, if it
     /// `shows`, visible in sysfs with all GPUs; then opens its entry.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; the process stays unknown then.
-    fn publish(&self, process: &Arc<Process>, who: TaskIdentity, shows: bool) -> Result {
+    fn publish(&self, process: &Arc<Process>, identity: TaskIdentity, shows: bool) -> Result {
         let pasid = process.pasid.get();
         let folder = match shows {
             true => Some(self.shown.add(process.pid, pasid)?),
             false => None,
         };
-        self.by_pasid.insert(pasid, who, process)?;
+        self.by_pasid.insert(pasid, identity, process)?;
         loop {
             // Showing and hiding a GPU takes this lock, so its files are created either here or
             // there.

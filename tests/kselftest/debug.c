@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* DBG_TRAP: who may debug whom, and what a debugger is told. */
+/* DBG_TRAP: which processes may debug which, and what a debugger is told. */
 #include "debugger.h"
 
 TEST_F(debug, who_may)

@@ -161,7 +161,7 @@ impl SharedPsp {
         })
     }
 
-    /// Calls `ask` with the TA, while nobody else uses it. May sleep.
+    /// Calls `ask` with the TA, while no other thread uses it. May sleep.
     fn with_ta<R>(
         &self,
         ask: impl FnOnce(&mut RunningPsp) -> Result<R, XgmiFailure>,

@@ -46,8 +46,8 @@ impl QueueArray {
         Ok(Self { address, queues })
     }
 
-    /// Writes the numbers back, with what has become of the queues. As in amdkfd, nobody learns if
-    /// that fails: the queues are suspended or resumed all the same.
+    /// Writes the numbers back, with what has become of the queues. As in amdkfd, the caller does
+    /// not learn if that fails: the queues are suspended or resumed all the same.
     fn write(&self) {
         for (index, queue) in (0..).zip(&self.queues) {
             let number = match queue.outcome {

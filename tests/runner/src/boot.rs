@@ -228,7 +228,7 @@ pub fn check_logs(
     findings.extend(log::miscounted(&times, &rules, |test| {
         is_usual && ends(test)
     }));
-    // For who writes the numbers of plan.toml.
+    // The numbers of plan.toml are written from this.
     let counted = times.iter().zip(&rules.by_test);
     let counted: Vec<String> = counted
         .filter(|(_, rule)| ends(&rule.test))
