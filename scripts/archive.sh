@@ -17,7 +17,7 @@ mirror() {
 # bootstrap_options WORK [NAME]: sets BOOTSTRAP, options of mmdebstrap. This machine's settings for its
 # archive (proxies, validity checks, retries) apply to every root. WORK is a folder that exists as
 # long as mmdebstrap runs. With PINNED=y the packages of the root NAME have the versions of
-# scripts/pinned.
+# scripts/pinned; a root without NAME gets what the archive has.
 bootstrap_options() {
 	apt-config dump | grep -E '^Acquire::(Check-|[Hh]ttps?::|Force|Retries|Allow|By-Hash|Queue)' >"$1/apt.conf" || true
 	BOOTSTRAP=(--mode=root --keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -26,14 +26,28 @@ bootstrap_options() {
 		BOOTSTRAP+=(--setup-hook='cp -r /etc/apt/auth.conf* "$1/etc/apt/"')
 	fi
 	if [ -n "${PINNED:-}" ]; then
-		if [ -n "${2:-}" ]; then
-			BOOTSTRAP+=(--setup-hook="'$TOP/scripts/pinned-packages' $2 \"\$1\"")
-		else
-			echo "scripts/pinned has no packages of this root: it gets those that the archive has"
-		fi
+		[ -z "${2:-}" ] || BOOTSTRAP+=(--setup-hook="'$TOP/scripts/pinned-packages' $2 \"\$1\"")
 	fi
 	# Mounting is not possible in every container; no package of the lists needs it.
 	unshare -m true 2>/dev/null || BOOTSTRAP+=(--skip=chroot/mount,check/canmount)
+}
+
+# make_root_of NAME SUITE ROOT ARGUMENT...: has mmdebstrap make ROOT, which scripts/pinned calls NAME,
+# of packages of SUITE, with these options and sources. With LIST_VERSIONS=y it installs nothing, and prints a line "NAME PACKAGE VERSION" for
+# each package that it would install now.
+make_root_of() {
+	local name=$1 suite=$2 root=$3 work=$CACHE/$1.work
+	shift 3
+	mkdir -p "$work"
+	if [ -n "${LIST_VERSIONS:-}" ]; then
+		bootstrap_options "$work"
+		mmdebstrap "${BOOTSTRAP[@]}" --simulate --verbose "$suite" /dev/null "$@" 2>&1 |
+			sed -n "s/^Inst \(\S*\) (\(\S*\) .*/$name \1 \2/p"
+	else
+		bootstrap_options "$work" "$name"
+		mmdebstrap "${BOOTSTRAP[@]}" "$suite" "$root" "$@"
+	fi
+	rm -rf "$work"
 }
 
 # nodes ROOT: makes the device nodes that a build and QEMU need. mmdebstrap leaves most of them;
