@@ -33,7 +33,7 @@ note() {
 # errexit would be lost. Under scripts/steps, which runs several of them, that script shows the
 # progress, and gets the times.
 step() {
-	local label=$1 log pid rc=0 start=$SECONDS began=$EPOCHREALTIME shown=0 t
+	local label=$1 log pid guard rc=0 start=$SECONDS began=$EPOCHREALTIME shown=0 t
 	shift
 	mkdir -p "$CACHE/log"
 	log=$CACHE/log/$(printf %s "$label" | tr -c 'A-Za-z0-9.' '-').$$.log
@@ -48,6 +48,7 @@ step() {
 	"$@" >"$log" 2>&1 </dev/null &
 	pid=$!
 	set +m
+	guard_group $pid
 	# The shell would print that the command was terminated.
 	trap 'exec 2>/dev/null; end_group '$pid'; exit 143' INT TERM HUP
 	while [ -z "${RKFD_STEPS:-}" ] && kill -0 $pid 2>/dev/null; do
@@ -61,6 +62,7 @@ step() {
 		fi
 	done
 	wait $pid || rc=$?
+	exec {guard}>&-
 	trap - INT TERM HUP
 	t=$((SECONDS - start))
 	if [ -n "${RKFD_STEPS:-}" ]; then
@@ -91,6 +93,13 @@ end_group() {
 		kill -0 -- -"$1" 2>/dev/null || return 0
 	done
 	kill -KILL -- -"$1" 2>/dev/null || true
+}
+
+# guard_group ID: ends that process group when this script has ended, also if it was killed, until the
+# descriptor in "guard" is closed. The process that does it waits for the end of a pipe, in a session
+# of its own, as whoever kills the script may kill its whole process group.
+guard_group() {
+	exec {guard}> >(exec setsid bash -c "$(declare -f end_group); cat >/dev/null; end_group $1" >/dev/null 2>&1)
 }
 
 # last_line LOG: what a step says now.
@@ -145,15 +154,16 @@ SRC=/src/$CHECKOUT
 OUT=/out/$CHECKOUT
 
 # locked NAME COMMAND...: runs the command under a lock of that name, for all checkouts on this
-# machine.
+# machine. The lock is held until the last program that the command has started is gone.
 locked() {
-	local name=$1
+	local name=$1 lock
 	shift
 	mkdir -p "$CACHE"
 	(
-		flock -n 9 || { note "waiting for another run ($name)"; flock 9; }
-		"$@" 9>&-
-	) 9>"$CACHE/$name.lock"
+		exec {lock}>"$CACHE/$name.lock"
+		flock -n $lock || { note "waiting for another run ($name)"; flock $lock; }
+		"$@"
+	)
 }
 
 # ENTER is the prefix that runs a command in the sysroot: chroot, with /proc where the machine
