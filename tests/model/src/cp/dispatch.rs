@@ -186,17 +186,20 @@ impl Executor<'_> {
     }
 
     /// Returns whether the queue may go on: where scratch is for one use, its owner is asked to
-    /// reclaim it, and has done so.
-    fn returned_scratch(&self) -> Result<bool> {
+    /// reclaim it, and has done so. Between the two it stores 0 to the signal, and is not asked
+    /// again.
+    fn returned_scratch(&mut self) -> Result<bool> {
         let ring = address_space(self.gpu, self.job.vmid);
         let Some(queue) = Queue::of(self.job, &ring)? else {
             return Ok(true);
         };
         if !queue.uses_scratch_once(&ring)? {
+            self.job.reclaims = false;
             return Ok(true);
         }
-        if queue.inactive(&ring)? == 0 {
+        if !self.job.reclaims && queue.inactive(&ring)? == 0 {
             queue.deactivate(self.gpu, self.job, &ring, SCRATCH_USED)?;
+            self.job.reclaims = true;
         }
         Ok(false)
     }

@@ -83,6 +83,8 @@ pub struct Hqd {
     /// The dispatch that was launched last, until the queue has checked its end: that at the read
     /// pointer, or one that is behind it.
     grid: Option<Arc<Grid>>,
+    /// Its owner was asked to reclaim the scratch of that dispatch, and has not yet.
+    reclaims: bool,
     /// Packets done since it was loaded.
     packets: u64,
     /// The part that this XCC has in the queue; None: the MQD has not been read.
@@ -111,6 +113,7 @@ impl Hqd {
             starved: None,
             ib: None,
             grid: None,
+            reclaims: false,
             packets: 0,
             share: None,
             times: None,
@@ -179,6 +182,7 @@ impl Hqd {
 
     /// Ends its waves.
     fn kill_waves(&mut self) {
+        self.reclaims = false;
         if let Some(grid) = self.grid.take() {
             grid.kill();
         }

@@ -51,6 +51,8 @@ pub struct Job {
     pub grid: Option<Arc<Grid>>,
     /// The executor saw that these have ended.
     pub ended: bool,
+    /// The queue's owner was asked to reclaim the scratch of the previous dispatch, and has not yet.
+    pub reclaims: bool,
     /// The current indirect buffer.
     pub ib: Option<Ib>,
     /// Tries of the packet at the read pointer, and since its first.

@@ -284,8 +284,13 @@ fn scratch_is_asked_for() {
     });
     assert_eq!(k.rig.peek32(vram(k.out)), 0);
     assert_eq!(k.signal(), 0);
-    // Its owner reclaims the scratch.
+    // Its owner reclaims the scratch: it zeroes the signal first, and the bit last.
     k.rig.poke64(vram(k.queue.memory() + 0x88), 0);
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(5));
+        k.rig.settle().unwrap();
+        assert_eq!((signal(), k.signal()), (0, 0));
+    }
     k.rig.poke(vram(amd_queue + 0xb4), &[0]);
     eventually("completion", || {
         k.rig.settle().unwrap();

@@ -65,6 +65,7 @@ impl Hqd {
             area: self.regs.area(),
             grid: self.grid.clone(),
             ended: false,
+            reclaims: self.reclaims,
             ib: self.ib,
             tries: self.wait.map_or(0, |wait| wait.tries),
             waited: self
@@ -84,6 +85,7 @@ impl Hqd {
         self.executing = false;
         self.rptr = job.rptr;
         self.ib = job.ib;
+        self.reclaims = job.reclaims;
         self.grid = job.grid.clone().filter(|grid| !grid.is_killed());
         self.times = job.times.or(self.times);
         self.compute = job.compute.clone();
