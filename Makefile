@@ -69,6 +69,9 @@ kfdtest: ## KFDTest in the guest, compared with tests/kfdtest/list; FILTER='KFDQ
 llama: ## llama.cpp generates in the guest, by HIP as by the processor; OPERATIONS='ADD MUL_MAT' are compared, too
 	@scripts/llama
 
+clients: ## ROCm's libraries of Debian, by their own tests; CLIENTS='rocrand rccl' chooses, ASIC=, DRIVER=amdgpu; DOCUMENT=y writes the table of clients.md
+	@scripts/clients $(CLIENTS)
+
 corpus: ## the kernels of the ISA corpus (CORPUS=FOLDER) in the model's shader core, against numpy and the corpus' interpreter; LEVELS='0 3' ONLY=KERNEL PART=gfx942
 	@scripts/corpus $(LEVELS)
 
@@ -98,4 +101,4 @@ rust-project: ## rust-project.json, for rust-analyzer on the module
 rustdoc: ## the documentation of hw and the module, private items included, in target/doc
 	@scripts/rustdoc
 
-.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long selftests fuzz kfdtest llama corpus bench bench-amdgpu state reference sweep timeline rust-project rustdoc
+.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long selftests fuzz kfdtest llama clients corpus bench bench-amdgpu state reference sweep timeline rust-project rustdoc

@@ -17,7 +17,7 @@ mirror() {
 # bootstrap_options WORK [NAME]: sets BOOTSTRAP, options of mmdebstrap. This machine's settings for its
 # archive (proxies, validity checks, retries) apply to every root. WORK is a folder that exists as
 # long as mmdebstrap runs. With PINNED=y the packages of the root NAME have the versions of
-# scripts/pinned; a root without NAME gets what the archive has.
+# scripts/pinned, if that has the root; else those that the archive has.
 bootstrap_options() {
 	apt-config dump | grep -E '^Acquire::(Check-|[Hh]ttps?::|Force|Retries|Allow|By-Hash|Queue)' >"$1/apt.conf" || true
 	BOOTSTRAP=(--mode=root --keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -26,7 +26,7 @@ bootstrap_options() {
 		BOOTSTRAP+=(--setup-hook='cp -r /etc/apt/auth.conf* "$1/etc/apt/"')
 	fi
 	if [ -n "${PINNED:-}" ]; then
-		[ -z "${2:-}" ] || BOOTSTRAP+=(--setup-hook="'$TOP/scripts/pinned-packages' $2 \"\$1\"")
+		! grep -q "^${2:-#} " "$TOP/scripts/pinned" || BOOTSTRAP+=(--setup-hook="'$TOP/scripts/pinned-packages' $2 \"\$1\"")
 	fi
 	# Mounting is not possible in every container; no package of the lists needs it.
 	unshare -m true 2>/dev/null || BOOTSTRAP+=(--skip=chroot/mount,check/canmount)
