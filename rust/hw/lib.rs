@@ -14,6 +14,7 @@ pub mod asic;
 pub mod bits;
 pub mod cleaner;
 pub mod cp_doorbells;
+pub mod criu;
 pub mod debug;
 pub mod discovery;
 pub mod doorbell;

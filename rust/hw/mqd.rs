@@ -5,4 +5,5 @@
 pub mod compute;
 pub mod cu_mask;
 pub mod hqd;
+pub mod saved;
 pub mod sdma;

@@ -62,6 +62,12 @@ impl QueuePercentage {
         })
     }
 
+    /// The bits of the argument.
+    #[inline]
+    pub const fn raw(self) -> u32 {
+        (self.pm4_xcc as u32) << 8 | self.percent as u32
+    }
+
     /// Whether the queue is to run.
     #[inline]
     pub const fn is_active(self) -> bool {
@@ -85,6 +91,12 @@ impl QueuePriority {
         } else {
             None
         }
+    }
+
+    /// The number.
+    #[inline]
+    pub const fn get(self) -> u8 {
+        self.0
     }
 
     /// The CP's pipe priority (`CP_HQD_PIPE_PRIORITY`): 0 low, 1 medium, 2 high.

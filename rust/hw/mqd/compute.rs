@@ -111,18 +111,19 @@ const PGM_RSRC2: usize = 20;
 const MQD_BASE_LO: usize = 128;
 const MQD_BASE_HI: usize = 129;
 const VMID: usize = 131;
-const PERSISTENT_STATE: usize = 132;
+pub(super) const PERSISTENT_STATE: usize = 132;
 const PIPE_PRIORITY: usize = 133;
 const QUANTUM: usize = 135;
 const PQ_BASE_LO: usize = 136;
 const PQ_BASE_HI: usize = 137;
+pub(super) const PQ_RPTR: usize = 138;
 const RPTR_REPORT_LO: usize = 139;
 const RPTR_REPORT_HI: usize = 140;
 const WPTR_POLL_LO: usize = 141;
 const WPTR_POLL_HI: usize = 142;
 const DOORBELL_CONTROL: usize = 143;
 const PQ_CONTROL: usize = 145;
-const IB_CONTROL: usize = 149;
+pub(super) const IB_CONTROL: usize = 149;
 const HQ_STATUS0: usize = 160;
 const MQD_CONTROL: usize = 162;
 const EOP_BASE_LO: usize = 165;
@@ -130,18 +131,18 @@ const EOP_BASE_HI: usize = 166;
 const EOP_CONTROL: usize = 167;
 const CTX_SAVE_BASE_LO: usize = 171;
 const CTX_SAVE_BASE_HI: usize = 172;
-const CNTL_STACK_OFFSET: usize = 174;
-const CNTL_STACK_SIZE: usize = 175;
-const WG_STATE_OFFSET: usize = 176;
-const CTX_SAVE_SIZE: usize = 177;
+pub(super) const CNTL_STACK_OFFSET: usize = 174;
+pub(super) const CNTL_STACK_SIZE: usize = 175;
+pub(super) const WG_STATE_OFFSET: usize = 176;
+pub(super) const CTX_SAVE_SIZE: usize = 177;
 const AQL_CONTROL: usize = 181;
 
 const HEADER_VALUE: u32 = 0xc031_0800;
 /// In PGM_RSRC2: waves have a trap handler. The CP adds it to the flags of a dispatch.
 const TRAP_PRESENT: Field = Field::bit(6);
-const PRELOAD_REQ: Field = Field::bit(0);
-const PRELOAD_SIZE: Field = Field::new(17, 8);
-const QSWITCH_MODE: Field = Field::bit(30);
+pub(super) const PRELOAD_REQ: Field = Field::bit(0);
+pub(super) const PRELOAD_SIZE: Field = Field::new(17, 8);
+pub(super) const QSWITCH_MODE: Field = Field::bit(30);
 const QUANTUM_EN: Field = Field::bit(0);
 const QUANTUM_SCALE: Field = Field::bit(4);
 const QUANTUM_DURATION: Field = Field::new(13, 8);
@@ -300,6 +301,12 @@ impl ComputeMqd {
         }
         dwords[AQL_CONTROL] = aql.into();
         mqd
+    }
+
+    /// The descriptor of those dwords.
+    #[inline]
+    pub(super) const fn from_dwords(dwords: [u32; DWORDS]) -> Self {
+        Self(dwords)
     }
 
     /// The dwords that are written to memory.
