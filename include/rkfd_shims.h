@@ -188,6 +188,8 @@ void rkfd_get_process_name(char *name, size_t size);
 
 /* Tasks that debuggers name */
 struct task_struct *rkfd_find_get_task(pid_t nr);
+struct task_struct *rkfd_find_get_process(pid_t nr);
+pid_t rkfd_task_own_nr(struct task_struct *task);
 struct mm_struct *rkfd_get_task_mm(struct task_struct *task);
 void rkfd_get_task_name(struct task_struct *task, char *name, size_t size);
 bool rkfd_is_ptraced_by_current(struct task_struct *task);

@@ -5,6 +5,7 @@ mod amdgpu_module;
 mod args;
 mod caller;
 mod chardev;
+mod criu;
 mod debug;
 mod dmabuf;
 mod events;

@@ -4,9 +4,11 @@
 
 mod by_pasid;
 pub(crate) mod context;
+pub(crate) mod criu;
 pub(crate) mod debug;
 pub(crate) mod events;
 pub(crate) mod exceptions;
+pub(crate) mod gpu_names;
 pub(crate) mod memory;
 mod queues;
 mod registers;
@@ -33,15 +35,17 @@ use crate::queue;
 use crate::queue::request::{CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue};
 use crate::render::file::RenderFile;
 use context::GpuContext;
+use criu::ProcessPause;
 use events::{ConsumedEvents, ProcessEvents, WaitItems};
 use exceptions::ProcessExceptions;
+use gpu_names::GpuNames;
 use queues::{ProcessQueues, QueueEntry};
 use svm::{ClosingGpus, Svm};
 use sysfs::ProcessFolder;
 use table::ProcessTable;
 
-/// A process. Locks, outermost first: `life` (while its GPUs are taken from it), `creating`,
-/// `queues`, a context's memory, the mmap lock, `contexts`, a context's doorbells.
+/// A process. Locks, outermost first: `life` (while its GPUs are taken from it), `pause`,
+/// `creating`, `queues`, a context's memory, the mmap lock, `contexts`, a context's doorbells.
 #[pin_data]
 pub(crate) struct Process {
     space: AddressSpace,
@@ -50,11 +54,17 @@ pub(crate) struct Process {
     events: Arc<ProcessEvents>,
     svm: Arc<Svm>,
     exceptions: Arc<ProcessExceptions>,
+    /// The names by which it knows GPUs, where those are not their ids.
+    gpu_names: GpuNames,
     /// It has debugged another process.
     has_debugged: AtomicFlag,
     /// Held while its debugger changes something of it; outside `creating`.
     #[pin]
     debugging: KillableMutex<()>,
+    /// Why its queues are kept off the hardware, while it is saved or restored. Held while queues
+    /// leave the hardware.
+    #[pin]
+    pause: KillableMutex<ProcessPause>,
     /// Held while a queue is created, which may have to wait for memory of the process.
     #[pin]
     creating: Mutex<()>,
@@ -110,10 +120,16 @@ impl Process {
                 events,
                 svm,
                 exceptions,
+                gpu_names: GpuNames::new(),
                 has_debugged: AtomicFlag::new(false),
                 debugging <- KillableMutex::new(
                     (),
                     c"Process::debugging",
+                    kernel::static_lock_class!()
+                ),
+                pause <- KillableMutex::new(
+                    ProcessPause::None,
+                    c"Process::pause",
                     kernel::static_lock_class!()
                 ),
                 creating <- kernel::new_mutex!((), "Process::creating"),
@@ -232,11 +248,28 @@ impl Process {
         create: CreateQueue,
     ) -> Result<CreatedQueue> {
         // Outside the lock, since the end of the process waits for that.
-        let create = PreparedQueue::new(&context.vm()?, create)?;
+        let create = PreparedQueue::new(&context.vm()?, create, None)?;
+        self.add_queue(context, &create, None)
+    }
+
+    /// Adds the queue of `create`, under the number that is `wanted` or a free one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Process::create_queue`]; for a number `EINVAL` and `ENOSPC`.
+    fn add_queue(
+        &self,
+        context: &Arc<GpuContext>,
+        create: &PreparedQueue,
+        wanted: Option<u32>,
+    ) -> Result<CreatedQueue> {
         let _creating = self.creating.lock();
         self.svm.expect_queue(self)?;
         let (vm, resources) = (context.vm()?, context.queue_resources()?);
-        let id = self.queues.lock().reserve()?;
+        let id = match wanted {
+            Some(id) => self.queues.lock().reserve_at(id).map(|()| id)?,
+            None => self.queues.lock().reserve()?,
+        };
         let owner = QueueOwner {
             pid: self.pid,
             name: TaskName::of_current(),
@@ -249,7 +282,7 @@ impl Process {
             || context.trap(),
             &resources,
             owner,
-            &create,
+            create,
         );
         let queue = queue.and_then(|queue| {
             let folder = self.folder().map(|folder| {
@@ -261,9 +294,10 @@ impl Process {
             });
             let gpu = context.gpu().hw.id;
             Ok(QueueEntry {
-                listing: self.exceptions.list(gpu, id, &create, queue.doorbell())?,
+                listing: self.exceptions.list(gpu, id, create, queue.doorbell())?,
                 queue,
                 context: context.clone(),
+                create: **create,
                 folder: folder.transpose()?,
             })
         });
@@ -292,8 +326,8 @@ impl Process {
         queue.update(update)?;
         if let Some((ring, size)) = update.ring {
             self.exceptions.moved(id, ring, size.bytes());
-            self.queues.lock().resized(id, &queue, size.bytes());
         }
+        self.queues.lock().updated(id, &queue, update);
         Ok(())
     }
 
@@ -393,6 +427,8 @@ impl Process {
         drop(debugger);
         self.svm.set_closing(ClosingGpus::All);
         self.end_contexts(|_| true);
+        let pause = core::mem::replace(&mut *self.pause.lock(), ProcessPause::None);
+        drop(pause);
         self.svm.end();
         let folder = self.folder.lock().take();
         drop(folder);

@@ -3,6 +3,7 @@
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/pid.h>
+#include <linux/pid_namespace.h>
 #include <linux/ptrace.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/mm.h>
@@ -21,6 +22,25 @@ struct task_struct *rkfd_find_get_task(pid_t nr)
 
 	put_pid(pid);
 	return task;
+}
+
+/* The first thread of this process of the initial namespace, with a reference, or NULL. */
+struct task_struct *rkfd_find_get_process(pid_t nr)
+{
+	struct task_struct *task;
+
+	rcu_read_lock();
+	task = pid_task(find_pid_ns(nr, &init_pid_ns), PIDTYPE_TGID);
+	if (task)
+		get_task_struct(task);
+	rcu_read_unlock();
+	return task;
+}
+
+/* The number of the task in its own namespace. */
+pid_t rkfd_task_own_nr(struct task_struct *task)
+{
+	return task_pid_nr_ns(task, task_active_pid_ns(task));
 }
 
 /* With a reference to its memory, or NULL. */

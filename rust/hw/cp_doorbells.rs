@@ -50,6 +50,15 @@ impl CpDoorbellSlots {
         Some(slot)
     }
 
+    /// Takes `slot`; returns whether it is one of `layout` and was free.
+    pub fn take(&mut self, layout: &DoorbellLayout, slot: DoorbellSlot) -> bool {
+        let is_there = layout.cp_slots().any(|other| other == slot) && self.is_free(slot);
+        if is_there {
+            self.set(slot, true);
+        }
+        is_there
+    }
+
     /// Frees a doorbell.
     pub fn free(&mut self, slot: DoorbellSlot) {
         self.set(slot, false);

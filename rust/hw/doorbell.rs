@@ -168,6 +168,13 @@ impl DoorbellLayout {
         }
     }
 
+    /// The engine and the RLC queue whose slot is `slot`, if it is one of SDMA.
+    pub fn sdma_at(&self, slot: DoorbellSlot) -> Option<(u8, u8)> {
+        let queues = move |engine| (0..self.sdma_queues).map(move |queue| (engine, queue));
+        let mut all = (0..self.sdma_engines).flat_map(queues);
+        all.find(|&(engine, queue)| self.sdma(engine, queue) == Some(slot))
+    }
+
     /// The slot of IH ring 0's read pointer.
     #[inline]
     pub const fn ih_ring0(&self) -> DoorbellSlot {

@@ -205,6 +205,19 @@ impl AttributeChange {
         Ok(Self::Reach(gpu(value).ok_or(BadAttribute)?, reach))
     }
 
+    /// Whether the value of an attribute of this `kind` is a GPU's id, or may be one.
+    #[inline]
+    pub const fn has_gpu(kind: u32) -> bool {
+        matches!(
+            kind,
+            kind::PREFERRED_LOC
+                | kind::PREFETCH_LOC
+                | kind::ACCESS
+                | kind::ACCESS_IN_PLACE
+                | kind::NO_ACCESS
+        )
+    }
+
     /// Whether a GPU may use the range after the change.
     #[inline]
     pub const fn gives_access(self) -> bool {

@@ -60,6 +60,32 @@ impl<T> HandleTable<T> {
         Ok(number)
     }
 
+    /// Reserves the number `number`, which may be beyond all that were given so far.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if it is taken, or no number; `ENOMEM`.
+    pub(crate) fn reserve_at(&mut self, number: u32) -> Result {
+        if number == 0 {
+            return Err(ENOSPC);
+        }
+        let wanted = usize::try_from(number).map_err(|_| ENOSPC)?;
+        if wanted > self.places.len() {
+            let more = wanted - self.places.len();
+            // As in `next`: room for every number.
+            self.free.reserve(wanted, GFP_KERNEL_ACCOUNT)?;
+            self.places.reserve(more, GFP_KERNEL_ACCOUNT)?;
+            while self.places.len() < wanted {
+                self.places.push(None, GFP_KERNEL_ACCOUNT)?;
+                let number = u32::try_from(self.places.len()).map_err(|_| ENOSPC)?;
+                self.free.push(number, GFP_KERNEL_ACCOUNT)?;
+            }
+        }
+        let free = self.free.iter().position(|&free| free == number);
+        self.free.remove(free.ok_or(ENOSPC)?).map_err(|_| ENOSPC)?;
+        Ok(())
+    }
+
     /// Inserts the object for which `number` was reserved.
     pub(crate) fn fill(&mut self, number: u32, object: T) {
         if let Some(place) = self.place(number) {
@@ -103,6 +129,12 @@ impl<T> HandleTable<T> {
     /// All objects, in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.places.iter().flatten()
+    }
+
+    /// All objects with their numbers, in their order.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (u32, &T)> {
+        let places = (1u32..).zip(self.places.iter());
+        places.filter_map(|(number, place)| Some((number, place.as_ref()?)))
     }
 
     /// All objects, in the order of their numbers.

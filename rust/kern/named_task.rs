@@ -28,7 +28,15 @@ impl NamedTask {
         // SAFETY: The function has no requirements.
         let task = NonNull::new(unsafe { ffi::rkfd_find_get_task(pid) }).ok_or(ESRCH)?;
         // SAFETY: `Task` is a `task_struct`, and the reference is ours.
-        let task = unsafe { ARef::from_raw(task.cast::<Task>()) };
+        Self::new(unsafe { ARef::from_raw(task.cast::<Task>()) })
+    }
+
+    /// `task`, which has memory.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` if it has none.
+    fn new(task: ARef<Task>) -> Result<Self> {
         // SAFETY: The task is referenced.
         let memory = NonNull::new(unsafe { ffi::rkfd_get_task_mm(task.as_ptr()) }).ok_or(ESRCH)?;
         // SAFETY: `MmWithUser` is an `mm_struct` with a user, and the reference is ours.
@@ -37,6 +45,28 @@ impl NamedTask {
             task,
             memory: MmWithUser::into_mmput_async(memory),
         })
+    }
+
+    /// The first thread of process `pid` of the initial PID namespace, if that has `space`.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` if there is none, or if it has another address space, or none.
+    pub(crate) fn of_process(pid: i32, space: &AddressSpace) -> Result<Self> {
+        // SAFETY: The function has no requirements.
+        let task = NonNull::new(unsafe { ffi::rkfd_find_get_process(pid) }).ok_or(ESRCH)?;
+        // SAFETY: `Task` is a `task_struct`, and the reference is ours.
+        let task = Self::new(unsafe { ARef::from_raw(task.cast::<Task>()) })?;
+        match task.space().id() == space.id() {
+            true => Ok(task),
+            false => Err(ESRCH),
+        }
+    }
+
+    /// Its number in its own PID namespace.
+    pub(crate) fn own_number(&self) -> i32 {
+        // SAFETY: The task is referenced.
+        unsafe { ffi::rkfd_task_own_nr(self.task.as_ptr()) }
     }
 
     /// Its address space.

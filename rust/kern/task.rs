@@ -43,6 +43,14 @@ pub(crate) fn is_admin() -> bool {
     unsafe { ffi::capable(ffi::CAP_SYS_ADMIN as i32) }
 }
 
+/// Whether the calling thread may checkpoint and restore processes: CAP_CHECKPOINT_RESTORE, or
+/// CAP_SYS_ADMIN.
+pub(crate) fn may_checkpoint() -> bool {
+    // SAFETY: A thread may query this about itself.
+    let may = unsafe { ffi::capable(ffi::CAP_CHECKPOINT_RESTORE as i32) };
+    may || is_admin()
+}
+
 /// Whether the calling thread has CAP_SYS_NICE.
 pub(crate) fn may_raise_priority() -> bool {
     // SAFETY: A thread may query this about itself.

@@ -91,6 +91,21 @@ pub(crate) fn write_dwords(address: u64, dwords: &[u32], bytes: u32) -> Result {
         .write_slice(data)
 }
 
+/// Reads `count` dwords of the caller's memory at `address`.
+///
+/// # Errors
+///
+/// `EFAULT` if the memory cannot be read; `ENOMEM`.
+pub(crate) fn read_dwords(address: u64, count: usize) -> Result<KVVec<u32>> {
+    let address = usize::try_from(address).map_err(|_| EFAULT)?;
+    let mut dwords = KVVec::from_elem(0u32, count, GFP_KERNEL_ACCOUNT)?;
+    let bytes = AsBytes::as_bytes_mut(&mut *dwords);
+    UserSlice::new(UserPtr::from_addr(address), bytes.len())
+        .reader()
+        .read_slice(bytes)?;
+    Ok(dwords)
+}
+
 fn element_address(address: u64, index: u32, size: usize) -> Result<usize> {
     (size as u64)
         .checked_mul(index.into())

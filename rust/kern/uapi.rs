@@ -135,6 +135,10 @@ arguments! {
     DbgQueueSnapshot = kfd_ioctl_dbg_trap_queue_snapshot_args, 24;
     /// DBG_TRAP: GET_DEVICE_SNAPSHOT.
     DbgDeviceSnapshot = kfd_ioctl_dbg_trap_device_snapshot_args, 24;
+    /// A GPU of CRIU_OP.
+    CriuDevice = kfd_criu_device_bucket, 16;
+    /// A buffer of CRIU_OP.
+    CriuBuffer = kfd_criu_bo_bucket, 48;
     /// AVAILABLE_MEMORY.
     AvailableMemory = kfd_ioctl_get_available_memory_args, 16;
 }
@@ -174,6 +178,47 @@ impl DbgTrap {
             *to = *from;
         }
     }
+}
+
+/// CRIU_OP. The header's structure ends in four bytes of padding.
+#[repr(C)]
+#[derive(pin_init::Zeroable)]
+pub(crate) struct CriuArgs {
+    /// The caller's array of [`CriuDevice`].
+    pub(crate) devices: u64,
+    /// The caller's array of [`CriuBuffer`].
+    pub(crate) bos: u64,
+    /// The caller's room for the private data.
+    pub(crate) priv_data: u64,
+    /// Bytes of the private data.
+    pub(crate) priv_data_size: u64,
+    /// The number of GPUs.
+    pub(crate) num_devices: u32,
+    /// The number of buffers.
+    pub(crate) num_bos: u32,
+    /// The number of other objects.
+    pub(crate) num_objects: u32,
+    /// The number of the process.
+    pub(crate) pid: u32,
+    /// The operation, one of [`criu_op`].
+    pub(crate) op: u32,
+    padding: u32,
+}
+
+const _: () = assert!(size_of::<CriuArgs>() == size_of::<ffi::kfd_ioctl_criu_args>());
+// SAFETY: Integers: any bytes are a value.
+unsafe impl FromBytes for CriuArgs {}
+// SAFETY: No padding: its place is a field.
+unsafe impl AsBytes for CriuArgs {}
+
+/// The operations of CRIU_OP.
+pub(crate) mod criu_op {
+    pub(crate) use crate::ffi::{
+        kfd_criu_op_KFD_CRIU_OP_CHECKPOINT as CHECKPOINT,
+        kfd_criu_op_KFD_CRIU_OP_PROCESS_INFO as PROCESS_INFO,
+        kfd_criu_op_KFD_CRIU_OP_RESTORE as RESTORE, kfd_criu_op_KFD_CRIU_OP_RESUME as RESUME,
+        kfd_criu_op_KFD_CRIU_OP_UNPAUSE as UNPAUSE,
+    };
 }
 
 /// The operations of DBG_TRAP.

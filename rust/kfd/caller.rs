@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The caller of an ioctl.
 
+use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -17,13 +18,31 @@ pub(super) struct Caller<'a> {
 }
 
 impl Caller<'_> {
+    /// The GPU that the calling process knows as `gpu_id`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a number that cannot be an id.
+    pub(super) fn gpu_id(&self, gpu_id: u32) -> Result<GpuId> {
+        Ok(self.process.gpu_named(args::gpu_id(gpu_id)?))
+    }
+
+    /// The id by which the calling process knows GPU `id`.
+    pub(super) fn shown_id(&self, id: GpuId) -> u32 {
+        self.process.name_of(id).get().into()
+    }
+
     /// The context of the calling process on the GPU that it knows as `gpu_id`.
     ///
     /// # Errors
     ///
     /// `EINVAL` for a GPU that does not exist, or that the process's cgroups deny; `ENOMEM`.
     pub(super) fn context(&self, gpu_id: u32) -> Result<Arc<GpuContext>> {
-        let id = args::gpu_id(gpu_id)?;
+        self.context_of(self.gpu_id(gpu_id)?)
+    }
+
+    /// As [`Caller::context`], on the GPU `id`.
+    pub(super) fn context_of(&self, id: GpuId) -> Result<Arc<GpuContext>> {
         if let Some(context) = self.process.context(id) {
             return Ok(context);
         }

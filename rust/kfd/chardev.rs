@@ -10,6 +10,7 @@ use super::caller::Caller;
 use super::{args, ioctl, Kfd};
 use crate::kern::chrdev::CharFile;
 use crate::kern::host;
+use crate::kern::named_task::NamedTask;
 use crate::process::table::{EntryOwner, OpenedProcess};
 
 /// The data of an open file of /dev/kfd.
@@ -34,6 +35,15 @@ impl KfdFile {
     }
 }
 
+impl KfdFile {
+    /// Whether the calling thread traces the first thread of the process that has opened the file.
+    fn is_traced_by_caller(&self) -> bool {
+        let process = &self.process;
+        let lead = NamedTask::of_process(process.pid(), process.space());
+        lead.is_ok_and(|lead| lead.is_process_traced_by_caller())
+    }
+}
+
 impl CharFile for KfdFile {
     type Data = Arc<Self>;
 
@@ -48,7 +58,9 @@ impl CharFile for KfdFile {
     }
 
     fn ioctl(file: ArcBorrow<'_, Self>, cmd: u32, arg: usize) -> Result<isize> {
-        file.check_caller()?;
+        if !(ioctl::is_for_tracers(cmd) && file.is_traced_by_caller()) {
+            file.check_caller()?;
+        }
         let caller = Caller {
             kfd: &file.kfd,
             process: &file.process,
@@ -65,6 +77,7 @@ impl CharFile for KfdFile {
         let Ok(id) = args::gpu_id(offset.gpu_id.into()) else {
             return Err(ENODEV);
         };
+        let id = file.process.gpu_named(id);
         let context = file.kfd.context(&file.process, id)?;
         match offset.kind {
             MmapKind::Doorbell => context.queue_resources()?.mmap(vma),

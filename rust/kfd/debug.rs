@@ -174,7 +174,7 @@ impl<'a> DebugTarget<'a> {
     /// SEND_RUNTIME_EVENT.
     fn send_runtime_event(self, args: &mut uapi::DbgSendRuntimeEvent) -> Result<u32> {
         let raised = ExceptionSet::from_bits(args.exception_mask);
-        let gpu = GpuId::from_raw(args.gpu_id);
+        let gpu = GpuId::from_raw(args.gpu_id).map(|gpu| self.process.gpu_named(gpu));
         self.process.send_to_runtime(raised, gpu, args.queue_id)?;
         Ok(0)
     }
@@ -194,7 +194,7 @@ impl<'a> DebugTarget<'a> {
         args.exception_mask = found.map_or(0, |event| event.status.bits());
         args.gpu_id = found
             .and_then(|event| event.gpu)
-            .map_or(0, |gpu| gpu.get().into());
+            .map_or(0, |gpu| self.process.name_of(gpu).get().into());
         args.queue_id = found.map_or(0, |event| event.queue);
         event.map(|_| 0)
     }
@@ -217,8 +217,12 @@ impl<'a> DebugTarget<'a> {
             ExceptionInfo::Nothing => 0,
             ExceptionInfo::Runtime(runtime) => write(place, room, &runtime_info(runtime))
                 .map(|()| core::mem::size_of::<uapi::RuntimeInfo>())?,
-            ExceptionInfo::Memory(fault) => write(place, room, &memory_exception(&fault))
-                .map(|()| core::mem::size_of::<uapi::MemoryException>())?,
+            ExceptionInfo::Memory(fault) => write(
+                place,
+                room,
+                &memory_exception(&fault, self.process.name_of(fault.gpu)),
+            )
+            .map(|()| core::mem::size_of::<uapi::MemoryException>())?,
         };
         if args.clear_exception != 0 {
             // It may have gone meanwhile.

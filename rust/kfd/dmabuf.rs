@@ -30,7 +30,7 @@ pub(super) fn get_info(caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> R
         return Err(EINVAL);
     }
     args.size = bo.size() as u64;
-    args.gpu_id = bo.gpu().hw.id.get().into();
+    args.gpu_id = caller.shown_id(bo.gpu().hw.id);
     args.flags = args::shared_flags(vram);
     if args.metadata_ptr != 0 {
         uaccess_ext::write_dwords(args.metadata_ptr, &metadata.data, metadata.size)?;
@@ -43,7 +43,9 @@ pub(super) fn get_info(caller: &Caller<'_>, args: &mut uapi::GetDmabufInfo) -> R
 pub(super) fn import(caller: &Caller<'_>, args: &mut uapi::ImportDmabuf) -> Result {
     let id = args::gpu_id(args.gpu_id)?;
     let context = caller.context(args.gpu_id)?;
-    let drm = caller.kfd.with_node(id, |node| Ok(node.drm.clone()))?;
+    let drm = caller
+        .kfd
+        .with_node(context.gpu().hw.id, |node| Ok(node.drm.clone()))?;
     let buf = DmaBuf::from_fd(args.dmabuf_fd)?;
     let range = match args.va_addr {
         0 => None,

@@ -21,7 +21,8 @@ pub(super) fn create(caller: &Caller<'_>, args: &mut uapi::CreateEvent) -> Resul
     let events = caller.process.events();
     if args.event_page_offset != 0 {
         let handle = BufferHandle::decode(args.event_page_offset)?;
-        let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
+        let gpu = caller.process.gpu_named(handle.gpu);
+        let context = caller.process.context(gpu).ok_or(EINVAL)?;
         let (bo, access) = context.with_memory(|memory| memory.bo(handle.number))?;
         // The driver writes to it.
         if !access.write {
@@ -73,7 +74,7 @@ pub(super) fn wait(
     args.timeout = timeout.unwrap_or(FOREVER);
     let consumed = result?;
     for (index, item) in (0..).zip(consumed.iter().flat_map(ConsumedEvents::items)) {
-        write_payload(args.events_ptr, index, item.payload())?;
+        write_payload(caller, args.events_ptr, index, item.payload())?;
     }
     args.wait_result = if consumed.is_some() {
         uapi::KFD_IOC_WAIT_RESULT_COMPLETE
@@ -112,21 +113,23 @@ fn items(array: u64, count: u32) -> Result<WaitItems> {
 }
 
 /// Writes the payload of an event to its element of the array.
-fn write_payload(array: u64, index: u32, payload: &EventPayload) -> Result {
+fn write_payload(caller: &Caller<'_>, array: u64, index: u32, payload: &EventPayload) -> Result {
     type Data = uapi::EventData;
     match payload {
         EventPayload::Nothing => Ok(()),
         EventPayload::Age(age) => uaccess_ext::write_head::<Data, _>(array, index, age),
         EventPayload::Memory(fault) => {
-            let data = memory_exception(fault);
+            let data = memory_exception(fault, caller.process.name_of(fault.gpu));
             uaccess_ext::write_head::<Data, _>(array, index, &data)
         }
         EventPayload::Stopped(gpu) => {
-            let data = hw_exception(*gpu, uapi::KFD_HW_EXCEPTION_PER_ENGINE_RESET);
+            let gpu = caller.process.name_of(*gpu);
+            let data = hw_exception(gpu, uapi::KFD_HW_EXCEPTION_PER_ENGINE_RESET);
             uaccess_ext::write_head::<Data, _>(array, index, &data)
         }
         EventPayload::Reset(gpu) => {
-            let data = hw_exception(*gpu, uapi::KFD_HW_EXCEPTION_WHOLE_GPU_RESET);
+            let gpu = caller.process.name_of(*gpu);
+            let data = hw_exception(gpu, uapi::KFD_HW_EXCEPTION_WHOLE_GPU_RESET);
             uaccess_ext::write_head::<Data, _>(array, index, &data)
         }
     }
@@ -143,13 +146,13 @@ fn hw_exception(gpu: GpuId, reset_type: u32) -> uapi::HwException {
     }
 }
 
-/// The data about a refused access.
-pub(super) fn memory_exception(fault: &MemoryFault) -> uapi::MemoryException {
+/// The data about a refused access on the GPU that the process knows as `gpu`.
+pub(super) fn memory_exception(fault: &MemoryFault, gpu: GpuId) -> uapi::MemoryException {
     let mut data: uapi::MemoryException = pin_init::zeroed();
     data.failure.NotPresent = fault.not_present.into();
     data.failure.ReadOnly = fault.read_only.into();
     data.failure.NoExecute = fault.no_execute.into();
     data.va = fault.address;
-    data.gpu_id = fault.gpu.get().into();
+    data.gpu_id = gpu.get().into();
     data
 }

@@ -4,7 +4,6 @@
 use hw::va;
 use kernel::prelude::*;
 
-use super::args;
 use super::caller::Caller;
 use crate::kern::host::{self, NumaNode};
 use crate::kern::{uaccess_ext, uapi};
@@ -32,7 +31,7 @@ pub(super) fn get_clock_counters(caller: &Caller<'_>, args: &mut uapi::GetClockC
         let kfd = caller.kfd;
         kfd.with_granted(caller.process, id, |node| Ok(node.gpu.hw.clock.now()))
     };
-    args.gpu_clock_counter = args::gpu_id(args.gpu_id).and_then(now).unwrap_or(0);
+    args.gpu_clock_counter = caller.gpu_id(args.gpu_id).and_then(now).unwrap_or(0);
     args.cpu_clock_counter = host::raw_ns();
     args.system_clock_counter = host::boot_ns();
     args.system_clock_freq = HOST_CLOCK_HZ;
@@ -40,7 +39,7 @@ pub(super) fn get_clock_counters(caller: &Caller<'_>, args: &mut uapi::GetClockC
 }
 
 /// The apertures of a GPU, the same for each process.
-fn apertures(facts: &GpuFacts) -> uapi::Apertures {
+fn apertures(caller: &Caller<'_>, facts: &GpuFacts) -> uapi::Apertures {
     uapi::Apertures {
         lds_base: va::LDS_BASE,
         lds_limit: va::LDS_LIMIT,
@@ -48,7 +47,7 @@ fn apertures(facts: &GpuFacts) -> uapi::Apertures {
         scratch_limit: va::SCRATCH_LIMIT,
         gpuvm_base: va::GPUVM_BASE,
         gpuvm_limit: va::GPUVM_LIMIT,
-        gpu_id: facts.id.get().into(),
+        gpu_id: caller.shown_id(facts.id),
         pad: 0,
     }
 }
@@ -60,7 +59,7 @@ pub(super) fn get_process_apertures(
 ) -> Result {
     let gpus = caller.kfd.facts_for(caller.process)?;
     for (place, facts) in args.process_apertures.iter_mut().zip(&gpus) {
-        *place = apertures(facts);
+        *place = apertures(caller, facts);
         args.num_of_nodes += 1;
     }
     Ok(())
@@ -91,7 +90,7 @@ pub(super) fn get_process_apertures_new(
         uaccess_ext::write_element(
             args.kfd_process_device_apertures_ptr,
             index,
-            &apertures(facts),
+            &apertures(caller, facts),
         )?;
     }
     args.num_of_nodes = filled;

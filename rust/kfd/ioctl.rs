@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use kernel::transmute::{AsBytes, FromBytes};
 
 use super::caller::Caller;
-use super::{debug, dmabuf, events, info, memory, queues, settings, smi, svm};
+use super::{criu, debug, dmabuf, events, info, memory, queues, settings, smi, svm};
 use crate::kern::new_fd::NewFd;
 use crate::kern::uapi::{self, nr, IoctlDirection, IoctlInfo};
 use crate::kern::{trace, uaccess_ext};
@@ -79,6 +79,11 @@ impl IoctlCall<'_> {
         written?;
         Ok(given)
     }
+}
+
+/// Whether a thread that traces the process may make the call `cmd` on the process's file.
+pub(super) fn is_for_tracers(cmd: u32) -> bool {
+    _IOC_TYPE(cmd) == TYPE && _IOC_NR(cmd) == nr::CRIU_OP
 }
 
 /// Runs ioctl `cmd` with the arguments at `arg`.
@@ -151,8 +156,10 @@ fn answer(call: &IoctlCall<'_>) -> Result<isize> {
         nr::EXPORT_DMABUF => call.run_giving(dmabuf::export, NewFd::install),
         nr::RUNTIME_ENABLE => call.run(settings::runtime_enable),
         nr::DBG_TRAP => call.run_counting(debug::dbg_trap),
-        // Checkpoints.
-        nr::CRIU_OP => Err(EINVAL),
+        nr::CRIU_OP => {
+            criu::check_capable()?;
+            call.run_giving(criu::criu_op, criu::install)
+        }
         // Commands of later versions of the interface: further processes of one address space, the
         // profiler.
         nr::CREATE_PROCESS | nr::PROFILER => Err(ENOTTY),

@@ -11,7 +11,7 @@ use super::caller::Caller;
 use crate::kern::drm::file::DrmFileRef;
 use crate::kern::{uaccess_ext, uapi};
 use crate::process::context::GpuContext;
-use crate::process::memory::{BufferSource, NewBuffer};
+use crate::process::memory::{AddedBuffer, BufferSource, NewBuffer};
 
 /// ACQUIRE_VM: the address space of an open render file becomes the process's, permanently.
 ///
@@ -35,6 +35,29 @@ pub(super) fn set_memory_policy(caller: &Caller<'_>, args: &mut uapi::SetMemoryP
 pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result {
     let id = args::gpu_id(args.gpu_id)?;
     let context = caller.context(args.gpu_id)?;
+    let (added, of_kfd_file) = create(caller, &context, args, None)?;
+    let number = added.number;
+    args.handle = BufferHandle { gpu: id, number }.encode();
+    args.mmap_offset = of_kfd_file.map_or(added.mmap_offset, |kind| {
+        let gpu_id = id.get();
+        MmapOffset { kind, gpu_id }.encode()
+    });
+    Ok(())
+}
+
+/// Creates the buffer of `args` on the GPU of `context`, with the handle `number` there or a free
+/// one. If the CPU maps it through the file of KFD, returns as what.
+///
+/// # Errors
+///
+/// Those of ALLOC_MEMORY_OF_GPU; `ENOMEM` for a handle that is taken.
+pub(super) fn create(
+    caller: &Caller<'_>,
+    context: &Arc<GpuContext>,
+    args: &uapi::AllocMemory,
+    number: Option<u32>,
+) -> Result<(AddedBuffer, Option<MmapKind>)> {
+    let id = context.gpu().hw.id;
     let wanted = args::alloc_memory(args)?;
     // The ranges of a buffer may not overlap shared virtual memory.
     let mut ranges = [wanted.range, wanted.user_range()].into_iter().flatten();
@@ -63,17 +86,13 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
         size: wanted.size,
         range: wanted.range,
         usage: wanted.usage,
+        flags: args.flags,
+        number,
     };
     let added = caller
         .process
         .with_lock_soon(|| context.with_memory(|memory| memory.alloc(&drm, &new)))?;
-    let number = added.number;
-    args.handle = BufferHandle { gpu: id, number }.encode();
-    args.mmap_offset = of_kfd_file.map_or(added.mmap_offset, |kind| {
-        let gpu_id = id.get();
-        MmapOffset { kind, gpu_id }.encode()
-    });
-    Ok(())
+    Ok((added, of_kfd_file))
 }
 
 /// The context and the number of a buffer.
@@ -83,7 +102,8 @@ pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result
 /// `EINVAL` if the process has no such handle.
 pub(super) fn buffer(caller: &Caller<'_>, handle: u64) -> Result<(Arc<GpuContext>, BufferHandle)> {
     let handle = BufferHandle::decode(handle)?;
-    let context = caller.process.context(handle.gpu).ok_or(EINVAL)?;
+    let gpu = caller.process.gpu_named(handle.gpu);
+    let context = caller.process.context(gpu).ok_or(EINVAL)?;
     Ok((context, handle))
 }
 
@@ -110,7 +130,7 @@ pub(super) fn free(caller: &Caller<'_>, args: &mut uapi::FreeMemory) -> Result {
 
 /// AVAILABLE_MEMORY: the largest buffer of VRAM that the process could get now.
 pub(super) fn available(caller: &Caller<'_>, args: &mut uapi::AvailableMemory) -> Result {
-    let id = args::gpu_id(args.gpu_id)?;
+    let id = caller.gpu_id(args.gpu_id)?;
     let look = |context: &Arc<GpuContext>| {
         let memory = &context.gpu().memory;
         memory.budget.available(&memory.vram, context.client())

@@ -7,7 +7,6 @@ use kernel::sync::poll::PollCondVar;
 use kernel::sync::{Arc, ArcBorrow};
 use kernel::uaccess::{UserSliceReader, UserSliceWriter};
 
-use super::args;
 use super::caller::Caller;
 use crate::kern::anon_file::{self, AnonFile};
 use crate::kern::new_fd::NewFd;
@@ -24,7 +23,7 @@ const MOST: usize = 1024;
 /// `EINVAL` for a GPU that does not exist, or that the process's cgroups deny; `EMFILE`; `ENFILE`;
 /// `ENOMEM`.
 pub(super) fn open(caller: &Caller<'_>, args: &mut uapi::SmiEvents) -> Result<NewFd> {
-    let id = args::gpu_id(args.gpuid)?;
+    let id = caller.gpu_id(args.gpuid)?;
     let smi = caller
         .kfd
         .with_granted(caller.process, id, |node| Ok(node.gpu.hw.smi.clone()))

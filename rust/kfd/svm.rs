@@ -6,6 +6,7 @@ use hw::topology::gpu_id::GpuId;
 use hw::va::{VaRange, PAGE_SIZE};
 use kernel::prelude::*;
 
+use super::args;
 use super::caller::Caller;
 use crate::kern::uapi::{SvmArgs, SvmAttribute};
 use crate::kern::{errno, params, uaccess_ext};
@@ -43,6 +44,7 @@ pub(super) fn svm(caller: &Caller<'_>, arg: usize, size: usize) -> Result {
     let mut attributes = KVVec::with_capacity(args.nattr as usize, GFP_KERNEL_ACCOUNT)?;
     for index in 0..args.nattr {
         let attribute: SvmAttribute = uaccess_ext::read_element(first, index)?;
+        let attribute = renamed(&attribute, |gpu| caller.process.gpu_named(gpu));
         attributes.push(attribute, GFP_KERNEL_ACCOUNT)?;
     }
     if args.start_addr % PAGE_SIZE != 0 || args.size % PAGE_SIZE != 0 {
@@ -52,12 +54,19 @@ pub(super) fn svm(caller: &Caller<'_>, arg: usize, size: usize) -> Result {
         return Err(EINVAL);
     }
     match args.op {
-        SET => set(caller, &args, &attributes),
+        SET => {
+            // Attributes are checked before the range, as by amdkfd.
+            let gives = check(caller, &attributes)?;
+            set_all(caller, range(&args)?, &attributes, gives)
+        }
         GET => {
             get(caller, &args, &mut attributes)?;
             (0..args.nattr)
                 .zip(&attributes)
-                .try_for_each(|(index, answer)| uaccess_ext::write_element(first, index, answer))
+                .try_for_each(|(index, answer)| {
+                    let answer = renamed(answer, |gpu| caller.process.name_of(gpu));
+                    uaccess_ext::write_element(first, index, &answer)
+                })
         }
         _ => Err(EINVAL),
     }
@@ -73,9 +82,19 @@ fn range(args: &SvmArgs) -> Result<VaRange> {
     VaRange::new(args.start_addr, args.size).map_err(|_| EFAULT)
 }
 
-/// The GPU with the caller's number `id`, if it exists and is not being taken from the process.
+/// The attribute with the result of `rename` where it has a GPU's id.
+fn renamed(attribute: &SvmAttribute, rename: impl FnOnce(GpuId) -> GpuId) -> SvmAttribute {
+    let has_gpu = AttributeChange::has_gpu(attribute.type_);
+    let gpu = GpuId::from_raw(attribute.value).filter(|_| has_gpu);
+    SvmAttribute {
+        type_: attribute.type_,
+        value: gpu.map_or(attribute.value, |gpu| rename(gpu).get().into()),
+    }
+}
+
+/// The GPU of this id, if it exists and is not being taken from the process.
 fn gpu_id(caller: &Caller<'_>, id: u32) -> Option<GpuId> {
-    let context = caller.context(id).ok()?;
+    let context = caller.context_of(args::gpu_id(id).ok()?).ok()?;
     (!context.is_closed()).then(|| context.gpu().hw.id)
 }
 
@@ -84,17 +103,43 @@ fn any_index(caller: &Caller<'_>, id: u32) -> Option<GpuIndex> {
     gpu_id(caller, id).and(GpuIndex::new(0))
 }
 
-fn set(caller: &Caller<'_>, args: &SvmArgs, attributes: &[SvmAttribute]) -> Result {
+/// Sets `attributes` of `range` for `caller`, whose process need not be the calling one.
+///
+/// # Errors
+///
+/// Those of the ioctl.
+pub(super) fn set(caller: &Caller<'_>, range: VaRange, attributes: &mut [SvmAttribute]) -> Result {
+    for attribute in attributes.iter_mut() {
+        *attribute = renamed(attribute, |gpu| caller.process.gpu_named(gpu));
+    }
+    let gives = check(caller, attributes)?;
+    set_all(caller, range, attributes, gives)
+}
+
+/// Checks `attributes`; returns whether a GPU may use the range afterwards.
+///
+/// # Errors
+///
+/// `EINVAL`, also for a process without an address space.
+fn check(caller: &Caller<'_>, attributes: &[SvmAttribute]) -> Result<bool> {
     let mut gives = false;
     for attribute in attributes {
         let change =
             AttributeChange::new(attribute.type_, attribute.value, |id| any_index(caller, id));
         gives |= change.map_err(|_| EINVAL)?.gives_access();
     }
-    if !caller.process.has_vm() {
-        return Err(EINVAL);
+    match caller.process.has_vm() {
+        true => Ok(gives),
+        false => Err(EINVAL),
     }
-    let range = range(args)?;
+}
+
+fn set_all(
+    caller: &Caller<'_>,
+    range: VaRange,
+    attributes: &[SvmAttribute],
+    gives: bool,
+) -> Result {
     // Where page faults are retried, the caller does not have to wait for pages that GPUs have not
     // accessed.
     if gives && !caller.process.retries() {

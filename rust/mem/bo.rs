@@ -279,6 +279,11 @@ impl BoData {
         self.preferred.store(domain, Relaxed);
     }
 
+    /// The process's address of the user memory, if the buffer is that.
+    pub(crate) fn user_start(&self) -> Option<u64> {
+        self.user().map(|memory| memory.start() as u64)
+    }
+
     /// Returns the user memory, if the buffer is that.
     pub(super) fn user(&self) -> Option<&UserMemory> {
         match &self.backing {

@@ -29,6 +29,10 @@ pub(crate) enum EvictTrigger {
     Eviction = 2,
     /// The machine is suspended.
     Suspend = 3,
+    /// The process is about to be saved.
+    Checkpoint = 4,
+    /// The process is restored.
+    Restore = 5,
 }
 
 /// A queue as its group sees it.
@@ -48,6 +52,12 @@ pub(crate) trait GroupMember: Send + Sync {
 
     /// Lets the queue run again, if its process wants it to. Does not wait.
     fn resume(&self);
+
+    /// Whether it is a queue of the process, and not of a client of the render node, whose jobs go
+    /// on while the process is saved or restored.
+    fn is_of_process(&self) -> bool {
+        true
+    }
 
     /// Whether the queue has work, as far as memory tells.
     fn wants_to_run(&self) -> bool {
@@ -112,11 +122,18 @@ struct GroupState {
     members: KVec<Arc<dyn GroupMember>>,
     /// The number of [`QuiesceGuard`]s.
     quiesced: usize,
+    /// The number of [`PauseGuard`]s.
+    paused: usize,
     /// A timeout ended before all of them were off the hardware.
     timed_out: bool,
 }
 
 impl GroupState {
+    /// Whether no queue of the process may run.
+    fn is_evicted(&self) -> bool {
+        self.quiesced != 0 || self.paused != 0
+    }
+
     fn position(&self, member: *const ()) -> Option<usize> {
         let is = |other: &Arc<dyn GroupMember>| Arc::as_ptr(other).cast::<()>() == member;
         self.members.iter().position(is)
@@ -140,7 +157,12 @@ impl QueueGroup {
                 evicted <- Stopwatch::new(),
                 sdma <- Stopwatch::new(),
                 state <- new_mutex!(
-                    GroupState { members: KVec::new(), quiesced: 0, timed_out: false },
+                    GroupState {
+                        members: KVec::new(),
+                        quiesced: 0,
+                        paused: 0,
+                        timed_out: false,
+                    },
                     "QueueGroup::state"
                 ),
             }),
@@ -206,7 +228,7 @@ impl QueueGroup {
             let mut state = self.state.lock();
             let count = state.members.len();
             if count < state.members.capacity() {
-                if state.quiesced != 0 {
+                if state.quiesced != 0 || state.paused != 0 && member.is_of_process() {
                     member.quiesce(&QuiesceTimeout::endless());
                 }
                 return state
@@ -255,10 +277,12 @@ impl QueueGroup {
         timeout: &QuiesceTimeout,
     ) -> QuiesceGuard {
         let mut state = self.state.lock();
+        if !state.is_evicted() {
+            self.notify_evicted(why, true);
+        }
         state.quiesced += 1;
         let is_first = state.quiesced == 1;
         if is_first {
-            self.notify_evicted(why, true);
             // All queues are asked first, so that they are waited for together.
             state
                 .members
@@ -283,7 +307,46 @@ impl QueueGroup {
         let mut state = self.state.lock();
         state.quiesced = state.quiesced.saturating_sub(1);
         if state.quiesced == 0 {
-            state.members.iter().for_each(|member| member.resume());
+            let is_paused = state.paused != 0;
+            let members = state.members.iter();
+            members
+                .filter(|member| !(is_paused && member.is_of_process()))
+                .for_each(|member| member.resume());
+        }
+        if !state.is_evicted() {
+            self.notify_evicted(why, false);
+        }
+    }
+
+    /// Keeps the queues of the process off the hardware, including queues that join later, until
+    /// all guards are dropped; see [`GroupMember::is_of_process`]. Takes as long as the hardware
+    /// may take. May sleep, and allocates no memory.
+    pub(crate) fn pause(self: &Arc<Self>, why: EvictTrigger) -> PauseGuard {
+        let mut state = self.state.lock();
+        if !state.is_evicted() {
+            self.notify_evicted(why, true);
+        }
+        state.paused += 1;
+        if state.paused == 1 {
+            let queues = || state.members.iter().filter(|member| member.is_of_process());
+            queues().for_each(|member| member.begin_quiesce());
+            queues().for_each(|member| member.quiesce(&QuiesceTimeout::endless()));
+        }
+        drop(state);
+        PauseGuard {
+            why,
+            group: self.clone(),
+        }
+    }
+
+    fn unpause(&self, why: EvictTrigger) {
+        let mut state = self.state.lock();
+        state.paused = state.paused.saturating_sub(1);
+        if !state.is_evicted() {
+            let members = state.members.iter();
+            members
+                .filter(|member| member.is_of_process())
+                .for_each(|member| member.resume());
             self.notify_evicted(why, false);
         }
     }
@@ -327,5 +390,18 @@ pub(crate) struct QuiesceGuard {
 impl Drop for QuiesceGuard {
     fn drop(&mut self) {
         self.group.resume(self.why);
+    }
+}
+
+/// Keeps the queues of a group's process off the hardware; when the last guard is dropped, they may
+/// run again. Dropped where sleeping is allowed; allocates no memory.
+pub(crate) struct PauseGuard {
+    why: EvictTrigger,
+    group: Arc<QueueGroup>,
+}
+
+impl Drop for PauseGuard {
+    fn drop(&mut self) {
+        self.group.unpause(self.why);
     }
 }

@@ -357,6 +357,23 @@ impl GpuContext {
         trap.get(|| self.new_trap(&vm))?.set_second_level(second)
     }
 
+    /// The address of the process's own handler.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone.
+    pub(super) fn trap_handler(&self) -> Result<SecondLevelTrap> {
+        match &*self.trap.lock() {
+            LazyState::Has(page) => page.second_level(),
+            LazyState::Not | LazyState::Ended => Ok(SecondLevelTrap::default()),
+        }
+    }
+
+    /// The offset of the page of flush registers in the file of KFD.
+    pub(crate) fn registers_offset(&self) -> u64 {
+        self.registers.mmap_offset()
+    }
+
     /// The page of flush registers as the GPU reaches it.
     pub(crate) fn flush_registers(&self) -> Result<bo::RegisterRange> {
         let bar = self.gpu.hw.hdp.page();

@@ -4,6 +4,7 @@
 mod event;
 mod numbers;
 mod page;
+mod saved;
 mod waiter;
 mod waiting;
 
@@ -21,7 +22,8 @@ use event::KfdEvent;
 use numbers::EventIds;
 use page::{EventPage, OwnEventPage};
 
-pub(crate) use event::{EventKind, EventPayload, MemoryFault};
+pub(crate) use event::{EventKind, EventPayload, EventState, MemoryFault};
+pub(crate) use saved::SavedEventPage;
 pub(crate) use waiting::{ConsumedEvents, WaitItem, WaitItems};
 
 /// Slots in the event page: `KFD_SIGNAL_EVENT_LIMIT`. Slot 0 belongs to no event: firmware sends

@@ -11,12 +11,16 @@ use crate::gpu::Gpu;
 use crate::kern::drm::file::DrmFileRef;
 use crate::kern::handles::HandleTable;
 use crate::kern::ratelimit::dev_warn_ratelimited;
+use crate::kern::uapi::alloc_flag as flag;
 use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem;
 use crate::mem::account::MemoryClient;
 use crate::mem::bo::{self, Bo, BoHandle, BoUsage, DrmDevice, RegisterRange};
 use crate::mem::vm::{MappedPart, Vm};
 use crate::render::file::{RenderFile, VmOwner};
+
+/// The end of the handles that a saved buffer can have.
+const MOST_NUMBERS: u32 = 1 << 20;
 
 /// An acquired address space, and the open render file that it belongs to.
 struct AcquiredVm {
@@ -32,6 +36,8 @@ struct ProcessBuffer {
     bo: BoHandle,
     range: Option<VaRange>,
     access: PageAccess,
+    /// The flags with which ALLOC_MEMORY_OF_GPU makes such a buffer.
+    flags: u32,
     mapped: bool,
     vm: Arc<Vm>,
     /// The address spaces on other GPUs in which it is mapped.
@@ -62,6 +68,28 @@ pub(crate) struct NewBuffer {
     pub(crate) range: Option<VaRange>,
     /// How the GPU uses it.
     pub(crate) usage: BoUsage,
+    /// The flags of ALLOC_MEMORY_OF_GPU.
+    pub(crate) flags: u32,
+    /// The handle that it is to have on the GPU; otherwise a free one.
+    pub(crate) number: Option<u32>,
+}
+
+/// A buffer in a list of all.
+pub(super) struct ListedBuffer {
+    /// Its handle on the GPU.
+    pub(super) number: u32,
+    /// The buffer.
+    pub(super) bo: ARef<Bo>,
+    /// Its range in the address spaces of the process, if it has one.
+    pub(super) range: Option<VaRange>,
+    /// The flags with which ALLOC_MEMORY_OF_GPU makes such a buffer.
+    pub(super) flags: u32,
+    /// Whether it is mapped on its GPU.
+    pub(super) mapped: bool,
+    /// The address spaces on other GPUs in which it is mapped.
+    pub(super) peers: KVec<Arc<Vm>>,
+    /// The offset for mapping it through the render file.
+    pub(super) mmap_offset: u64,
 }
 
 /// A buffer to add, and the access of the process to it.
@@ -70,6 +98,8 @@ struct BufferRights {
     /// Its range in the address spaces of the process, if it has one.
     range: Option<VaRange>,
     access: PageAccess,
+    /// The flags of ALLOC_MEMORY_OF_GPU.
+    flags: u32,
     /// The CPU may map it, through the render file.
     on_cpu: bool,
 }
@@ -171,7 +201,7 @@ impl ProcessBuffers {
     /// [`bo::create`].
     pub(crate) fn alloc(&mut self, drm: &ARef<DrmDevice>, new: &NewBuffer) -> Result<AddedBuffer> {
         let (size, usage) = (new.size, new.usage);
-        self.add(|client| {
+        self.add(new.number, |client| {
             let bo = match &new.source {
                 BufferSource::Vram { contiguous } => {
                     bo::create::vram(drm, client, size, usage, *contiguous)
@@ -188,6 +218,7 @@ impl ProcessBuffers {
                 bo,
                 range: new.range,
                 access,
+                flags: new.flags,
                 on_cpu: true,
             })
         })
@@ -206,38 +237,51 @@ impl ProcessBuffers {
         writable: bool,
         import: impl FnOnce() -> Result<(BoHandle, Option<VaRange>)>,
     ) -> Result<u32> {
-        let added = self.add(|client| {
+        let added = self.add(None, |client| {
             let (bo, range) = import()?;
             bo.pay(client)?;
             let access = PageAccess {
                 write: writable && bo.access().write,
                 ..PageAccess::READ_WRITE.executable()
             };
+            let is_vram = bo.is_vram() || bo.original().is_some();
+            let kind = if is_vram { flag::VRAM } else { flag::GTT };
+            let writable = if access.write { flag::WRITABLE } else { 0 };
             Ok(BufferRights {
                 bo,
                 range,
                 access,
+                flags: kind | writable | flag::EXECUTABLE,
                 on_cpu: access.write,
             })
         });
         added.map(|added| added.number)
     }
 
-    /// Adds the result of `make`.
+    /// Adds the result of `make`, under the handle `wanted` or a free one.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if no address space is acquired; `ENOMEM` if there is no memory; those of `make`.
+    /// `ENODEV` if no address space is acquired; `ENOMEM` if there is no memory, or the handle is
+    /// taken or too large; those of `make`.
     fn add(
         &mut self,
+        wanted: Option<u32>,
         make: impl FnOnce(&Arc<MemoryClient>) -> Result<BufferRights>,
     ) -> Result<AddedBuffer> {
         let acquired = self.acquired.as_ref().ok_or(ENODEV)?;
-        self.buffers.next()?;
+        match wanted {
+            Some(number) if number > MOST_NUMBERS || self.buffers.get(number).is_some() => {
+                return Err(ENOMEM);
+            }
+            Some(_) => (),
+            None => self.buffers.next().map(|_| ())?,
+        }
         let BufferRights {
             bo,
             range,
             access,
+            flags,
             on_cpu,
         } = make(acquired.vm.client())?;
         let mmap_offset = bo.mmap_offset()?;
@@ -249,15 +293,50 @@ impl ProcessBuffers {
             bo,
             range,
             access,
+            flags,
             mapped: false,
             vm: acquired.vm.clone(),
             peers: KVec::new(),
             file,
         };
+        let number = match wanted {
+            Some(number) => {
+                self.buffers.reserve_at(number).map_err(|_| ENOMEM)?;
+                self.buffers.fill(number, buffer);
+                number
+            }
+            None => self.buffers.insert(buffer)?,
+        };
         Ok(AddedBuffer {
-            number: self.buffers.insert(buffer)?,
+            number,
             mmap_offset,
         })
+    }
+
+    /// All buffers.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn list(&self) -> Result<KVVec<ListedBuffer>> {
+        let mut all = KVVec::new();
+        for (number, buffer) in self.buffers.numbered() {
+            let mut peers = KVec::new();
+            for vm in &buffer.peers {
+                peers.push(vm.clone(), GFP_KERNEL_ACCOUNT)?;
+            }
+            let listed = ListedBuffer {
+                number,
+                bo: (*buffer.bo).clone(),
+                range: buffer.range,
+                flags: buffer.flags,
+                mapped: buffer.mapped,
+                peers,
+                mmap_offset: buffer.bo.mmap_offset()?,
+            };
+            all.push(listed, GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(all)
     }
 
     /// The buffer of a handle, and the access of the process to it.

@@ -9,15 +9,33 @@ use super::context::GpuContext;
 use super::exceptions::QueueListing;
 use super::sysfs::QueueFolder;
 use crate::kern::handles::HandleTable;
-use crate::queue::request::UserQueue;
+use crate::queue::request::{CreateQueue, UpdateQueue, UserQueue};
 
 /// A queue, its context, its folder in sysfs, and its listing, until it is about to be destroyed.
 /// Dropped outside the lock of [`ProcessQueues`].
 pub(super) struct QueueEntry {
     pub(super) queue: Arc<dyn UserQueue>,
     pub(super) context: Arc<GpuContext>,
+    /// What it was created or last updated with.
+    pub(super) create: CreateQueue,
     pub(super) folder: Option<QueueFolder>,
     pub(super) listing: Option<QueueListing>,
+}
+
+/// The end of the numbers that a saved queue can have: `KFD_MAX_NUM_OF_QUEUES_PER_PROCESS` of
+/// amdkfd.
+const MOST_IDS: u32 = 1024;
+
+/// A queue in a list of all.
+pub(super) struct NumberedQueue {
+    /// Its number.
+    pub(super) id: u32,
+    /// What it was created or last updated with.
+    pub(super) create: CreateQueue,
+    /// The queue.
+    pub(super) queue: Arc<dyn UserQueue>,
+    /// Its context.
+    pub(super) context: Arc<GpuContext>,
 }
 
 /// A queue that is about to be destroyed, its context, and its listing.
@@ -43,6 +61,37 @@ impl ProcessQueues {
     /// `ENOMEM`, `ENOSPC`.
     pub(super) fn reserve(&mut self) -> Result<u32> {
         self.entries.reserve()
+    }
+
+    /// As [`ProcessQueues::reserve`], of the number `id`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` beyond [`MOST_IDS`]; `ENOSPC` if it is taken; `ENOMEM`.
+    pub(super) fn reserve_at(&mut self, id: u32) -> Result {
+        if id >= MOST_IDS {
+            return Err(EINVAL);
+        }
+        self.entries.reserve_at(id)
+    }
+
+    /// The queues with their numbers, what they are made of, and their contexts.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn list(&self) -> Result<KVVec<NumberedQueue>> {
+        let mut all = KVVec::new();
+        for (id, entry) in self.entries.numbered() {
+            let queue = NumberedQueue {
+                id,
+                create: entry.create,
+                queue: entry.queue.clone(),
+                context: entry.context.clone(),
+            };
+            all.push(queue, GFP_KERNEL_ACCOUNT)?;
+        }
+        Ok(all)
     }
 
     /// Ends the creation of the queue with number `id`; returns its outcome.
@@ -87,13 +136,24 @@ impl ProcessQueues {
         self.entries.is_empty()
     }
 
-    /// Notes that the ring of queue `id`, which is `queue`, now has `size` bytes. No effect if that
-    /// is another queue by now.
-    pub(super) fn resized(&mut self, id: u32, queue: &Arc<dyn UserQueue>, size: u64) {
+    /// Notes that `update` was made of queue `id`, which is `queue`. No effect if that is another
+    /// queue by now.
+    pub(super) fn updated(&mut self, id: u32, queue: &Arc<dyn UserQueue>, update: &UpdateQueue) {
         let entry = self.entries.get_mut(id);
-        let entry = entry.filter(|entry| Arc::ptr_eq(&entry.queue, queue));
-        if let Some(folder) = entry.and_then(|entry| entry.folder.as_ref()) {
-            folder.resize(size);
+        let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.queue, queue)) else {
+            return;
+        };
+        entry.create.priority = update.priority;
+        entry.create.percentage.percent = match update.is_active() {
+            true => update.percentage.percent,
+            false => 0,
+        };
+        let Some((ring, size)) = update.ring else {
+            return;
+        };
+        (entry.create.ring, entry.create.size) = (ring, size);
+        if let Some(folder) = &entry.folder {
+            folder.resize(size.bytes());
         }
     }
 

@@ -44,6 +44,11 @@ impl RegisterPage {
         (offset.encode() / PAGE_SIZE) as usize + usize::from(self.pasid)
     }
 
+    /// The page's offset in the file's address space, in bytes.
+    pub(super) fn mmap_offset(&self) -> u64 {
+        self.pgoff() as u64 * PAGE_SIZE
+    }
+
     /// Maps the page at `vma`.
     ///
     /// # Errors

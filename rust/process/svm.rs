@@ -7,6 +7,7 @@ mod fault_priority;
 mod faults;
 mod migrate;
 mod ranges;
+mod saved;
 mod small_range_list;
 mod unmapped;
 mod xnack;

@@ -265,6 +265,11 @@ impl DoorbellSlice {
         offset.encode() as usize / PAGE_SIZE + usize::from(self.pasid) * PAGES
     }
 
+    /// Returns the slice's offset in the file's address space, in bytes.
+    pub(super) fn mmap_offset(&self) -> u64 {
+        (self.pgoff() * PAGE_SIZE) as u64
+    }
+
     /// Maps the slice at `vma`, which must be shared and have exactly the slice's length. `object`
     /// is asked for pages and told of faults.
     ///

@@ -9,6 +9,7 @@ use core::ops::Deref;
 use hw::asic::SdmaInfo;
 use hw::doorbell::DoorbellSlot;
 use hw::mqd::hqd::WaveState;
+use hw::mqd::saved::SavedXccs;
 use hw::queue::{QueuePercentage, QueuePriority, QueueType};
 use hw::sdma::ring::RingSize;
 use hw::va::{VaRange, PAGE_SIZE};
@@ -75,19 +76,73 @@ impl CreateQueue {
     }
 }
 
+/// The place that a queue had in its process when it was saved, and how far it had come.
+pub(crate) struct SavedQueue {
+    /// Its doorbell in the process's slice.
+    pub(crate) doorbell: DoorbellSlot,
+    /// How far it had come: [`hw::criu::QueueRecord::progress`].
+    pub(crate) progress: SavedProgress,
+}
+
+/// How far a saved queue had come.
+pub(crate) enum SavedProgress {
+    /// The dwords of [`hw::mqd::saved::SavedXccs`].
+    Compute(KVVec<u32>),
+    /// The read pointer of a queue of SDMA, bytes.
+    Sdma(u64),
+}
+
 /// A [`CreateQueue`] whose user memory is pinned as far as the driver itself uses it.
 pub(crate) struct PreparedQueue {
     create: CreateQueue,
+    saved: Option<SavedQueue>,
     pins: ViewPins,
 }
 
 impl PreparedQueue {
-    /// Prepares `create` in `vm`, which is the calling process's; see [`ViewPins::add`].
-    pub(crate) fn new(vm: &Arc<Vm>, create: CreateQueue) -> Result<Self> {
+    /// Prepares `create` in `vm`, which is the calling process's; see [`ViewPins::add`]. The queue
+    /// goes on as `saved`, or is a new one.
+    pub(crate) fn new(
+        vm: &Arc<Vm>,
+        create: CreateQueue,
+        saved: Option<SavedQueue>,
+    ) -> Result<Self> {
         Ok(Self {
             pins: create.pin(vm)?,
+            saved,
             create,
         })
+    }
+
+    /// Returns the doorbell that the queue must have, if it was saved.
+    pub(super) fn wanted_doorbell(&self) -> Option<DoorbellSlot> {
+        self.saved.as_ref().map(|saved| saved.doorbell)
+    }
+
+    /// Returns the saved descriptors of a compute queue that was saved.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if they are none.
+    pub(super) fn saved_xccs(&self) -> Result<Option<SavedXccs<'_>>> {
+        match self.saved.as_ref().map(|saved| &saved.progress) {
+            None => Ok(None),
+            Some(SavedProgress::Compute(words)) => Ok(Some(SavedXccs::new(words).ok_or(EINVAL)?)),
+            Some(SavedProgress::Sdma(_)) => Err(EINVAL),
+        }
+    }
+
+    /// Returns the byte count at which a queue of SDMA begins.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for one that was saved at no dword.
+    pub(super) fn saved_position(&self) -> Result<u64> {
+        match self.saved.as_ref().map(|saved| &saved.progress) {
+            None => Ok(0),
+            Some(&SavedProgress::Sdma(read)) if read % 4 == 0 => Ok(read),
+            Some(_) => Err(EINVAL),
+        }
     }
 
     /// Returns the pinned memory.
@@ -204,6 +259,14 @@ pub(crate) trait UserQueue: Send + Sync {
     fn saved_waves(&self, _write: &mut dyn FnMut(u32, u32) -> Result) -> Result<WaveState> {
         Err(EINVAL)
     }
+
+    /// Appends how far it has come to `progress`, as [`hw::criu::QueueRecord`] has that. The
+    /// queue's group keeps it off the hardware.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is destroyed or has failed; `ENOMEM`.
+    fn save(&self, progress: &mut KVVec<u32>) -> Result;
 
     /// Takes it off the hardware, whatever it is doing. A second call only waits for the first.
     ///

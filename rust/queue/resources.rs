@@ -71,6 +71,11 @@ impl QueueResources {
         self.doorbells.mmap(vma, self.clone())
     }
 
+    /// Returns the offset of the process's doorbells in the file of KFD, in bytes.
+    pub(crate) fn mmap_offset(&self) -> u64 {
+        self.doorbells.mmap_offset()
+    }
+
     /// Returns the process's doorbells as the GPU reaches them; see [`DoorbellSlice::registers`].
     pub(crate) fn registers(&self) -> Result<RegisterRange> {
         self.doorbells.registers()

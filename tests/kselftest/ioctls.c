@@ -19,7 +19,6 @@ static const struct {
 	{ 0x0e, SAME(EPERM) },		/* DBG_UNREGISTER_DEPRECATED */
 	{ 0x0f, SAME(EPERM) },		/* DBG_ADDRESS_WATCH_DEPRECATED */
 	{ 0x10, SAME(EPERM) },		/* DBG_WAVE_CONTROL_DEPRECATED */
-	{ 0x22, SAME(EINVAL) },		/* CRIU_OP */
 	{ 0x26, SAME(ESRCH) },		/* DBG_TRAP, of process 0 */
 	/* Those of later versions of the interface do not exist. */
 	{ 0x27, DIFFERS(ENOTTY, 0) },	/* CREATE_PROCESS */

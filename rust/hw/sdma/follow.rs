@@ -92,7 +92,16 @@ impl FollowedPositions {
     /// A new queue.
     #[inline]
     pub const fn new() -> Self {
-        Self { read: 0, taken: 0 }
+        Self::from(0)
+    }
+
+    /// A queue that begins at byte count `from`.
+    #[inline]
+    pub const fn from(from: u64) -> Self {
+        Self {
+            read: from,
+            taken: from,
+        }
     }
 
     /// A look at a ring of `size` has found `read` and `write` in memory, which the process may

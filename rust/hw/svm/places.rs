@@ -34,6 +34,12 @@ impl<I: Copy + PartialEq> GpuPlaces<I> {
         Some(index)
     }
 
+    /// The index of `gpu`, if it has one.
+    #[inline]
+    pub fn index(&self, gpu: I) -> Option<GpuIndex> {
+        self.find(Some(gpu))
+    }
+
     /// Frees the index of `gpu`, which is gone, and returns it; another GPU may get it from now on.
     /// The caller removes the attributes of that index, see
     /// [`AttributeMap::remove_gpu`](super::AttributeMap::remove_gpu).

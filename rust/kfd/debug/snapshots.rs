@@ -10,6 +10,7 @@ use kernel::transmute::AsBytes;
 use super::DebugTarget;
 use crate::kern::{uaccess_ext, uapi};
 use crate::process::exceptions::ListedQueue;
+use crate::process::Process;
 use crate::topology::GpuFacts;
 
 /// The caller's array of entries, whose size is that of the caller's interface.
@@ -59,7 +60,7 @@ impl DebugTarget<'_> {
         let clear = ExceptionSet::from_bits(args.exception_mask);
         let count = exceptions.snapshot(clear, room, &mut queues);
         for (index, queue) in (0..).zip(&queues) {
-            array.write(index, &queue_entry(queue))?;
+            array.write(index, &queue_entry(&self.process, queue))?;
             args.num_queues = index + 1;
         }
         args.num_queues = u32::try_from(count)?;
@@ -85,13 +86,13 @@ impl DebugTarget<'_> {
         let clear = ExceptionSet::from_bits(args.exception_mask);
         for (index, facts) in (0..room).zip(&gpus) {
             let status = self.process.exceptions().take_device(facts.id, clear);
-            array.write(index, &device_entry(facts, status))?;
+            array.write(index, &device_entry(&self.process, facts, status))?;
         }
         Ok(0)
     }
 }
 
-fn queue_entry(queue: &ListedQueue) -> uapi::QueueSnapshotEntry {
+fn queue_entry(process: &Process, queue: &ListedQueue) -> uapi::QueueSnapshotEntry {
     let kind = match queue.kind {
         QueueType::Compute => uapi::KFD_IOC_QUEUE_TYPE_COMPUTE,
         QueueType::ComputeAql => uapi::KFD_IOC_QUEUE_TYPE_COMPUTE_AQL,
@@ -105,7 +106,7 @@ fn queue_entry(queue: &ListedQueue) -> uapi::QueueSnapshotEntry {
         read_pointer_address: queue.read_pointer,
         ctx_save_restore_address: queue.save,
         queue_id: queue.id,
-        gpu_id: queue.gpu.get().into(),
+        gpu_id: process.name_of(queue.gpu).get().into(),
         ring_size: u32::try_from(queue.ring_size).unwrap_or(0),
         queue_type: kind,
         ctx_save_restore_area_size: queue.save_size,
@@ -113,7 +114,11 @@ fn queue_entry(queue: &ListedQueue) -> uapi::QueueSnapshotEntry {
     }
 }
 
-fn device_entry(facts: &GpuFacts, status: ExceptionSet) -> uapi::DeviceSnapshotEntry {
+fn device_entry(
+    process: &Process,
+    facts: &GpuFacts,
+    status: ExceptionSet,
+) -> uapi::DeviceSnapshotEntry {
     let asic = facts.cus.asic();
     let (subsystem_vendor_id, subsystem_device_id) = facts.subsystem;
     uapi::DeviceSnapshotEntry {
@@ -124,7 +129,7 @@ fn device_entry(facts: &GpuFacts, status: ExceptionSet) -> uapi::DeviceSnapshotE
         scratch_limit: va::SCRATCH_LIMIT,
         gpuvm_base: va::GPUVM_BASE,
         gpuvm_limit: va::GPUVM_LIMIT,
-        gpu_id: facts.id.get().into(),
+        gpu_id: process.name_of(facts.id).get().into(),
         location_id: facts.location,
         vendor_id: hw::asic::VENDOR_AMD.into(),
         device_id: asic.ids.device.into(),

@@ -81,6 +81,7 @@ impl DebugTarget<'_> {
     /// `ENODEV` for a GPU that the process may not use; `ENOMEM`.
     fn context(&self, gpu_id: u32) -> Result<Arc<GpuContext>> {
         let id = GpuId::from_raw(gpu_id).ok_or(ENODEV)?;
+        let id = self.process.gpu_named(id);
         match self.process.context(id) {
             Some(context) => Ok(context),
             None => self.caller.kfd.context(&self.process, id),

@@ -30,6 +30,17 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
+    /// A number by which user space calls the kind.
+    pub(crate) fn raw(self) -> u32 {
+        match self {
+            Self::Signal => event_type::SIGNAL,
+            Self::Debug => event_type::DEBUG_EVENT,
+            Self::Memory => event_type::MEMORY,
+            Self::Hardware => event_type::HW_EXCEPTION,
+            Self::Silent => event_type::NODECHANGE,
+        }
+    }
+
     /// The kind that user space calls `raw`.
     ///
     /// # Errors
@@ -86,6 +97,21 @@ pub(crate) struct MemoryFault {
     pub(crate) no_execute: bool,
 }
 
+/// An event without its waiters, to be saved or restored.
+#[derive(Clone, Copy)]
+pub(crate) struct EventState {
+    /// What it is about.
+    pub(crate) kind: EventKind,
+    /// Whether it resets itself.
+    pub(crate) auto_reset: bool,
+    /// Whether it is set.
+    pub(crate) signaled: bool,
+    /// How often it was set, plus one.
+    pub(crate) age: u64,
+    /// What its waiters learn of the last time.
+    pub(crate) payload: EventPayload,
+}
+
 /// A waiter in an event's list: its address, and which of its events this is. Of one waiter, the
 /// last entry comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,14 +159,36 @@ impl KfdEvent {
     /// An event that was not set. With `auto_reset` each setting is for the waiters of that moment
     /// or, if there are none, for the next one.
     pub(super) fn new(kind: EventKind, auto_reset: bool) -> Self {
-        Self {
+        Self::restored(&EventState {
             kind,
             auto_reset,
             signaled: false,
             age: FIRST_AGE,
             payload: EventPayload::Nothing,
+        })
+    }
+
+    /// An event in this state.
+    pub(super) fn restored(state: &EventState) -> Self {
+        Self {
+            kind: state.kind,
+            auto_reset: state.auto_reset,
+            signaled: state.signaled,
+            age: state.age,
+            payload: state.payload,
             waiting: RBTree::new(),
             activated: RBTree::new(),
+        }
+    }
+
+    /// Its state.
+    pub(super) fn state(&self) -> EventState {
+        EventState {
+            kind: self.kind,
+            auto_reset: self.auto_reset,
+            signaled: self.signaled,
+            age: self.age,
+            payload: self.payload,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::queue::spare::SpareMemory;
 use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, MqdInfo, HQD};
 use hw::mqd::cu_mask::CuMasks;
 use hw::mqd::hqd::{self, HqdImage};
+use hw::mqd::saved::{SavedXccs, SAVED};
 use hw::va::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -65,17 +66,19 @@ pub(super) struct ComputeDescriptor {
 impl ComputeDescriptor {
     /// Returns the descriptor of `queue`, whose address is filled in here, with a control stack of
     /// `control_stack` bytes. Its memory is the one in `spare` if that fits, or else is allocated
-    /// and counts as `client`'s.
+    /// and counts as `client`'s. The queue goes on as `saved`, or is a new one.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENOSPC` without room in the GART.
+    /// `ENOMEM`; `ENOSPC` without room in the GART; `EINVAL` for saved descriptors that are not
+    /// those of such a queue.
     pub(super) fn new(
         gpu: &GpuMemory,
         client: &Arc<MemoryClient>,
         spare: &Arc<SpareMemory<MqdMemory>>,
         mut queue: ComputeMqdConfig,
         control_stack: u32,
+        saved: Option<SavedXccs<'_>>,
     ) -> Result<Self> {
         let fits = |room: &MqdMemory| room.control_stack == control_stack;
         let room = match spare.get(fits) {
@@ -90,10 +93,22 @@ impl ComputeDescriptor {
         // All of the descriptor counts. Of the control stack only the part that this queue will
         // have saved counts.
         let info = &gpu.hw.asic.mqd;
+        if saved.is_some_and(|saved| saved.count() != room.xccs as usize) {
+            return Err(EINVAL);
+        }
+        let mut saved = saved.iter().flat_map(SavedXccs::iter);
         for (place, start) in (0..).zip(room.starts()) {
             queue.share.place = place;
             queue.mqd_address = room.memory.mc_addr() + start;
-            let mqd = ComputeMqd::new(info, &queue);
+            let mut mqd = ComputeMqd::new(info, &queue);
+            if let Some(saved) = saved.next() {
+                let resumed = mqd.resumed(info, queue.ring_size, &saved);
+                mqd = resumed.ok_or(EINVAL)?;
+                let used = saved.stack().len() as u64 * 4;
+                let stack = u64::from(control_stack).checked_sub(used).ok_or(EINVAL)?;
+                room.memory
+                    .write32s(start + PAGE_SIZE + stack, saved.stack())?;
+            }
             room.memory.write32s(start, mqd.dwords())?;
         }
         Ok(Self {
@@ -173,6 +188,36 @@ impl ComputeDescriptor {
             }
         }
         Ok(true)
+    }
+
+    /// Appends the descriptors, and the used parts of the control stacks, to `progress`: as
+    /// [`SavedXccs`] has them. The queue is not on the hardware.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a control stack that cannot be; `ENOMEM`; `ENODEV` if the device is gone.
+    pub(super) fn save(&self, progress: &mut KVVec<u32>) -> Result {
+        for start in self.room.starts() {
+            let mut mqd = [0; SAVED];
+            self.room.memory.read32s(start, &mut mqd)?;
+            progress.extend_from_slice(&mqd, GFP_KERNEL_ACCOUNT)?;
+            let state = self.image_at(start)?.wave_state();
+            let (mut at, used) = (state.control_stack_offset, state.control_stack_used);
+            let end = at.checked_add(used).ok_or(EINVAL)?;
+            if at % 4 != 0 || end != self.room.control_stack {
+                return Err(EINVAL);
+            }
+            let mut chunk = [0; 64];
+            while at < end {
+                let count = ((end - at) / 4).min(chunk.len() as u32);
+                let dwords = chunk.get_mut(..count as usize).ok_or(EINVAL)?;
+                let byte = start + PAGE_SIZE + u64::from(at);
+                self.room.memory.read32s(byte, dwords)?;
+                progress.extend_from_slice(dwords, GFP_KERNEL_ACCOUNT)?;
+                at += count * 4;
+            }
+        }
+        Ok(())
     }
 
     /// Dword `index` of the control stack of the XCC at `place`.

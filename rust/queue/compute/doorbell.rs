@@ -21,14 +21,19 @@ pub(super) struct CpDoorbell {
 }
 
 impl CpDoorbell {
-    /// Takes a doorbell of `slice`.
+    /// Takes a doorbell of `slice`: the one that is `wanted`, or any.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if all are taken, or the BAR has no room for the slice; `ENOMEM`.
-    pub(super) fn new(slice: &Arc<DoorbellSlice>) -> Result<Self> {
+    /// `EINVAL` if the one that is wanted is taken or none; `ENOSPC` if all are taken, or the BAR
+    /// has no room for the slice; `ENOMEM`.
+    pub(super) fn new(slice: &Arc<DoorbellSlice>, wanted: Option<DoorbellSlot>) -> Result<Self> {
         let index = slice.index()?;
-        let slot = slice.cp.lock().alloc(slice.layout()).ok_or(ENOSPC)?;
+        let slot = match wanted {
+            Some(slot) if slice.cp.lock().take(slice.layout(), slot) => slot,
+            Some(_) => return Err(EINVAL),
+            None => slice.cp.lock().alloc(slice.layout()).ok_or(ENOSPC)?,
+        };
         Ok(Self {
             slot,
             doorbell: index.doorbell(slot),

@@ -74,7 +74,7 @@ impl ComputeQueue {
         owner: QueueOwner,
         create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
-        let doorbell = CpDoorbell::new(&resources.doorbells)?;
+        let doorbell = CpDoorbell::new(&resources.doorbells, create.wanted_doorbell())?;
         let format = match create.kind {
             QueueType::ComputeAql => PacketFormat::Aql,
             _ => PacketFormat::Pm4,
@@ -84,6 +84,12 @@ impl ComputeQueue {
         if format == PacketFormat::Pm4 && xccs > 1 && u32::from(create.percentage.pm4_xcc) >= xccs {
             return Err(EINVAL);
         }
+        let saved = create.saved_xccs()?;
+        let first = match (&saved, gpu.hw.asic.mqd.split) {
+            (Some(saved), Some(split)) => saved.first(&split, xccs).ok_or(EINVAL)?,
+            (Some(_), None) => 0,
+            (None, _) => gpu.hw.gfx.next_first(),
+        };
         let memory = QueueBuffers::new(vm, create, format, &gpu.hw.cus)?;
         let compute = &create.compute;
         let queue = mqd::ComputeMqdConfig {
@@ -107,7 +113,7 @@ impl ComputeQueue {
                 trap_handler: true,
             }),
             share: XccShare {
-                first: gpu.hw.gfx.next_first(),
+                first,
                 target: create.percentage.pm4_xcc.into(),
                 ..XccShare::ALONE
             },
@@ -118,6 +124,7 @@ impl ComputeQueue {
             &resources.descriptors,
             queue,
             sizes.control_stack,
+            saved,
         )?;
         Arc::pin_init(
             pin_init!(Self {
@@ -255,6 +262,11 @@ impl ComputeQueue {
     /// Sets whether its group is quiesced. The caller notifies the scheduler.
     pub(super) fn set_quiesced(&self, quiesced: bool) {
         self.quiesced.store(quiesced, Release);
+    }
+
+    /// Whether its group is quiesced.
+    pub(super) fn is_quiesced(&self) -> bool {
+        self.quiesced.load(Acquire)
     }
 
     /// Sets whether its debugger keeps it off the hardware. The caller notifies the scheduler.

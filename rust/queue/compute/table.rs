@@ -73,6 +73,8 @@ pub(super) struct HqdEntry {
 
 impl HqdEntry {
     pub(super) fn new(queue: Arc<ComputeQueue>) -> Self {
+        // A queue of a process that is restored may be.
+        let midway = queue.descriptor.is_midway();
         Self {
             queue,
             seat: Seat::Out,
@@ -81,7 +83,7 @@ impl HqdEntry {
             turns: 0,
             ahead: 0,
             has_work: false,
-            midway: false,
+            midway,
         }
     }
 

@@ -67,6 +67,18 @@ impl TrapPage {
         words.try_for_each(|(n, &word)| self.pages.write64((trap::MEMORY + n * 8) as u64, word))
     }
 
+    /// The process's own handler.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is gone.
+    pub(crate) fn second_level(&self) -> Result<SecondLevelTrap> {
+        Ok(SecondLevelTrap {
+            code: self.pages.read64(trap::MEMORY as u64)?,
+            memory: self.pages.read64(trap::MEMORY as u64 + 8)?,
+        })
+    }
+
     /// What the debugger of the process has set.
     pub(super) fn debug_controls(&self) -> DebugControls {
         *self.controls.lock()

@@ -224,6 +224,16 @@ impl UserQueue for UserComputeQueue {
         })
     }
 
+    fn save(&self, progress: &mut KVVec<u32>) -> Result {
+        self.with(|member| {
+            let queue = &member.queue;
+            match queue.is_quiesced() && !queue.has_failed() {
+                true => queue.descriptor.save(progress),
+                false => Err(EINVAL),
+            }
+        })
+    }
+
     fn destroy(&self) -> Result {
         let mut held = self.queue.lock();
         let Some(member) = held.take() else {

@@ -12,10 +12,11 @@ pub(super) struct DirectQueue {
 }
 
 impl DirectQueue {
-    pub(super) fn new(pointers: QueuePointers) -> Self {
+    /// Returns a queue that begins at byte count `from`.
+    pub(super) fn new(pointers: QueuePointers, from: u64) -> Self {
         Self {
             pointers,
-            rptr: Atomic::new(0),
+            rptr: Atomic::new(from),
         }
     }
 

@@ -67,10 +67,28 @@ struct FeedState {
     written: u64,
     /// Read pointer of the hardware when it last gave the queue up.
     rptr: u64,
-    flight: JobsInFlight<u64>,
+    flight: JobsInFlight<FedJob>,
     time: QueueTimeState,
     /// Reason why the queue takes no more packets.
     failed: Option<Error>,
+}
+
+/// A job in the hardware ring.
+#[derive(Clone, Copy)]
+struct FedJob {
+    batch: FeedBatch,
+    /// Byte count of the process's ring up to which packets are copied before the job's FENCE.
+    copied: u64,
+    /// Position in the hardware ring of the first packet.
+    start: u64,
+}
+
+impl FedJob {
+    /// The byte count in the process's ring that belongs to position `rptr` of the hardware ring.
+    fn position(&self, rptr: u64) -> u64 {
+        let done = rptr.saturating_sub(self.start);
+        self.copied.min(self.batch.from.saturating_add(done))
+    }
 }
 
 impl FeedState {
@@ -167,7 +185,8 @@ impl<'a> ReadAhead<'a> {
 }
 
 impl RingFeed {
-    /// Makes the rings for a process's queue in `vm`, which count as its memory.
+    /// Makes the rings for a process's queue in `vm`, which count as its memory. The queue begins
+    /// at byte count `begin` of the process's ring.
     ///
     /// # Errors
     ///
@@ -177,6 +196,7 @@ impl RingFeed {
         vm: &Arc<Vm>,
         spare: &Arc<SpareMemory<RingMemory>>,
         pointers: QueuePointers,
+        begin: u64,
     ) -> Result<Arc<Self>> {
         let user = pointers.size().bytes();
         if user > MAX_USER_BYTES {
@@ -191,8 +211,8 @@ impl RingFeed {
                 pointers,
                 state <- new_spinlock!(
                     FeedState {
-                        done: 0,
-                        taken: 0,
+                        done: begin,
+                        taken: begin,
                         jobs: 0,
                         written: 0,
                         rptr: 0,
@@ -379,6 +399,11 @@ impl RingFeed {
             Some(_) => batch.to - LAST_TRAP,
             None => batch.to,
         };
+        let job = FedJob {
+            batch,
+            copied: to,
+            start: at,
+        };
         let mut from = batch.from;
         while from < to {
             let dwords = CHUNK.min(((to - from) / 4) as usize);
@@ -398,7 +423,7 @@ impl RingFeed {
             return Err(error);
         }
         // A fence that finds no room is dropped, and thereby fails.
-        state.flight.push(batch.to, fence).map_err(|_| EBUSY)?;
+        state.flight.push(job, fence).map_err(|_| EBUSY)?;
         state.written = at;
         state.count(&self.time);
         Ok(handle)
@@ -424,9 +449,10 @@ impl RingFeed {
         let mut any = false;
         loop {
             let mut state = self.state.lock();
-            let Some((done, fence)) = state.flight.pop(value as u32) else {
+            let Some((job, fence)) = state.flight.pop(value as u32) else {
                 return any;
             };
+            let done = job.batch.to;
             // Under the lock, so that the process never sees its pointer go back.
             state.done = done;
             state.jobs = state.jobs.saturating_sub(1);
@@ -454,6 +480,15 @@ impl RingFeed {
                 None => break,
             }
         }
+    }
+
+    /// Returns the byte count of the process's ring that the hardware has come to, when it last
+    /// gave the queue up.
+    pub(super) fn saved_position(&self) -> u64 {
+        self.check();
+        let state = self.state.lock();
+        let oldest = state.flight.oldest();
+        oldest.map_or(state.done, |job| job.position(state.rptr))
     }
 
     /// Returns the read and write pointer from which the hardware goes on.

@@ -66,18 +66,23 @@ impl FollowState {
 }
 
 impl FollowedQueue {
-    /// Returns a queue of `group`, whose ring and pointers are `pointers`.
+    /// Returns a queue of `group`, whose ring and pointers are `pointers`. It begins at byte count
+    /// `from`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(group: &Arc<QueueGroup>, pointers: QueuePointers) -> Result<Pin<KBox<Self>>> {
+    pub(super) fn new(
+        group: &Arc<QueueGroup>,
+        pointers: QueuePointers,
+        from: u64,
+    ) -> Result<Pin<KBox<Self>>> {
         KBox::pin_init(
             pin_init!(Self {
-                direct: DirectQueue::new(pointers),
+                direct: DirectQueue::new(pointers, from),
                 state <- new_spinlock!(
                     FollowState {
-                        positions: FollowedPositions::new(),
+                        positions: FollowedPositions::from(from),
                         flight: JobsInFlight::new(),
                         looked: Instant::now(),
                         time: QueueTimeState::default(),

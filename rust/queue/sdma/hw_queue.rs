@@ -249,6 +249,21 @@ impl SdmaHwQueue {
         Ok((mqd.rlc(), rptr))
     }
 
+    /// Returns the byte count of the process's ring that the hardware has come to, when it last
+    /// gave the queue up.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a queue that is not a process's.
+    pub(super) fn saved_position(&self) -> Result<u64> {
+        match &self.source {
+            PacketSource::Direct(direct) => Ok(direct.position().0),
+            PacketSource::Followed(followed) => Ok(followed.direct.position().0),
+            PacketSource::Feed(feed) => Ok(feed.saved_position()),
+            PacketSource::Jobs(_) => Err(EINVAL),
+        }
+    }
+
     /// Returns the position up to which the hardware's ring is to be executed.
     pub(super) fn target(&self) -> u64 {
         match &self.source {
@@ -341,6 +356,11 @@ impl SdmaHwQueue {
     /// Sets whether its group is quiesced. The caller notifies the engine.
     pub(super) fn set_quiesced(&self, quiesced: bool) {
         self.quiesced.store(quiesced, Release);
+    }
+
+    /// Returns whether its group is quiesced.
+    pub(super) fn is_quiesced(&self) -> bool {
+        self.quiesced.load(Acquire)
     }
 
     /// Sets whether its debugger keeps it off its engine. The caller notifies the engine.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! An SDMA queue as its group sees it.
 
-use super::hw_queue::SdmaHwQueue;
+use super::hw_queue::{PacketSource, SdmaHwQueue};
 use super::slots::SdmaSlots;
 use crate::mem::queue_group::{GroupMember, QuiesceTimeout};
 use kernel::prelude::*;
@@ -46,6 +46,10 @@ impl GroupMember for SdmaMember {
         self.rlc.set_quiesced(false);
         self.slots.admit(&self.rlc);
         self.rlc.kick();
+    }
+
+    fn is_of_process(&self) -> bool {
+        !matches!(self.rlc.source, PacketSource::Jobs(_))
     }
 
     fn wants_to_run(&self) -> bool {

@@ -208,15 +208,16 @@ impl Pump {
     }
 
     /// Adds a queue, which `make` makes for the doorbell that it is given: `own` if the hardware
-    /// has given it one, or else one that no other queue has.
+    /// has given it one, or else the one that is `wanted`, or one that no other queue has.
     ///
     /// # Errors
     ///
-    /// `ENOSPC` if all doorbells are used; `ENOMEM`; `ENODEV` if the doorbells are closed; errors
-    /// of `make`.
+    /// `EBUSY` if the one that is wanted is used; `ENOSPC` if all doorbells are; `ENOMEM`; `ENODEV`
+    /// if the doorbells are closed; errors of `make`.
     pub(super) fn add(
         &self,
         own: Option<DoorbellSlot>,
+        wanted: Option<DoorbellSlot>,
         make: impl FnOnce(DoorbellSlot) -> Result<Arc<dyn PumpedQueue>>,
     ) -> Result<Arc<dyn PumpedQueue>> {
         let mut queues = self.queues.lock();
@@ -224,13 +225,14 @@ impl Pump {
             return Err(ENODEV);
         }
         let taken = |slot| queues.list.iter().any(|queue| queue.doorbell() == slot);
-        let slot = match own {
-            Some(slot) => slot,
-            None => (0..)
-                .map_while(DoorbellSlot::scheduled)
-                .filter(|&slot| self.doorbells.is_free_for_scheduled(slot))
-                .find(|&slot| !taken(slot))
-                .ok_or(ENOSPC)?,
+        let mut free = (0..)
+            .map_while(DoorbellSlot::scheduled)
+            .filter(|&slot| self.doorbells.is_free_for_scheduled(slot))
+            .filter(|&slot| !taken(slot));
+        let slot = match (own, wanted) {
+            (Some(slot), _) => slot,
+            (None, Some(wanted)) => free.find(|&slot| slot == wanted).ok_or(EBUSY)?,
+            (None, None) => free.next().ok_or(ENOSPC)?,
         };
         self.doorbells.clear(slot)?;
         queues.list.reserve(1, GFP_KERNEL)?;

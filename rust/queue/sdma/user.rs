@@ -22,6 +22,7 @@ use crate::queue::request::{
     engines, CreateQueue, PreparedQueue, QueueOwner, UpdateQueue, UserQueue,
 };
 use crate::queue::resources::QueueResources;
+use hw::criu::QueueRecord;
 use hw::doorbell::DoorbellSlot;
 use hw::sdma::ring::RingSize;
 use kernel::prelude::*;
@@ -73,27 +74,40 @@ impl UserSdmaQueue {
         create: &PreparedQueue,
     ) -> Result<Arc<Self>> {
         let counted = CountedQueue::new(&resources.counts, QuotaKind::Sdma)?;
-        let engine = slots.quietest(
-            engines(&gpu.hw.asic.sdma, create.kind, create.engine, vm.retries())?,
-            owner.pasid,
-        )?;
+        let range = engines(&gpu.hw.asic.sdma, create.kind, create.engine, vm.retries())?;
+        let (wanted, from) = (create.wanted_doorbell(), create.saved_position()?);
+        // The hardware gives it to one queue of one engine.
+        let own = wanted.and_then(|slot| gpu.hw.asic.doorbells.sdma_at(slot));
+        let range = match own {
+            Some((engine, _)) if !range.contains(&engine) => return Err(EINVAL),
+            Some((engine, _)) => engine..engine + 1,
+            None => range,
+        };
+        let engine = slots.quietest(range, owner.pasid)?;
         let pointers = QueuePointers::new(vm, create)?;
-        let followed =
-            resources.doorbells.is_followed() && slots.has_own_doorbell(engine, owner.pasid);
+        let may_follow = wanted.is_none() || own.is_some();
+        let followed = may_follow
+            && resources.doorbells.is_followed()
+            && slots.has_own_doorbell(engine, owner.pasid);
         let source = match &resources.pump {
             Some(_) if followed => {
-                PacketSource::Followed(FollowedQueue::new(vm.group(), pointers)?)
+                PacketSource::Followed(FollowedQueue::new(vm.group(), pointers, from)?)
             }
             Some(_) => {
-                let feed = RingFeed::new(&gpu.memory, vm, &resources.rings, pointers)?;
+                let feed = RingFeed::new(&gpu.memory, vm, &resources.rings, pointers, from)?;
                 PacketSource::Feed(feed)
             }
             None => {
                 resources.doorbells.index()?;
-                PacketSource::Direct(DirectQueue::new(pointers))
+                PacketSource::Direct(DirectQueue::new(pointers, from))
             }
         };
         let rlc = SdmaHwQueue::new(gpu, owner, engine, source, vm, resources, counted)?;
+        if let Some((_, number)) = own.filter(|_| rlc.has_own_doorbell()) {
+            rlc.set_own_doorbell(number);
+        } else if wanted.is_some() && rlc.has_own_doorbell() {
+            return Err(EINVAL);
+        }
         rlc.set_active(create.percentage.is_active());
         // Leaves again, and is removed, when anything below fails.
         let inner = SdmaQueueInner {
@@ -106,7 +120,7 @@ impl UserSdmaQueue {
         // First the group, so that the engine already knows whether it is quiesced.
         inner.group.join(inner.member.clone())?;
         let slot = slots.add(rlc)?;
-        let queue = inner.start(slot, owner, create)?;
+        let queue = inner.start(slot, wanted, owner, create)?;
         let (ring, size) = (create.ring, create.size.bytes());
         trace::queue_create(owner.pid as u32, owner.queue, engine.into(), ring, size);
         Ok(queue)
@@ -167,6 +181,16 @@ impl UserQueue for UserSdmaQueue {
         }
     }
 
+    fn save(&self, progress: &mut KVVec<u32>) -> Result {
+        let inner = self.inner.lock();
+        let inner = inner.as_ref().ok_or(EINVAL)?;
+        if inner.rlc.has_failed() || !inner.rlc.is_quiesced() {
+            return Err(EINVAL);
+        }
+        let words = QueueRecord::sdma_progress(inner.rlc.saved_position()?);
+        Ok(progress.extend_from_slice(&words, GFP_KERNEL_ACCOUNT)?)
+    }
+
     /// Takes the queue off the hardware, whatever it is doing; jobs that are not done fail. Nothing
     /// happens the second time. ETIME when the engine hangs: then the queue's memory is kept until
     /// the device goes. Bounded; sleeps.
@@ -200,17 +224,18 @@ impl PinnedDrop for UserSdmaQueue {
 
 impl SdmaQueueInner {
     /// Gives a queue its doorbell: `slot` is the one that the hardware gives to a direct or
-    /// followed queue.
+    /// followed queue, `wanted` the one that a queue must have which was saved.
     fn start(
         mut self,
         slot: Option<DoorbellSlot>,
+        wanted: Option<DoorbellSlot>,
         owner: QueueOwner,
         create: &CreateQueue,
     ) -> Result<Arc<UserSdmaQueue>> {
         let doorbell = match (&self.rlc.source, slot) {
             (PacketSource::Feed(feed), _) => {
                 let pump = self.rlc.resources().pump.as_ref().ok_or(EINVAL)?;
-                let queue = pump.add(None, |slot| {
+                let queue = pump.add(None, wanted, |slot| {
                     Ok(ScheduledQueue::new(&self.rlc, &self.slots, feed, slot)?)
                 })?;
                 let slot = queue.doorbell();
@@ -220,7 +245,7 @@ impl SdmaQueueInner {
             (PacketSource::Followed(_), slot) => {
                 let pump = self.rlc.resources().pump.as_ref().ok_or(EINVAL)?;
                 let own = Some(slot.ok_or(EINVAL)?);
-                let queue = pump.add(own, |slot| {
+                let queue = pump.add(own, None, |slot| {
                     Ok(FollowedLine::new(&self.rlc, &self.slots, slot)?)
                 })?;
                 self.scheduled = Some((pump.clone(), queue));

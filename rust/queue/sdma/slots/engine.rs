@@ -448,7 +448,12 @@ impl EngineSlots {
         }
         let is_direct = rlc.is_direct();
         let own = if rlc.has_own_doorbell() {
-            let number = state.own_doorbell(rlc.owner.pasid).ok_or(ENOSPC)?;
+            let pasid = rlc.owner.pasid;
+            let number = match rlc.own_doorbell() {
+                Some(wanted) if state.is_own_doorbell_free(pasid, wanted) => wanted,
+                Some(_) => return Err(EBUSY),
+                None => state.own_doorbell(pasid).ok_or(ENOSPC)?,
+            };
             rlc.set_own_doorbell(number);
             Some(number)
         } else {

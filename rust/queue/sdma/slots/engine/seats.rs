@@ -249,6 +249,13 @@ impl EngineSeats {
         free_slot(self.slots, taken | !self.own_doorbells)
     }
 
+    /// Whether a queue of process `pasid` may get doorbell `number`.
+    pub(super) fn is_own_doorbell_free(&self, pasid: u16, number: u8) -> bool {
+        let is_own = self.own_doorbells.checked_shr(number.into()).unwrap_or(0) & 1 != 0;
+        let mut queues = self.of_process(pasid);
+        is_own && queues.all(|entry| entry.rlc.own_doorbell() != Some(number))
+    }
+
     fn next_turn(&mut self) -> u64 {
         let turn = self.turn;
         self.turn = turn.wrapping_add(1);
