@@ -36,8 +36,12 @@ void count_call(void);
 
 /* One call of each kind, at random. */
 void fuzz_kfd(void);
+void fuzz_criu(void);
 void fuzz_drm(void);
 void fuzz_mm(void);
+
+/* Ends what CRIU_OP may have begun. */
+void criu_unpause(void);
 
 /* The files, queues and event that a process begins with. */
 void begin_kfd(void);

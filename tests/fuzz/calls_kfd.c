@@ -527,12 +527,15 @@ void fuzz_kfd(void)
 	case 27:
 		if (once_in(20))
 			files();
+		else if (once_in(4))
+			fuzz_criu();
 		break;
 	case 28:
 		/* Any number, any bytes. */
 		for (unsigned int i = 0; i < 256; i++)
 			args.bytes[i] = once_in(3) ? (unsigned char)random32() : 0;
 		call(below(0x30), below(256));
+		criu_unpause();
 		break;
 	case 29:
 		svm();
