@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Processes: the state of one address space on each GPU, from the first open of /dev/kfd to the
-//! last close or the end of the address space, whichever is first.
+//! last close or the end of the address space, whichever is first. An address space may have
+//! further, secondary processes (CREATE_PROCESS), each of one open file.
 
 mod by_pasid;
 pub(crate) mod context;
@@ -42,12 +43,13 @@ use gpu_names::GpuNames;
 use queues::{ProcessQueues, QueueEntry};
 use svm::{ClosingGpus, Svm};
 use sysfs::ProcessFolder;
-use table::ProcessTable;
+use table::{ProcessKey, ProcessTable};
 
-/// A process. Locks, outermost first: `life` (while its GPUs are taken from it), `pause`,
+/// A process. Locks, outermost first: `adding`, `life` (while its GPUs are taken from it), `pause`,
 /// `creating`, `queues`, a context's memory, the mmap lock, `contexts`, a context's doorbells.
 #[pin_data]
 pub(crate) struct Process {
+    key: ProcessKey,
     space: AddressSpace,
     pid: i32,
     pasid: Arc<Pasid>,
@@ -65,6 +67,10 @@ pub(crate) struct Process {
     /// leave the hardware.
     #[pin]
     pause: KillableMutex<ProcessPause>,
+    /// Of a primary process: held while a secondary one is created, which may have to wait for
+    /// memory.
+    #[pin]
+    adding: Mutex<()>,
     /// Held while a queue is created, which may have to wait for memory of the process.
     #[pin]
     creating: Mutex<()>,
@@ -97,23 +103,26 @@ pub(crate) struct CreatedQueue {
 }
 
 impl Process {
-    /// Process `pid`, of address space `space`, with no state on any GPU, for `table`.
+    /// Process `pid`, of address space `space`, with no state on any GPU, for `table`, in which it
+    /// will be `key`. The primary process has the subscription to the end of the address space.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     fn new(
         table: &Arc<ProcessTable>,
+        key: ProcessKey,
         pid: i32,
         space: AddressSpace,
         pasid: Arc<Pasid>,
-        subscription: MmExitSubscription<ProcessTable>,
+        subscription: Option<MmExitSubscription<ProcessTable>>,
     ) -> Result<Arc<Self>> {
         let events = ProcessEvents::new()?;
         let svm = Svm::new(&space, pid, pasid.get())?;
         let exceptions = ProcessExceptions::new(&space, &events)?;
         Arc::pin_init(
             pin_init!(Self {
+                key,
                 space,
                 pid,
                 pasid,
@@ -132,11 +141,12 @@ impl Process {
                     c"Process::pause",
                     kernel::static_lock_class!()
                 ),
+                adding <- kernel::new_mutex!((), "Process::adding"),
                 creating <- kernel::new_mutex!((), "Process::creating"),
                 queues <- kernel::new_mutex!(ProcessQueues::new(), "Process::queues"),
                 contexts <- kernel::new_mutex!(GpuContexts::default(), "Process::contexts"),
                 folder <- kernel::new_spinlock!(None, "Process::folder"),
-                life <- kernel::new_mutex!(Some(subscription), "Process::life"),
+                life <- kernel::new_mutex!(subscription, "Process::life"),
                 ending <- new_delayed_work!("Process::ending"),
                 table: table.clone(),
             }),
@@ -152,6 +162,11 @@ impl Process {
     /// The process's number in the initial PID namespace.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Whether it is the primary process of its address space, and not one of CREATE_PROCESS.
+    pub(crate) fn is_primary(&self) -> bool {
+        self.key.is_primary()
     }
 
     /// Its PASID.

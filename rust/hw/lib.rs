@@ -13,6 +13,7 @@ pub mod aql;
 pub mod asic;
 pub mod bits;
 pub mod cleaner;
+pub mod context_id;
 pub mod cp_doorbells;
 pub mod criu;
 pub mod debug;

@@ -7,12 +7,15 @@ use kernel::sync::Arc;
 
 use super::{args, Kfd};
 use crate::process::context::GpuContext;
+use crate::process::table::FileProcess;
 use crate::process::Process;
 
 /// The caller of an ioctl.
 pub(super) struct Caller<'a> {
     /// The interface.
     pub(super) kfd: &'a Kfd,
+    /// The process of the file by which it calls.
+    pub(super) file: &'a FileProcess,
     /// The calling process.
     pub(super) process: &'a Arc<Process>,
 }

@@ -11,11 +11,11 @@ use super::{args, ioctl, Kfd};
 use crate::kern::chrdev::CharFile;
 use crate::kern::host;
 use crate::kern::named_task::NamedTask;
-use crate::process::table::{EntryOwner, OpenedProcess};
+use crate::process::table::{EntryOwner, FileProcess};
 
 /// The data of an open file of /dev/kfd.
 pub(crate) struct KfdFile {
-    process: OpenedProcess,
+    process: FileProcess,
     kfd: Arc<Kfd>,
 }
 
@@ -27,7 +27,7 @@ impl KfdFile {
     /// `EBADF` for a caller that inherited the file, whose data belongs to its parent. libhsakmt
     /// then opens the device again.
     fn check_caller(&self) -> Result {
-        if self.process.is_current() {
+        if self.process.get().is_current() {
             Ok(())
         } else {
             Err(EBADF)
@@ -38,7 +38,7 @@ impl KfdFile {
 impl KfdFile {
     /// Whether the calling thread traces the first thread of the process that has opened the file.
     fn is_traced_by_caller(&self) -> bool {
-        let process = &self.process;
+        let process = self.process.get();
         let lead = NamedTask::of_process(process.pid(), process.space());
         lead.is_ok_and(|lead| lead.is_process_traced_by_caller())
     }
@@ -53,7 +53,7 @@ impl CharFile for KfdFile {
             return Err(EPERM);
         }
         let kfd = Kfd::instance()?;
-        let process = kfd.processes.open(&EntryOwner::current()?)?;
+        let process = FileProcess::new(kfd.processes.open(&EntryOwner::current()?)?);
         Ok(Arc::new(Self { process, kfd }, GFP_KERNEL_ACCOUNT)?)
     }
 
@@ -63,7 +63,8 @@ impl CharFile for KfdFile {
         }
         let caller = Caller {
             kfd: &file.kfd,
-            process: &file.process,
+            file: &file.process,
+            process: file.process.get(),
         };
         ioctl::dispatch(&caller, cmd, arg)
     }
@@ -72,13 +73,13 @@ impl CharFile for KfdFile {
         file.check_caller()?;
         let offset = MmapOffset::decode(offset);
         if offset.kind == MmapKind::Events {
-            return file.process.events().mmap(vma);
+            return file.process.get().events().mmap(vma);
         }
         let Ok(id) = args::gpu_id(offset.gpu_id.into()) else {
             return Err(ENODEV);
         };
-        let id = file.process.gpu_named(id);
-        let context = file.kfd.context(&file.process, id)?;
+        let process = file.process.get();
+        let context = file.kfd.context(process, process.gpu_named(id))?;
         match offset.kind {
             MmapKind::Doorbell => context.queue_resources()?.mmap(vma),
             MmapKind::Mmio => context.mmap_registers(vma),

@@ -190,6 +190,7 @@ fn resume(caller: &Caller<'_>, args: &uapi::CriuArgs) -> Result {
     let process = caller.kfd.processes.find(&task.space()).ok_or(ESRCH)?;
     let mut restored = process.begin_resume()?;
     let target = Caller {
+        file: caller.file,
         kfd: caller.kfd,
         process: &process,
     };

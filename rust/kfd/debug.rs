@@ -19,8 +19,8 @@ use super::events::memory_exception;
 use crate::kern::debugger_pipe::DebuggerPipe;
 use crate::kern::named_task::NamedTask;
 use crate::kern::params::SchedulerMode;
-use crate::kern::uaccess_ext;
 use crate::kern::uapi::{self, dbg_op};
+use crate::kern::{errno, uaccess_ext};
 use crate::process::exceptions::session::{
     DebugSession, DebuggedDevice, DebuggerNotice, ExceptionInfo,
 };
@@ -38,11 +38,14 @@ struct DebugTarget<'a> {
 ///
 /// # Errors
 ///
-/// `EINVAL` without the hardware's scheduler; `ESRCH` for a process that does not exist or does not
-/// use KFD; `EPERM` for one that the caller neither is, traces nor debugs; `EINVAL` for one that is
-/// not debugged, and for an unknown operation; `EPERM` for an operation on the hardware before the
-/// runtime has registered; errors of the operation.
+/// `EOPNOTSUPP` from a secondary process; `EINVAL` without the hardware's scheduler; `ESRCH` for a
+/// process that does not exist or does not use KFD; `EPERM` for one that the caller neither is,
+/// traces nor debugs; `EINVAL` for one that is not debugged, and for an unknown operation; `EPERM`
+/// for an operation on the hardware before the runtime has registered; errors of the operation.
 pub(super) fn dbg_trap(caller: &Caller<'_>, args: &mut uapi::DbgTrap) -> Result<u32> {
+    if !caller.process.is_primary() {
+        return Err(errno::not_supported());
+    }
     if SchedulerMode::get() == SchedulerMode::Direct {
         return Err(EINVAL);
     }

@@ -9,10 +9,9 @@ use crate::kern::host::{self, NumaNode};
 use crate::kern::{uaccess_ext, uapi};
 use crate::topology::GpuFacts;
 
-/// Version of the interface. The next version promises a second process of one address space
-/// (CREATE_PROCESS).
+/// Version of the interface. The next version is about trap handlers of another generation.
 const MAJOR: u32 = 1;
-const MINOR: u32 = 18;
+const MINOR: u32 = 19;
 
 /// Frequency of the clocks of the host, Hz: they count nanoseconds.
 const HOST_CLOCK_HZ: u64 = 1_000_000_000;

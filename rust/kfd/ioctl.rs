@@ -160,9 +160,9 @@ fn answer(call: &IoctlCall<'_>) -> Result<isize> {
             criu::check_capable()?;
             call.run_giving(criu::criu_op, criu::install)
         }
-        // Commands of later versions of the interface: further processes of one address space, the
-        // profiler.
-        nr::CREATE_PROCESS | nr::PROFILER => Err(ENOTTY),
+        nr::CREATE_PROCESS => call.caller.file.create().map(|()| 0),
+        // A command of a later version of the interface.
+        nr::PROFILER => Err(ENOTTY),
         _ => Err(ENOTTY),
     }
 }

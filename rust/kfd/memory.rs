@@ -9,7 +9,8 @@ use hw::doorbell::{MmapKind, MmapOffset};
 use super::args::{self, AllocKind, BufferHandle};
 use super::caller::Caller;
 use crate::kern::drm::file::DrmFileRef;
-use crate::kern::{uaccess_ext, uapi};
+use crate::kern::uapi::{self, alloc_flag};
+use crate::kern::{errno, uaccess_ext};
 use crate::process::context::GpuContext;
 use crate::process::memory::{AddedBuffer, BufferSource, NewBuffer};
 
@@ -32,7 +33,16 @@ pub(super) fn set_memory_policy(caller: &Caller<'_>, args: &mut uapi::SetMemoryP
 }
 
 /// ALLOC_MEMORY_OF_GPU.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` for memory of a secondary process's own; those of [`args::alloc_memory`]; `ENODEV`
+/// before ACQUIRE_VM; `EADDRINUSE`; `ENOMEM`.
 pub(super) fn alloc(caller: &Caller<'_>, args: &mut uapi::AllocMemory) -> Result {
+    let is_own = args.flags & alloc_flag::USERPTR != 0;
+    if is_own && args.size != 0 && !caller.process.is_primary() {
+        return Err(errno::not_supported());
+    }
     let id = args::gpu_id(args.gpu_id)?;
     let context = caller.context(args.gpu_id)?;
     let (added, of_kfd_file) = create(caller, &context, args, None)?;

@@ -26,6 +26,7 @@ const GET: u32 = 1;
 /// # Errors
 ///
 /// - `EPERM` unless the administrator has enabled it, as from amdkfd without it.
+/// - `EOPNOTSUPP` for a secondary process.
 /// - `EINVAL` for a range that is not whole pages or is empty, unknown operations, attributes that
 ///   do not fit into the command, or no attributes at all.
 /// - `ENODEV` if the GPU is removed meanwhile.
@@ -34,6 +35,9 @@ const GET: u32 = 1;
 pub(super) fn svm(caller: &Caller<'_>, arg: usize, size: usize) -> Result {
     if !params::is_svm_enabled() {
         return Err(EPERM);
+    }
+    if !caller.process.is_primary() {
+        return Err(errno::not_supported());
     }
     let room = size.checked_sub(HEAD).ok_or(EINVAL)? / EACH;
     let args: SvmArgs = uaccess_ext::read_element(arg as u64, 0)?;

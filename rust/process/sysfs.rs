@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! `/sys/class/kfd/kfd/proc/<PID>/`: amdkfd's files about a process, as far as rkfd has the values.
+//! `/sys/class/kfd/kfd/proc/<PID>/`: amdkfd's files about a process, as far as rkfd has the values;
+//! in it `context_<N>/`, of the same kind, for each secondary process of the address space.
 //! They exist from the first open of /dev/kfd to the end of the process's state, with files for
 //! each GPU of the machine, whether the process uses it or not: rocm-smi gives up if one GPU has
 //! none.
@@ -8,6 +9,7 @@
 
 use core::fmt;
 
+use hw::context_id::ContextId;
 use hw::queue::QueueType;
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
@@ -41,7 +43,7 @@ pub(crate) struct ProcessesFolder {
     _device: Arc<ClassDevice>,
 }
 
-/// `proc/<PID>`. Dropped in this order.
+/// `proc/<PID>`, or `proc/<PID>/context_<N>`. Dropped in this order.
 #[pin_data]
 pub(super) struct ProcessFolder {
     /// Held while files are created.
@@ -50,6 +52,8 @@ pub(super) struct ProcessFolder {
     queues: SysfsFolder,
     folder: SysfsFolder,
     all: Arc<ProcessesFolder>,
+    /// Of a secondary process, the folder of the primary one.
+    _primary: Option<Arc<Self>>,
 }
 
 /// The files of a GPU in a process's folder.
@@ -157,18 +161,7 @@ impl ProcessesFolder {
     /// `ENOMEM`.
     pub(super) fn add(self: &Arc<Self>, pid: i32, pasid: u16) -> Result<Arc<ProcessFolder>> {
         let name = CString::try_from_fmt(fmt!("{pid}"))?;
-        let files = SysfsFiles::new().with(&PASID, &DecimalFile(pasid.into()))?;
-        let folder = self.folder.folder(&name, files)?;
-        let queues = folder.folder(c"queues", SysfsFiles::new())?;
-        Arc::pin_init(
-            pin_init!(ProcessFolder {
-                gpus <- new_mutex!(KVec::new(), "ProcessFolder::gpus"),
-                queues,
-                folder,
-                all: self.clone(),
-            }),
-            GFP_KERNEL,
-        )
+        ProcessFolder::new(self, None, &name, pasid)
     }
 
     /// Processes that are added from now on show the GPU `gpu`.
@@ -196,6 +189,45 @@ pub(super) enum FolderChange {
 }
 
 impl ProcessFolder {
+    /// Creates the folder `name` of a process, without files of GPUs: in that of its primary
+    /// process, or else in `all`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn new(
+        all: &Arc<ProcessesFolder>,
+        primary: Option<&Arc<Self>>,
+        name: &CStr,
+        pasid: u16,
+    ) -> Result<Arc<Self>> {
+        let parent = primary.map_or(&all.folder, |primary| &primary.folder);
+        let files = SysfsFiles::new().with(&PASID, &DecimalFile(pasid.into()))?;
+        let folder = parent.folder(name, files)?;
+        let queues = folder.folder(c"queues", SysfsFiles::new())?;
+        Arc::pin_init(
+            pin_init!(Self {
+                gpus <- new_mutex!(KVec::new(), "ProcessFolder::gpus"),
+                queues,
+                folder,
+                all: all.clone(),
+                _primary: primary.cloned(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Creates the folder of the secondary process `context` of this primary one, without files of
+    /// GPUs.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn add(self: &Arc<Self>, context: ContextId, pasid: u16) -> Result<Arc<Self>> {
+        let name = CString::try_from_fmt(fmt!("context_{}", context.get()))?;
+        Self::new(&self.all, Some(self), &name, pasid)
+    }
+
     /// A difference between the GPUs that the folder shows and those to be shown, if there is any.
     /// Allocates nothing.
     pub(super) fn differs(&self) -> Option<FolderChange> {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The processes that exist, by address space.
 
+mod entry;
+mod key;
+mod secondary;
+
 use hw::topology::gpu_id::GpuId;
 use kernel::prelude::*;
 use kernel::rbtree::{RBTree, RBTreeNode};
@@ -10,7 +14,7 @@ use kernel::workqueue::WorkItem;
 
 use super::by_pasid::PasidMap;
 use super::events::{EventKind, EventPayload};
-use super::sysfs::ProcessesFolder;
+use super::sysfs::{ProcessFolder, ProcessesFolder};
 use super::Process;
 use crate::gpu::Gpu;
 use crate::ip::retries::FaultOwner;
@@ -20,6 +24,9 @@ use crate::kern::task::{TaskIdentity, TaskName};
 use crate::kern::{user_range, workqueue};
 use crate::mem::pasid::PasidPool;
 use crate::queue::interrupts::ProcessSink;
+use entry::{ProcessEntry, ProcessStage};
+pub(in crate::process) use key::ProcessKey;
+pub(crate) use secondary::FileProcess;
 
 /// All processes. The thread that marks a process as ending also ends it, so that this happens
 /// once. A process whose last file was closed is ended by a work item a little later, or before
@@ -27,7 +34,6 @@ use crate::queue::interrupts::ProcessSink;
 /// and an exit gives memory back.
 #[pin_data]
 pub(crate) struct ProcessTable {
-    /// By the address space's id.
     #[pin]
     entries: Mutex<Entries>,
     /// A process has ended, or has completed the open of its first file.
@@ -38,34 +44,7 @@ pub(crate) struct ProcessTable {
     shown: Arc<ProcessesFolder>,
 }
 
-type Entries = RBTree<usize, ProcessEntry>;
-
-struct ProcessEntry {
-    process: Arc<Process>,
-    files: usize,
-    stage: ProcessStage,
-}
-
-/// A stage in the life of a process.
-#[derive(Clone, Copy, PartialEq)]
-enum ProcessStage {
-    /// A thread opens its first file; other threads that open one wait for that.
-    Opening,
-    /// It has open files.
-    Open,
-    /// Its last file was closed: the work item, its exit or its next open ends it, whichever is
-    /// first.
-    Closed,
-    /// A thread ends it.
-    Ending,
-}
-
-impl ProcessStage {
-    /// Whether it has no open files any more.
-    fn is_ending(self) -> bool {
-        matches!(self, Self::Closed | Self::Ending)
-    }
-}
+type Entries = RBTree<ProcessKey, ProcessEntry>;
 
 /// Time after which a process is ended whose last file was closed, jiffies. The thread that closes
 /// it goes on meanwhile, also where it shares the processor with the work item.
@@ -147,27 +126,27 @@ impl ProcessTable {
         self.by_pasid.clone()
     }
 
-    /// Opens the entry of `owner`. The first time it creates one, once the state from before the
-    /// last close is gone.
+    /// Opens the entry of `owner`'s primary process. The first time it creates one, once the state
+    /// from before the last close is gone.
     ///
     /// # Errors
     ///
     /// `ESRCH` if its address space has ended; `ENOSPC` without a free PASID; `EINTR` if a signal
     /// is pending; `ENOMEM`.
     pub(crate) fn open(self: &Arc<Self>, owner: &EntryOwner) -> Result<OpenedProcess> {
-        let id = owner.space.id();
+        let key = ProcessKey::primary(&owner.space);
         loop {
             // A thread that closes and opens again waits for the end between the two, and need not
             // wait for a work item.
-            self.end(id, Ender::Thread, |_, stage| stage == ProcessStage::Closed);
+            self.end(key, Ender::Thread, |_, stage| stage == ProcessStage::Closed);
             {
                 let mut entries = self.entries.lock();
-                while is_busy(&entries, id) {
+                while is_busy(&entries, key) {
                     if self.changed.wait_interruptible(&mut entries) {
                         return Err(EINTR);
                     }
                 }
-                if let Some(opened) = self.reopen(&mut entries, id) {
+                if let Some(opened) = self.reopen(&mut entries, key) {
                     return Ok(opened);
                 }
             }
@@ -178,9 +157,9 @@ impl ProcessTable {
         }
     }
 
-    /// Holds the process of `space`, if it has open files.
+    /// Holds the primary process of `space`, if it has open files.
     pub(crate) fn find(self: &Arc<Self>, space: &AddressSpace) -> Option<OpenedProcess> {
-        self.reopen(&mut self.entries.lock(), space.id())
+        self.reopen(&mut self.entries.lock(), ProcessKey::primary(space))
     }
 
     /// Creates the entry of `owner`; `None` when another thread creates it, or when there is one
@@ -191,29 +170,25 @@ impl ProcessTable {
     /// `ESRCH`, `ENOSPC`, `ENOMEM` as [`ProcessTable::open`].
     fn open_first(self: &Arc<Self>, owner: &EntryOwner) -> Result<Option<OpenedProcess>> {
         let space = &owner.space;
-        let id = space.id();
+        let key = ProcessKey::primary(space);
         // Outside the lock: this takes the mmap lock, which the process may keep busy.
         let subscription = MmExitSubscription::new(space, self.clone())?;
         user_range::prepare(space)?;
         let process = Process::new(
             self,
+            key,
             owner.identity.pid,
             space.clone(),
             Arc::new(self.pasids.lease()?, GFP_KERNEL_ACCOUNT)?,
-            subscription,
+            Some(subscription),
         )?;
-        let entry = ProcessEntry {
-            process: process.clone(),
-            files: 1,
-            stage: ProcessStage::Opening,
-        };
-        let entry = RBTreeNode::new(id, entry, GFP_KERNEL)?;
+        let entry = RBTreeNode::new(key, ProcessEntry::opening(&process, None), GFP_KERNEL)?;
         let shows = {
             let mut entries = self.entries.lock();
-            if let Some(opened) = self.reopen(&mut entries, id) {
+            if let Some(opened) = self.reopen(&mut entries, key) {
                 return Ok(Some(opened));
             }
-            if is_busy(&entries, id) {
+            if is_busy(&entries, key) {
                 return Ok(None);
             }
             // Two address spaces can have one PID: after execve, while another process still has
@@ -225,32 +200,51 @@ impl ProcessTable {
             let _ = entries.insert(entry);
             shows
         };
-        // Outside the lock, for which other processes wait: this allocates memory, which may have
-        // to be waited for.
-        let introduced = self.publish(&process, owner.identity, shows);
+        let folder = || match shows {
+            true => Ok(Some(self.shown.add(process.pid, process.pasid.get())?)),
+            false => Ok(None),
+        };
+        self.introduce(&process, owner.identity, folder).map(Some)
+    }
+
+    /// Completes the open of `process`, which has an entry: see [`ProcessTable::publish`]. Without
+    /// success the entry is removed. Called outside the lock, for which other processes wait: this
+    /// allocates memory, which may have to be waited for.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; those of `folder`.
+    fn introduce(
+        self: &Arc<Self>,
+        process: &Arc<Process>,
+        identity: TaskIdentity,
+        folder: impl FnOnce() -> Result<Option<Arc<ProcessFolder>>>,
+    ) -> Result<OpenedProcess> {
+        let introduced = folder().and_then(|folder| self.publish(process, identity, folder));
         if introduced.is_err() {
-            self.remove(&process);
+            self.remove(process);
         }
         self.changed.notify_all();
         introduced?;
-        Ok(Some(OpenedProcess {
+        Ok(OpenedProcess {
             table: self.clone(),
-            process,
-        }))
+            process: process.clone(),
+        })
     }
 
-    /// Makes `process`, whose first file is being opened, known to GPUs by `identity` and, if it
-    /// `shows`, visible in sysfs with all GPUs; then opens its entry.
+    /// Makes `process`, whose first file is being opened, known to GPUs by `identity` and visible
+    /// in `folder` with all GPUs; then opens its entry.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; the process stays unknown then.
-    fn publish(&self, process: &Arc<Process>, identity: TaskIdentity, shows: bool) -> Result {
+    fn publish(
+        &self,
+        process: &Arc<Process>,
+        identity: TaskIdentity,
+        folder: Option<Arc<ProcessFolder>>,
+    ) -> Result {
         let pasid = process.pasid.get();
-        let folder = match shows {
-            true => Some(self.shown.add(process.pid, pasid)?),
-            false => None,
-        };
         self.by_pasid.insert(pasid, identity, process)?;
         loop {
             // Showing and hiding a GPU takes this lock, so its files are created either here or
@@ -259,7 +253,7 @@ impl ProcessTable {
             let differs = folder.as_ref().and_then(|folder| folder.differs());
             let Some(differs) = differs else {
                 *process.folder.lock() = folder;
-                if let Some(entry) = entries.get_mut(&process.space.id()) {
+                if let Some(entry) = entries.get_mut(&process.key) {
                     entry.stage = ProcessStage::Open;
                 }
                 return Ok(());
@@ -274,13 +268,21 @@ impl ProcessTable {
 
     /// Removes the entry of `process`. Only one thread does so.
     fn remove(&self, process: &Process) {
-        let entry = self.entries.lock().remove_node(&process.space.id());
+        let entry = {
+            let mut entries = self.entries.lock();
+            let entry = entries.remove(&process.key);
+            // Under the same lock: a thread that waits goes on when it finds none that ends.
+            if let Some(primary) = entry.as_ref().and_then(|entry| entry.primary.as_ref()) {
+                close(&mut entries, primary);
+            }
+            entry
+        };
         drop(entry);
     }
 
-    /// Adds a file to the process of address space `id`, if it has an entry.
-    fn reopen(self: &Arc<Self>, entries: &mut Entries, id: usize) -> Option<OpenedProcess> {
-        let entry = open_entry(entries, id)?;
+    /// Adds a file to the process `key`, if it has an entry.
+    fn reopen(self: &Arc<Self>, entries: &mut Entries, key: ProcessKey) -> Option<OpenedProcess> {
+        let entry = open_entry(entries, key)?;
         entry.files += 1;
         Some(OpenedProcess {
             table: self.clone(),
@@ -337,15 +339,20 @@ impl ProcessTable {
         }
     }
 
-    /// Ends the process of address space `id`, if there is one, if `which` selects it, and if no
-    /// other thread ends it. It stays in the table meanwhile, so that [`ProcessTable::remove_gpu`]
+    /// Ends the process `key`, if there is one, if `which` selects it, and if no other thread ends
+    /// it. It stays in the table meanwhile, so that [`ProcessTable::remove_gpu`]
     /// waits for it.
-    fn end(&self, id: usize, ender: Ender, which: impl Fn(&Arc<Process>, ProcessStage) -> bool) {
+    fn end(
+        &self,
+        key: ProcessKey,
+        ender: Ender,
+        which: impl Fn(&Arc<Process>, ProcessStage) -> bool,
+    ) {
         let mut entries = self.entries.lock();
-        let Some(entry) = entries.get_mut(&id).filter(|entry| {
-            matches!(entry.stage, ProcessStage::Open | ProcessStage::Closed)
-                && which(&entry.process, entry.stage)
-        }) else {
+        let Some(entry) = entries
+            .get_mut(&key)
+            .filter(|entry| entry.stage.may_be_ended() && which(&entry.process, entry.stage))
+        else {
             return;
         };
         entry.stage = ProcessStage::Ending;
@@ -377,17 +384,22 @@ impl ProcessTable {
         }
     }
 
-    /// Waits for the end of the ending processes, or of the one that `which` names. Bounded by the
-    /// hardware's timeouts; may sleep.
+    /// Waits for the end of the ending processes, or of those of the address space `which`. Bounded
+    /// by the hardware's timeouts; may sleep.
     fn wait(&self, which: Option<usize>) {
-        let is_ending = |entry: &ProcessEntry| entry.stage.is_ending();
         let mut entries = self.entries.lock();
-        while match which {
-            Some(id) => entries.get(&id).is_some_and(is_ending),
-            None => entries.values().any(is_ending),
-        } {
+        while entries.iter().any(|(key, entry)| {
+            which.is_none_or(|space| key.space == space) && entry.stage.is_ending()
+        }) {
             self.changed.wait(&mut entries);
         }
+    }
+
+    /// The first process that `which` selects.
+    fn find_key(&self, which: impl Fn(&ProcessKey, &ProcessEntry) -> bool) -> Option<ProcessKey> {
+        let entries = self.entries.lock();
+        let mut found = entries.iter().filter(|(key, entry)| which(key, entry));
+        found.next().map(|(key, _)| *key)
     }
 
     /// Waits until all processes whose files are closed have ended. May sleep.
@@ -396,18 +408,33 @@ impl ProcessTable {
     }
 }
 
-/// The entry of the process of address space `id`, while it has open files.
-fn open_entry(entries: &mut Entries, id: usize) -> Option<&mut ProcessEntry> {
+/// The entry of the process `key`, while it has open files.
+fn open_entry(entries: &mut Entries, key: ProcessKey) -> Option<&mut ProcessEntry> {
     entries
-        .get_mut(&id)
+        .get_mut(&key)
         .filter(|entry| entry.stage == ProcessStage::Open)
 }
 
-/// Whether the process of address space `id` is at its beginning or its end, for which an open
-/// waits.
-fn is_busy(entries: &Entries, id: usize) -> bool {
+/// One holds `process` open no more.
+fn close(entries: &mut Entries, process: &Arc<Process>) {
+    let entry = open_entry(entries, process.key);
+    let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.process, process)) else {
+        return;
+    };
+    entry.files -= 1;
+    if entry.files == 0 {
+        entry.stage = ProcessStage::Closed;
+        // The thread that closes the file need not wait for queues to leave the hardware. The item
+        // is queued once.
+        let process = process.clone();
+        let _ = workqueue::background().enqueue_delayed(process, CLOSED_DELAY);
+    }
+}
+
+/// Whether the process `key` is at its beginning or its end, for which an open waits.
+fn is_busy(entries: &Entries, key: ProcessKey) -> bool {
     entries
-        .get(&id)
+        .get(&key)
         .is_some_and(|entry| entry.stage != ProcessStage::Open)
 }
 
@@ -422,8 +449,13 @@ enum Ender {
 
 impl MmExitListener for ProcessTable {
     fn ended(&self, id: usize) {
-        self.end(id, Ender::Thread, |_, _| true);
-        // A work item may be ending it, since its last file was closed just before.
+        // Secondary processes first. No further ones are made: a thread of the process does that.
+        while let Some(key) =
+            self.find_key(|key, entry| key.space == id && entry.stage.may_be_ended())
+        {
+            self.end(key, Ender::Thread, |_, _| true);
+        }
+        // Work items may be ending some, since their last file was closed just before.
         self.wait(Some(id));
     }
 }
@@ -434,8 +466,7 @@ impl WorkItem for Process {
 
     fn run(this: Arc<Self>) {
         // The address space may have a new process by now.
-        let id = this.space.id();
-        this.table.end(id, Ender::WorkItem, |process, _| {
+        this.table.end(this.key, Ender::WorkItem, |process, _| {
             Arc::ptr_eq(process, &this)
         });
     }
@@ -451,18 +482,6 @@ impl core::ops::Deref for OpenedProcess {
 
 impl Drop for OpenedProcess {
     fn drop(&mut self) {
-        let mut entries = self.table.entries.lock();
-        let entry = open_entry(&mut entries, self.process.space.id());
-        let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.process, &self.process)) else {
-            return;
-        };
-        entry.files -= 1;
-        if entry.files == 0 {
-            entry.stage = ProcessStage::Closed;
-            // The thread that closes the file need not wait for queues to leave the hardware. The
-            // item is queued once.
-            let process = self.process.clone();
-            let _ = workqueue::background().enqueue_delayed(process, CLOSED_DELAY);
-        }
+        close(&mut self.table.entries.lock(), &self.process);
     }
 }

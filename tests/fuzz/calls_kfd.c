@@ -51,6 +51,9 @@ static _Thread_local union {
 
 struct kfd_dev own;
 
+/* AMDKFD_IOC_CREATE_PROCESS, which older headers do not have. */
+#define CREATE_PROCESS	AMDKFD_IO(0x27)
+
 static int file(void)
 {
 	return once_in(4) ? (int)pool_guess(KFD_FILE) : own.fd;
@@ -450,8 +453,11 @@ static void files(void)
 {
 	const int fd = once_in(2) ? open(KFD_PATH, O_RDWR | O_CLOEXEC) : -1;
 
-	if (fd >= 0)
+	if (fd >= 0) {
+		if (once_in(2))
+			kfd_ioctl(fd, CREATE_PROCESS, NULL);
 		keep(KFD_FILE, (uint32_t)fd);
+	}
 	args.acquire.drm_fd = (uint32_t)pool_guess(RENDER_FILE);
 	args.acquire.gpu_id = gpu_id();
 	CALL(0x15, acquire);
@@ -459,6 +465,8 @@ static void files(void)
 
 void fuzz_kfd(void)
 {
+	unsigned int nr;
+
 	switch (below(32)) {
 	case 0:
 	case 1:
@@ -531,10 +539,14 @@ void fuzz_kfd(void)
 			fuzz_criu();
 		break;
 	case 28:
-		/* Any number, any bytes. */
+		/*
+		 * Any number and any bytes, but CREATE_PROCESS, by which the file would lose all that
+		 * it has.
+		 */
 		for (unsigned int i = 0; i < 256; i++)
 			args.bytes[i] = once_in(3) ? (unsigned char)random32() : 0;
-		call(below(0x30), below(256));
+		nr = below(0x30);
+		call(nr == _IOC_NR(CREATE_PROCESS) ? nr + 1 : nr, below(256));
 		criu_unpause();
 		break;
 	case 29:

@@ -20,8 +20,7 @@ static const struct {
 	{ 0x0f, SAME(EPERM) },		/* DBG_ADDRESS_WATCH_DEPRECATED */
 	{ 0x10, SAME(EPERM) },		/* DBG_WAVE_CONTROL_DEPRECATED */
 	{ 0x26, SAME(ESRCH) },		/* DBG_TRAP, of process 0 */
-	/* Those of later versions of the interface do not exist. */
-	{ 0x27, DIFFERS(ENOTTY, 0) },	/* CREATE_PROCESS */
+	/* That of a later version of the interface does not exist. */
 	{ 0x28, DIFFERS(ENOTTY, 0) },	/* PROFILER */
 };
 
