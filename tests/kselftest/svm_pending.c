@@ -4,6 +4,7 @@
  * fault of the process, and no process beside it.
  */
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -17,6 +18,8 @@
 #define SOME		(2 * LANES)
 /* More than the CAM has places. */
 #define MANY		(24 * LANES)
+/* Processes of which each may keep LANES places: together as many as the CAM has. */
+#define HOARDERS	16u
 /* The time that a copy beside the faults may take. */
 #define SOON_MS		20000u
 /* For this long, the kernel's threads are watched. */
@@ -181,6 +184,54 @@ TEST_F(pending, more_than_there_are_places)
 	EXPECT_EQ(0, exit_status(pid));
 	EXPECT_TRUE(provide(&w));
 	kfd_close(&w.dev);
+}
+
+/* In a child: waits with waves for pages that never come, and says so in *@waiting. */
+static int wait_for_ever(volatile uint32_t *waiting)
+{
+	struct waiting w;
+
+	if (!wait_for(&w, SOME))
+		return 1;
+	__atomic_fetch_add(waiting, 1, __ATOMIC_RELAXED);
+	for (;;)
+		pause();
+}
+
+/*
+ * So many processes could fill the CAM, each with no more faults than one process's may keep: they
+ * keep a part of it together, and another process's faults are served.
+ */
+TEST_F(pending, of_many_processes)
+{
+	volatile uint32_t *waiting = &self->shared[2];
+	uint64_t end = kfd_now_ms() + WAIT_MS;
+	pid_t pid, hoarder[HOARDERS];
+	unsigned int i;
+
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (pid == 0)
+		_exit(bystander(&self->shared[0], &self->shared[1]));
+	EXPECT_TRUE(copies_go_on(&self->shared[1]));
+	for (i = 0; i < HOARDERS; i++) {
+		hoarder[i] = fork();
+		ASSERT_LE(0, hoarder[i]);
+		if (hoarder[i] == 0)
+			_exit(wait_for_ever(waiting));
+	}
+	while (*waiting < HOARDERS && kfd_now_ms() < end)
+		usleep(1000);
+	EXPECT_EQ(HOARDERS, *waiting);
+	for (i = 0; i < 5; i++)
+		EXPECT_TRUE(copies_go_on(&self->shared[1]));
+	for (i = 0; i < HOARDERS; i++) {
+		EXPECT_EQ(0, kill(hoarder[i], SIGKILL));
+		EXPECT_EQ(-1, exit_status(hoarder[i]));
+	}
+	EXPECT_TRUE(copies_go_on(&self->shared[1]));
+	self->shared[0] = 1;
+	EXPECT_EQ(0, exit_status(pid));
 }
 
 KFD_HARNESS_MAIN
