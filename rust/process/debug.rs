@@ -5,6 +5,8 @@
 //! `Process::debugging` is held while the debugger attaches, detaches or changes what the hardware
 //! does, and while the runtime comes and goes. No memory of a program is accessed under it.
 
+mod save_areas;
+
 use hw::debug::{WatchPoint, WaveControls};
 use hw::exceptions::ExceptionSet;
 use hw::topology::gpu_id::GpuId;
@@ -17,7 +19,6 @@ use super::events::{EventKind, EventPayload, MemoryFault};
 use super::exceptions::session::DebugSession;
 use super::exceptions::{ProcessExceptions, RuntimeCall, RuntimeInfo, RuntimeState, Suspension};
 use super::Process;
-use crate::kern::named_task::NamedTask;
 use crate::queue::request::UserQueue;
 
 impl Process {
@@ -431,47 +432,6 @@ impl Process {
                 true
             }
         }
-    }
-
-    /// Writes how the waves of suspended queues are saved to their save areas, in the memory of
-    /// `task`, which is of this process. What cannot be read or written is left out, as by amdkfd.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn write_save_areas(&self, task: &NamedTask) -> Result {
-        let mut id = 0;
-        while let Some((next, save)) = self.exceptions.suspended_after(id) {
-            id = next;
-            let found = self.queues.lock().get(id);
-            let Ok((queue, _)) = found else { continue };
-            let mut stack = KVVec::new();
-            let state = queue.saved_waves(&mut |_, dword| {
-                Ok(stack.extend_from_slice(&u32::to_ne_bytes(dword), GFP_KERNEL_ACCOUNT)?)
-            });
-            let state = match state {
-                Err(error) if error == ENOMEM => return Err(error),
-                Err(_) => continue,
-                Ok(state) => state,
-            };
-            let place = save.checked_add(state.control_stack_offset.into());
-            let Some(place) = place else { continue };
-            if task.write(place, &mut stack).is_err() {
-                continue;
-            }
-            let mut header = [0; 16];
-            let words = [
-                state.control_stack_offset,
-                state.control_stack_used,
-                state.waves_offset,
-                state.waves_used,
-            ];
-            for (to, word) in header.chunks_exact_mut(4).zip(words) {
-                to.copy_from_slice(&u32::to_ne_bytes(word));
-            }
-            let _ = task.write(save, &mut header);
-        }
-        Ok(())
     }
 }
 

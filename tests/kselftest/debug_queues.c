@@ -48,6 +48,45 @@ TEST_F(debug, suspends_queues)
 	EXPECT_EQ(0, debuggee_do(&self->child, DEBUGGEE_WORKS, 0));
 }
 
+/* Each XCC has an area of its own, behind that of the one before. */
+TEST_F(debug, suspends_waves_of_all_xccs)
+{
+	const int fd = self->dev.fd, pid = self->child.pid;
+	const unsigned int xccs = kfd_xccs(&self->dev);
+	struct kfd_queue_snapshot_entry entry = { 0 };
+	uint32_t count = 1, size = sizeof(entry), id, header[4] = { 0 }, stack = 0;
+	unsigned int i, k;
+
+	ASSERT_EQ(0, debuggee_do(&self->child, DEBUGGEE_OPEN, 0));
+	ASSERT_EQ(0, debuggee_do(&self->child, DEBUGGEE_RUNTIME, ON | TTMP));
+	ASSERT_EQ(0, debuggee_do(&self->child, DEBUGGEE_QUEUE, 1));
+	ASSERT_EQ(0, attach(self, 0));
+	ASSERT_EQ(0, queues(fd, pid, MASK(EC_QUEUE_NEW), &entry, &count, &size));
+	id = entry.queue_id;
+	ASSERT_EQ(0, debuggee_do(&self->child, DEBUGGEE_START, 8 * xccs));
+	for (k = 0; k < 3; k++) {
+		ASSERT_EQ(0, debuggee_do(&self->child, DEBUGGEE_RUNS, SOON_MS));
+		EXPECT_EQ(1, suspend(fd, pid, 0, &id, 1));
+		for (i = 0; i < xccs; i++) {
+			const uint64_t area = entry.ctx_save_restore_address +
+					      (uint64_t)i * entry.ctx_save_restore_area_size;
+
+			ASSERT_TRUE(read_words(&self->child, area, header, 4));
+			EXPECT_NE(0, header[1]) {
+				TH_LOG("XCC %u", i);
+			}
+			EXPECT_NE(0, header[3]);
+			ASSERT_TRUE(read_words(&self->child, area + header[0], &stack, 1));
+			EXPECT_NE(0, stack);
+		}
+		EXPECT_EQ(1, resume(fd, pid, &id, 1));
+	}
+	/* What was written has not changed the waves. */
+	EXPECT_EQ(0, debuggee_do(&self->child, DEBUGGEE_STOP, 0));
+	EXPECT_EQ(0, debuggee_do(&self->child, DEBUGGEE_WORKS, 0));
+	EXPECT_EQ(0, detach(self));
+}
+
 TEST_F(debug, names_queues)
 {
 	const int fd = self->dev.fd, pid = self->child.pid;

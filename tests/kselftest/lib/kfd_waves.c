@@ -154,7 +154,7 @@ bool waves_start(struct waves *waves, struct kfd_compute *queue, enum waves_prog
 	waves->program = program;
 	memset(waves->data.cpu, 0, waves->data.size);
 	waves_dispatch(&p, waves, program, count, trap);
-	return kfd_compute_pm4(queue, &p);
+	return kfd_compute_submit(queue, &p);
 }
 
 void waves_stop(struct waves *waves)
