@@ -28,7 +28,8 @@ impl DebuggerPipe {
     }
 
     /// Writes a byte. Does nothing to a file that is no pipe, and to a pipe that is full: then its
-    /// reader has something to read. May sleep, for a bounded time; allocates.
+    /// reader has something to read. Allocates. May sleep, for as long as a reader holds the pipe's
+    /// lock: that may be until the page comes that it reads to. So no other thread may wait for it.
     pub(crate) fn notify(&self) {
         // SAFETY: The file is referenced.
         unsafe { ffi::rkfd_pipe_write_byte(self.0.as_ptr(), NOTICE) };
