@@ -249,7 +249,8 @@ impl KernelPageView {
             FaultPage::Io { pfn, .. } => {
                 // SAFETY: The page is in a BAR of the device, which is bound.
                 let base = unsafe { ffi::ioremap_wc((pfn << PAGE_SHIFT) as u64, PAGE_SIZE) };
-                (!base.is_null()).then_some(Self::Io(base))
+                // Not `then_some`, which would make the view of no mapping and drop it.
+                (!base.is_null()).then(|| Self::Io(base))
             }
             // SAFETY: It is a page of memory, which the kernel has mapped.
             FaultPage::Ram { pfn } => Some(Self::Ram(unsafe { ffi::rkfd_pfn_address(pfn) }.cast())),
