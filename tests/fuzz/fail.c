@@ -158,6 +158,22 @@ static bool is_meant(const struct scene *scene, char *const *names)
 	return false;
 }
 
+/* Plays those of @count scenes that @names select. */
+static void play_list(const struct scene *list, unsigned int count, const char *base,
+		      char *const *names)
+{
+	for (unsigned int i = 0; i < count; i++) {
+		int chances;
+		bool back;
+
+		if (!is_meant(&list[i], names))
+			continue;
+		chances = play_all(&list[i]);
+		back = objects_return_to(base, RETURN_MS);
+		tap_ok(chances >= 0 && back, "%s: %d chances", list[i].name, chances);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	char base[OBJECTS_MAX];
@@ -173,16 +189,9 @@ int main(int argc, char **argv)
 	tap_ok(neighbour_once(), "a copy beforehand");
 	if (!objects_base(base, 0))
 		die("the GPU is in use");
-	for (unsigned int i = 0; i < scene_count; i++) {
-		int chances;
-		bool back;
-
-		if (!is_meant(&scenes[i], argv + 1))
-			continue;
-		chances = play_all(&scenes[i]);
-		back = objects_return_to(base, RETURN_MS);
-		tap_ok(chances >= 0 && back, "%s: %d chances", scenes[i].name, chances);
-	}
+	play_list(job_scenes, job_scene_count, base, argv + 1);
+	play_list(debug_scenes, debug_scene_count, base, argv + 1);
+	play_list(scenes, scene_count, base, argv + 1);
 	tap_ok(neighbour_once(), "a copy afterwards");
 	return tap_end();
 }

@@ -14,7 +14,7 @@ struct stage {
 	struct kfd_save save;
 	struct kfd_compute compute;
 	struct kfd_ioctl_create_queue_args create;
-	uint64_t handle;	/* of a buffer that the call made */
+	uint64_t handle;	/* of a buffer or a job that the call made */
 	uint32_t number;	/* of an event, a queue or a GEM object that it made */
 	int fd;			/* that it made */
 	void *address;		/* that it made */
@@ -37,5 +37,9 @@ struct scene {
 
 extern const struct scene scenes[];
 extern const unsigned int scene_count;
+extern const struct scene job_scenes[];
+extern const unsigned int job_scene_count;
+extern const struct scene debug_scenes[];
+extern const unsigned int debug_scene_count;
 
 #endif /* RKFD_FUZZ_SCENES_H */
