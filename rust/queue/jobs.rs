@@ -81,6 +81,7 @@ impl LineList {
             // First all of them: a line waits for the jobs that its own jobs wait for.
             lines.values().for_each(|queue| queue.cancel());
             lines.values().for_each(|queue| queue.stop());
+            lines.values().for_each(|queue| queue.detach());
         }
     }
 }
@@ -162,6 +163,9 @@ impl RenderClient {
             }
         };
         let queues = &parts.queues;
+        let resources = queues.open(pid, pasid.get())?;
+        // The ring of a line that has gone would stay the device's beyond an unbind.
+        resources.rings.close();
         let client = Self {
             gpu: queues.gpu.clone(),
             slots: queues.slots.clone(),
@@ -169,7 +173,7 @@ impl RenderClient {
             vm: vm.clone(),
             pid,
             name: TaskName::of_current(),
-            resources: queues.open(pid, pasid.get())?,
+            resources,
             workers: OrderedWorkQueue::new(&CString::try_from_fmt(fmt!("rkfd_cs.{pid}"))?)?,
             next: Atomic::new(0),
             pasid,

@@ -32,7 +32,7 @@ const TIMEOUT_MS: u32 = 2000;
 /// A line of jobs. Gone from the hardware once [`JobQueue::stop`] returns.
 #[pin_data]
 pub(in crate::queue) struct JobQueue {
-    /// `None` once stopped. Held while a job is submitted.
+    /// `None` once stopped. Held while a job is submitted, and while the line is stopped.
     #[pin]
     inner: Mutex<Option<JobQueueInner>>,
     feed: Arc<JobFeed>,
@@ -244,10 +244,18 @@ impl JobQueue {
         self.feed.fail(canceled());
     }
 
-    /// Takes the line off the hardware, whatever it is doing; jobs that are not done fail. Nothing
-    /// happens the second time. Bounded; sleeps.
+    /// Takes the line off the hardware, whatever it is doing; jobs that are not done fail. A second
+    /// call only waits for the first. Bounded; sleeps.
     pub(in crate::queue) fn stop(&self) {
-        let inner = self.inner.lock().take();
-        drop(inner);
+        let mut inner = self.inner.lock();
+        drop(inner.take());
+    }
+
+    /// Takes the ring away from the device while it is still bound: the file may stay open. The
+    /// line is stopped.
+    pub(in crate::queue) fn detach(&self) {
+        let memory = self.feed.memory();
+        memory.ring.unmap_dma();
+        memory.status.unmap_dma();
     }
 }
