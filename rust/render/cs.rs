@@ -8,7 +8,10 @@ use kernel::{
     time::{msecs_to_jiffies, Jiffies, NSEC_PER_MSEC},
 };
 
-use super::{bo_lists::BoList, cs_chunks::CsInput, file::RenderFile, rings::Submitted};
+use super::{
+    bo_lists::BoList, contexts::RenderContext, cs_chunks::CsInput, file::RenderFile,
+    rings::Submitted,
+};
 use crate::{
     kern::{
         drm::{
@@ -26,8 +29,9 @@ use crate::{
     },
 };
 
-/// What becomes of a job that is to be submitted.
-pub(super) struct CsAnswer(Submitted);
+/// What becomes of a job that is to be submitted, in a context that may be freed meanwhile: see
+/// [`FreedContext`](super::ctx::FreedContext).
+pub(super) struct CsAnswer(Submitted, Arc<RenderContext>);
 
 impl IoctlAnswer<uapi::Cs> for CsAnswer {
     fn deliver(self, args: &mut uapi::Cs) -> Result<Delivery> {
@@ -37,6 +41,8 @@ impl IoctlAnswer<uapi::Cs> for CsAnswer {
                 Ok(Delivery::Done)
             }
             Submitted::After(before) => {
+                // So that its end ends the job.
+                drop(self.1);
                 before.wait_interruptible(MAX_SCHEDULE_TIMEOUT as Jiffies)?;
                 Ok(Delivery::CallAgain)
             }
@@ -103,7 +109,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
         if let Submitted::As { fence, .. } = &submitted {
             places.into_iter().for_each(|place| place.put(fence));
         }
-        Ok(CsAnswer(submitted))
+        Ok(CsAnswer(submitted, context))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     kern::{
         drm::{
             file::OpenDrmFile,
-            ioctl::{DrmIoctl, IoctlInput},
+            ioctl::{Delivery, DrmIoctl, IoctlAnswer, IoctlInput},
             uapi::{self, ctx_op, ctx_priority, stable_pstate},
             DrmDriver,
         },
@@ -30,6 +30,17 @@ impl IoctlInput<uapi::Ctx> for CtxToFree {
     }
 }
 
+/// The context that was freed. Its jobs may wait for others' jobs, which an unplug ends: so it is
+/// dropped when an unplug does not wait any more.
+pub(super) struct FreedContext(Option<Arc<RenderContext>>);
+
+impl IoctlAnswer<uapi::Ctx> for FreedContext {
+    fn deliver(self, _args: &mut uapi::Ctx) -> Result<Delivery> {
+        drop(self.0);
+        Ok(Delivery::Done)
+    }
+}
+
 /// CTX: makes, frees and describes contexts.
 ///
 /// A GPU that is reset goes and comes back as another one, so a file that can still make calls has
@@ -45,7 +56,7 @@ pub(super) struct CtxIoctl;
 impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for CtxIoctl {
     type Args = uapi::Ctx;
     type Input = CtxToFree;
-    type Answer = ();
+    type Answer = FreedContext;
 
     const COMMAND: u32 = uapi::read_write::<Self::Args>(uapi::CTX_NR);
 
@@ -69,7 +80,11 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Ctx
         Ok(())
     }
 
-    fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, _: &CtxToFree) -> Result {
+    fn call(
+        file: &OpenDrmFile<'_, D>,
+        args: &mut Self::Args,
+        _: &CtxToFree,
+    ) -> Result<FreedContext> {
         let contexts = file.data().contexts();
         let wanted = args.wanted();
         let (flags, number) = (wanted.flags, wanted.ctx_id);
@@ -90,7 +105,10 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Ctx
                 }
                 args.answer_id(contexts.add(RenderContext::new(file.device())?)?);
             }
-            ctx_op::FREE => drop(contexts.remove(number).ok_or(EINVAL)?),
+            ctx_op::FREE => {
+                let freed = contexts.remove(number).ok_or(EINVAL)?;
+                return Ok(FreedContext(Some(freed)));
+            }
             ctx_op::QUERY_STATE => {
                 contexts.get(number).ok_or(EINVAL)?;
                 args.answer_state(0);
@@ -114,6 +132,6 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Ctx
             }
             _ => return Err(EINVAL),
         }
-        Ok(())
+        Ok(FreedContext(None))
     }
 }

@@ -3,6 +3,7 @@
  * Threads submit jobs to the render node while others free the contexts, close the file, kill the
  * process or take the GPU away.
  */
+#include <linux/sync_file.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -386,6 +387,94 @@ TEST_F(cs_races, unbound)
 		ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", name));
 		ASSERT_EQ(0, kfd_find_gpu(&self->dev));
 	}
+}
+
+/* A job of context @i that waits for ever, once the one of the context before it is done. */
+static int submit_endless(struct client *c, unsigned int i, uint32_t in)
+{
+	struct drm_amdgpu_cs_chunk_ib ib = {
+		.va_start = IB_VA + SECOND,
+		.ib_bytes = 32,
+		.ip_type = AMDGPU_HW_IP_DMA,
+	};
+	struct drm_amdgpu_cs_chunk_dep after = {
+		.ip_type = AMDGPU_HW_IP_DMA, .ctx_id = i ? c->ctx[i - 1] : 0, .handle = 1,
+	};
+	struct drm_amdgpu_cs_chunk_sem sem = { .handle = in };
+	struct job job = { .count = 0 };
+
+	add_chunk(&job, AMDGPU_CHUNK_ID_IB, &ib, sizeof(ib));
+	if (in)
+		add_chunk(&job, AMDGPU_CHUNK_ID_SYNCOBJ_IN, &sem, sizeof(sem));
+	else if (i)
+		add_chunk(&job, AMDGPU_CHUNK_ID_DEPENDENCIES, &after, sizeof(after));
+	return submit(c->drm_fd, c->ctx[i], 0, &job, NULL);
+}
+
+static int sync_file_of(struct client *c, unsigned int i, int *fd)
+{
+	union drm_amdgpu_fence_to_handle args = {
+		.in = {
+			.fence = {
+				.ctx_id = c->ctx[i], .ip_type = AMDGPU_HW_IP_DMA, .seq_no = 1,
+			},
+			.what = AMDGPU_FENCE_TO_HANDLE_GET_SYNC_FILE_FD,
+		},
+	};
+	int err = kfd_ioctl(c->drm_fd, DRM_IOCTL_AMDGPU_FENCE_TO_HANDLE, &args);
+
+	*fd = (int)args.out.handle;
+	return err;
+}
+
+static void *free_first(void *arg)
+{
+	struct client *c = arg;
+
+	c->error = free_ctx(c->drm_fd, c->ctx[0]);
+	return NULL;
+}
+
+/*
+ * A thread frees a context whose job waits for those of another file, which take two seconds each:
+ * an unbind ends these, and does not wait for the thread.
+ */
+TEST_F(cs_races, unbound_while_a_context_goes)
+{
+	struct sync_fence_info fence = { 0 };
+	struct sync_file_info info = { .num_fences = 1, .sync_fence_info = (uintptr_t)&fence };
+	struct client others, own;
+	pthread_t thread;
+	unsigned int i;
+	char name[64];
+	int fd;
+
+	SKIP_ON_AMDKFD("an unbind waits for the processes");
+	ASSERT_TRUE(kfd_find_device(name, sizeof(name)));
+	ASSERT_EQ(0, client_open(&others, &self->dev, -1, self->jobs));
+	ASSERT_EQ(0, client_open(&own, &self->dev, -1, self->jobs));
+	for (i = 0; i < CONTEXTS; i++)
+		ASSERT_EQ(0, submit_endless(&others, i, 0));
+	ASSERT_EQ(0, sync_file_of(&others, CONTEXTS - 1, &fd));
+	ASSERT_EQ(0, syncobj_from_fd(own.drm_fd, fd,
+				     DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE, &own.sync));
+	ASSERT_EQ(0, submit_endless(&own, 0, own.sync));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, free_first, &own));
+	/* First the call itself waits a second for the job. */
+	usleep(1500000);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/unbind", name));
+	pthread_join(thread, NULL);
+	EXPECT_EQ(0, own.error);
+	ASSERT_EQ(0, kfd_ioctl(fd, SYNC_IOC_FILE_INFO, &info));
+	EXPECT_GT(0, (int)info.status);
+	/* It has not had its two seconds. */
+	EXPECT_NE(-ETIME, info.status);
+	close(fd);
+	unmap(&own);
+	unmap(&others);
+	close(own.drm_fd);
+	close(others.drm_fd);
+	ASSERT_EQ(0, kfd_write_file(DRIVER "/bind", name));
 }
 
 KFD_HARNESS_MAIN
