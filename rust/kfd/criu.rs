@@ -13,7 +13,7 @@ use super::svm;
 use crate::kern::named_task::NamedTask;
 use crate::kern::new_fd::NewFd;
 use crate::kern::uapi::{self, criu_op};
-use crate::kern::{task, uaccess_ext};
+use crate::kern::{errno, task, uaccess_ext};
 use crate::mem::bo::Bo;
 use crate::process::criu::Snapshot;
 use restore::restore;
@@ -45,8 +45,11 @@ pub(super) fn check_capable() -> Result {
 ///
 /// # Errors
 ///
-/// `EINVAL` for an unknown operation; errors of the operation.
+/// `EOPNOTSUPP` for a secondary process; `EINVAL` for an unknown operation; those of the operation.
 pub(super) fn criu_op(caller: &Caller<'_>, args: &mut uapi::CriuArgs) -> Result<NewFds> {
+    if !caller.process.is_primary() {
+        return Err(errno::not_supported());
+    }
     match args.op {
         criu_op::PROCESS_INFO => process_info(caller, args).map(|()| NewFds::new()),
         criu_op::CHECKPOINT => checkpoint(caller, args),
@@ -94,10 +97,14 @@ fn bytes(snapshot: &Snapshot) -> u64 {
 ///
 /// # Errors
 ///
-/// `ENODEV` without a GPU; `EINVAL` for a queue that has failed, and the queues run again.
+/// `ENODEV` without a GPU; `EOPNOTSUPP` for an address space with secondary processes, which would
+/// be lost; `EINVAL` for a queue that has failed, and the queues run again.
 fn process_info(caller: &Caller<'_>, args: &mut uapi::CriuArgs) -> Result {
     let process = caller.process;
     let gpus = gpus(caller)?;
+    if caller.kfd.processes.has_secondary(process) {
+        return Err(errno::not_supported());
+    }
     let pauses = process.pause()?;
     let snapshot = process
         .snapshot(&gpus)

@@ -162,6 +162,13 @@ impl ProcessTable {
         self.reopen(&mut self.entries.lock(), ProcessKey::primary(space))
     }
 
+    /// Whether the address space of `process` has secondary processes.
+    pub(crate) fn has_secondary(&self, process: &Process) -> bool {
+        let space = process.key.space;
+        self.find_key(|key, _| key.space == space && !key.is_primary())
+            .is_some()
+    }
+
     /// Creates the entry of `owner`; `None` when another thread creates it, or when there is one
     /// that is ending.
     ///

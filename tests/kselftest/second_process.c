@@ -277,6 +277,7 @@ TEST_F(second_process, refused)
 	struct kfd_ioctl_dbg_trap_args debug = {
 		.pid = (uint32_t)getpid(), .op = KFD_IOC_DBG_TRAP_ENABLE,
 	};
+	struct kfd_ioctl_criu_args criu = { .op = KFD_CRIU_OP_PROCESS_INFO };
 	struct kfd_dev *second = &self->second;
 	struct kfd_dev third = *second;
 	uint64_t handle;
@@ -285,6 +286,11 @@ TEST_F(second_process, refused)
 	EXPECT_EQ(EINVAL, create_process(second->fd));
 	EXPECT_EQ(EOPNOTSUPP, kfd_ioctl(second->fd, AMDKFD_IOC_SVM, &svm));
 	EXPECT_EQ(EOPNOTSUPP, kfd_ioctl(second->fd, AMDKFD_IOC_DBG_TRAP, &debug));
+	/* amdkfd saves the first process, and forgets the second. */
+	if (kfd_is_rkfd()) {
+		EXPECT_EQ(EOPNOTSUPP, kfd_ioctl(second->fd, AMDKFD_IOC_CRIU_OP, &criu));
+		EXPECT_EQ(EOPNOTSUPP, kfd_ioctl(self->dev.fd, AMDKFD_IOC_CRIU_OP, &criu));
+	}
 	own = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, own);
 	EXPECT_EQ(EOPNOTSUPP, kfd_alloc_at(second, KFD_ALLOC_USERPTR, (uintptr_t)own, SIZE,
