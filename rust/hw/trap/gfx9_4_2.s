@@ -8,7 +8,7 @@
 //   at +0 with what the wave trapped at in TTMP0:1: PC in 47:0, trap id in 55:48, host trap in 56;
 //   at +4 with a wave that has nothing but a place (GPR_ALLOC, LDS_ALLOC) and, in EXEC, where it was saved.
 //
-// Code at +0 of its page, the process's TMA block at +0x1800 (rust/hw/trap.rs says what is in it).
+// Code at +0 of its page, the process's TMA block at +0xf00 (rust/hw/trap.rs says what is in it).
 //
 // A saved wave is a record at B, with V bytes of vector registers, S of scalar ones, L of the group's LDS:
 //   B            arch VGPRs from 0, 256 bytes each, then accumulation VGPRs
