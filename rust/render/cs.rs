@@ -113,10 +113,13 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
     }
 }
 
-/// The wait for a job: `None` for one that is done.
+/// The wait for a job.
 pub(super) struct JobWait {
+    /// `None` for one that is done.
     fence: Option<ARef<Fence>>,
     until: u64,
+    /// Keeps the job's context: one that is freed meanwhile does not end the job, as with amdgpu.
+    _context: Arc<RenderContext>,
 }
 
 /// The time that is left until `until`, nanoseconds of the monotonic clock; the top bit stands for
@@ -170,10 +173,11 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Wai
     fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result<JobWait> {
         let wanted = args.wanted();
         let ring = (wanted.ip_type, wanted.ip_instance, wanted.ring);
-        let fence = file.data().job_fence(wanted.ctx_id, ring, wanted.handle)?;
+        let context = file.data().contexts().get(wanted.ctx_id).ok_or(EINVAL)?;
         Ok(JobWait {
-            fence,
+            fence: file.data().ring(&context, ring)?.fence(wanted.handle)?,
             until: wanted.timeout,
+            _context: context,
         })
     }
 }
