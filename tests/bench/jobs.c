@@ -49,13 +49,7 @@ static void submissions(const struct client *c, const struct job *job, const cha
 
 static void with_buffers(struct client *c, struct job *job, uint32_t count, const char *name)
 {
-	struct drm_amdgpu_bo_list_in list = {
-		.operation = UINT32_MAX,
-		.list_handle = UINT32_MAX,
-		.bo_number = count,
-		.bo_info_size = sizeof(c->entries[0]),
-		.bo_info_ptr = (uintptr_t)c->entries,
-	};
+	struct drm_amdgpu_bo_list_in list = list_of(c->entries, count);
 
 	job->count = 1;
 	add_chunk(job, AMDGPU_CHUNK_ID_BO_HANDLES, &list, sizeof(list));

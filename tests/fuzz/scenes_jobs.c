@@ -96,13 +96,7 @@ static int submit_all(struct stage *s)
 	struct drm_amdgpu_cs_chunk_syncobj out = { .handle = s->number, .point = ++point };
 	struct drm_amdgpu_cs_chunk_fence fence = { .handle = page.handle };
 	struct drm_amdgpu_bo_list_entry entry = { .bo_handle = ib_bo.handle };
-	struct drm_amdgpu_bo_list_in list = {
-		.operation = UINT32_MAX,
-		.list_handle = UINT32_MAX,
-		.bo_number = 1,
-		.bo_info_size = sizeof(entry),
-		.bo_info_ptr = (uintptr_t)&entry,
-	};
+	struct drm_amdgpu_bo_list_in list = list_of(&entry, 1);
 	struct drm_amdgpu_cs_chunk_ib ib;
 	struct packets p = { .count = 0 };
 	struct job job = { .count = 0 };

@@ -77,13 +77,7 @@ TEST_F(cs, lists_and_fence)
 		{ .bo_handle = self->ib.handle },
 		{ .bo_handle = self->data.handle },
 	};
-	struct drm_amdgpu_bo_list_in bos = {
-		.operation = UINT32_MAX,
-		.list_handle = UINT32_MAX,
-		.bo_number = ARRAY_SIZE(entries),
-		.bo_info_size = sizeof(entries[0]),
-		.bo_info_ptr = (uintptr_t)entries,
-	};
+	struct drm_amdgpu_bo_list_in bos = list_of(entries, ARRAY_SIZE(entries));
 	union drm_amdgpu_bo_list list = { .in = bos };
 	struct drm_amdgpu_cs_chunk_fence fence = { .offset = 8 };
 	const int drm_fd = self->dev.drm_fd;

@@ -70,13 +70,7 @@ static void set_word(const struct client *c, unsigned int number, uint32_t value
 static int submit_one(struct client *c, unsigned int number, unsigned int *seed)
 {
 	struct drm_amdgpu_bo_list_entry entry = { .bo_handle = c->data.handle };
-	struct drm_amdgpu_bo_list_in list = {
-		.operation = UINT32_MAX,
-		.list_handle = UINT32_MAX,
-		.bo_number = 1,
-		.bo_info_size = sizeof(entry),
-		.bo_info_ptr = (uintptr_t)&entry,
-	};
+	struct drm_amdgpu_bo_list_in list = list_of(&entry, 1);
 	const unsigned int what = (unsigned int)rand_r(seed);
 	struct drm_amdgpu_cs_chunk_sem sem = { .handle = c->sync };
 	struct drm_amdgpu_cs_chunk_ib ib = {

@@ -23,13 +23,7 @@ static void job_with(struct job *job, struct one_bo *bo, uint32_t handle,
 		     struct drm_amdgpu_cs_chunk_ib *ib)
 {
 	bo->entry = (struct drm_amdgpu_bo_list_entry){ .bo_handle = handle };
-	bo->list = (struct drm_amdgpu_bo_list_in){
-		.operation = UINT32_MAX,
-		.list_handle = UINT32_MAX,
-		.bo_number = 1,
-		.bo_info_size = sizeof(bo->entry),
-		.bo_info_ptr = (uintptr_t)&bo->entry,
-	};
+	bo->list = list_of(&bo->entry, 1);
 	job->count = 0;
 	add_chunk(job, AMDGPU_CHUNK_ID_IB, ib, sizeof(*ib));
 	add_chunk(job, AMDGPU_CHUNK_ID_BO_HANDLES, &bo->list, sizeof(bo->list));

@@ -203,13 +203,7 @@ TEST_F(cs, userptr)
 	ib = ib_at(&self->ib, 0, &p);
 	for (round = 1; round <= 3; round++) {
 		struct drm_amdgpu_bo_list_entry entry = { .bo_handle = handle };
-		struct drm_amdgpu_bo_list_in list = {
-			.operation = UINT32_MAX,
-			.list_handle = UINT32_MAX,
-			.bo_number = 1,
-			.bo_info_size = sizeof(entry),
-			.bo_info_ptr = (uintptr_t)&entry,
-		};
+		struct drm_amdgpu_bo_list_in list = list_of(&entry, 1);
 		struct job with = { .count = 0 };
 
 		self->data.cpu[0] = 500 + round;

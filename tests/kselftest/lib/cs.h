@@ -95,6 +95,19 @@ static inline struct drm_amdgpu_cs_chunk_ib ib_at(const struct cs_bo *ib, size_t
 	};
 }
 
+/* A list of @count buffers for BO_LIST, or for a chunk BO_HANDLES. */
+static inline struct drm_amdgpu_bo_list_in
+list_of(const struct drm_amdgpu_bo_list_entry *entries, uint32_t count)
+{
+	return (struct drm_amdgpu_bo_list_in){
+		.operation = UINT32_MAX,
+		.list_handle = UINT32_MAX,
+		.bo_number = count,
+		.bo_info_size = sizeof(*entries),
+		.bo_info_ptr = (uintptr_t)entries,
+	};
+}
+
 struct job {
 	struct drm_amdgpu_cs_chunk chunks[8];
 	uint64_t places[8];
