@@ -134,11 +134,7 @@ impl ProcessEvents {
     pub(crate) fn create(&self, kind: EventKind, auto_reset: bool) -> Result<u32> {
         let _changing = self.changing.lock();
         let event = KBox::new(KfdEvent::new(kind, auto_reset), GFP_KERNEL_ACCOUNT)?;
-        if kind.has_slot() {
-            self.prepare_slots()?;
-        } else {
-            self.prepare_unslotted()?;
-        }
+        self.prepare(kind)?;
         let mut state = self.state.lock();
         if state.ended {
             return Err(ENODEV);
@@ -155,6 +151,15 @@ impl ProcessEvents {
             number + FIRST_OTHER as usize
         };
         Ok(u32::try_from(number)?)
+    }
+
+    /// Ensures that there is a table entry for an event of `kind`, and its slot if it has one. The
+    /// caller holds `changing`.
+    fn prepare(&self, kind: EventKind) -> Result {
+        match kind.has_slot() {
+            true => self.prepare_slots(),
+            false => self.prepare_unslotted(),
+        }
     }
 
     /// Ensures that there are table entries and slots for events. The caller holds `changing`.

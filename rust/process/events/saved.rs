@@ -88,14 +88,10 @@ impl ProcessEvents {
         let _changing = self.changing.lock();
         let event = KBox::new(KfdEvent::restored(saved), GFP_KERNEL_ACCOUNT)?;
         let has_slot = saved.kind.has_slot();
-        if has_slot {
-            if self.state.lock().page.is_none() {
-                return Err(ENOMEM);
-            }
-            self.prepare_slots()?;
-        } else {
-            self.prepare_unslotted()?;
+        if has_slot && self.state.lock().page.is_none() {
+            return Err(ENOMEM);
         }
+        self.prepare(saved.kind)?;
         let mut state = self.state.lock();
         if state.ended {
             return Err(ENODEV);
