@@ -92,20 +92,19 @@ pub(super) fn restore(caller: &Caller<'_>, args: &mut uapi::CriuArgs) -> Result<
     let mut buckets = KVVec::new();
     let mut fds = NewFds::new();
     let mut ranges = KVVec::new();
-    let mut has_page = false;
     for record in checkpoint.records() {
-        if !has_page && !matches!(record, Record::Device(_) | Record::Buffer(_)) {
-            restore_page(caller, &devices, record_page(&checkpoint))?;
-            has_page = true;
+        if let Record::Buffer(buffer) = record {
+            let index = u32::try_from(buckets.len())?;
+            let bucket = uaccess_ext::read_element(args.bos, index)?;
+            let bucket = restore_buffer(caller, &devices, &buffer, bucket, &mut fds)?;
+            buckets.push(bucket, GFP_KERNEL_ACCOUNT)?;
         }
+    }
+    // It may be one of the buffers, and events need it.
+    restore_page(caller, &devices, record.event_page)?;
+    for record in checkpoint.records() {
         match record {
-            Record::Process(_) | Record::Device(_) => (),
-            Record::Buffer(buffer) => {
-                let index = u32::try_from(buckets.len())?;
-                let bucket = uaccess_ext::read_element(args.bos, index)?;
-                let bucket = restore_buffer(caller, &devices, &buffer, bucket, &mut fds)?;
-                buckets.push(bucket, GFP_KERNEL_ACCOUNT)?;
-            }
+            Record::Process(_) | Record::Device(_) | Record::Buffer(_) => (),
             Record::Queue(queue) => {
                 let context = &devices.at(queue.device)?.context;
                 process.restore_queue(context, &queue)?;
@@ -116,18 +115,11 @@ pub(super) fn restore(caller: &Caller<'_>, args: &mut uapi::CriuArgs) -> Result<
             }
         }
     }
-    if !has_page {
-        restore_page(caller, &devices, record_page(&checkpoint))?;
-    }
     for (index, bucket) in (0..).zip(&buckets) {
         uaccess_ext::write_element(args.bos, index, bucket)?;
     }
     process.finish_restore(ranges)?;
     Ok(fds)
-}
-
-fn record_page(checkpoint: &Checkpoint<'_>) -> EventPageRecord {
-    checkpoint.process().event_page
 }
 
 /// Acquires the address spaces, and keeps the queues there off the hardware.
@@ -182,8 +174,8 @@ fn restore_device(
     Ok(RestoredDevice { id, context })
 }
 
-/// Creates the buffer of `record`, without its contents, and maps it. Returns its bucket for the
-/// caller, who also gets a dma-buf, by which it fills it.
+/// Creates the buffer of `record`, without its contents, and maps it. Returns its bucket. Of a
+/// buffer with contents `fds` gets a dma-buf, by which the caller fills it.
 fn restore_buffer(
     caller: &Caller<'_>,
     devices: &RestoredDevices,
