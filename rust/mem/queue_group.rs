@@ -129,6 +129,11 @@ struct GroupState {
 }
 
 impl GroupState {
+    /// Whether `member` may not run.
+    fn keeps_off(&self, member: &dyn GroupMember) -> bool {
+        self.quiesced != 0 || self.paused != 0 && member.is_of_process()
+    }
+
     /// Whether no queue of the process may run.
     fn is_evicted(&self) -> bool {
         self.quiesced != 0 || self.paused != 0
@@ -228,7 +233,7 @@ impl QueueGroup {
             let mut state = self.state.lock();
             let count = state.members.len();
             if count < state.members.capacity() {
-                if state.quiesced != 0 || state.paused != 0 && member.is_of_process() {
+                if state.keeps_off(&*member) {
                     member.quiesce(&QuiesceTimeout::endless());
                 }
                 return state
@@ -307,10 +312,9 @@ impl QueueGroup {
         let mut state = self.state.lock();
         state.quiesced = state.quiesced.saturating_sub(1);
         if state.quiesced == 0 {
-            let is_paused = state.paused != 0;
             let members = state.members.iter();
             members
-                .filter(|member| !(is_paused && member.is_of_process()))
+                .filter(|member| !state.keeps_off(&***member))
                 .for_each(|member| member.resume());
         }
         if !state.is_evicted() {
