@@ -3,7 +3,7 @@
 # RCCL, by Debian's package of its unit tests, which compare each collective with the processor's
 # result: two GPUs of one process, over XGMI if they are a hive.
 rocm=7.2.4
-packages='librccl1-tests rocminfo'
+packages='librccl1-tests'
 tests=usr/libexec/rocm/librccl1-tests
 files="$tests/rccl-UnitTests"
 memory=12G
