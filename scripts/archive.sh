@@ -33,8 +33,8 @@ bootstrap_options() {
 }
 
 # make_root_of NAME SUITE ROOT ARGUMENT...: has mmdebstrap make ROOT, which scripts/pinned calls NAME,
-# of packages of SUITE, with these options and sources. With LIST_VERSIONS=y it installs nothing, and prints a line "NAME PACKAGE VERSION" for
-# each package that it would install now.
+# of packages of SUITE, with these options and sources. With LIST_VERSIONS=y it installs nothing, and
+# prints a line "NAME PACKAGE VERSION" for each package that it would install now.
 make_root_of() {
 	local name=$1 suite=$2 root=$3 work=$CACHE/$1.work
 	shift 3

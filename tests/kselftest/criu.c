@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CRIU_OP: who may save a process, what is said of it, and that its queues go on afterwards.
+ * CRIU_OP: the callers that may save a process, the answers of PROCESS_INFO and CHECKPOINT, and
+ * that the queues go on afterwards.
  */
 #include <pthread.h>
 

@@ -51,7 +51,7 @@ pub struct Job {
     pub grid: Option<Arc<Grid>>,
     /// The executor saw that these have ended.
     pub ended: bool,
-    /// The queue's owner was asked to reclaim the scratch of the previous dispatch, and has not yet.
+    /// The queue's owner was asked to reclaim the scratch of that dispatch, and has not yet.
     pub reclaims: bool,
     /// The current indirect buffer.
     pub ib: Option<Ib>,
