@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The tests that need no guest: the host crates' own, and the checks of the sources.
 
-use std::fs::File;
-use std::io::{Read, Seek};
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Result;
-use rustix::fs::{memfd_create, MemfdFlags};
 
 use crate::boot::tally_output;
-use crate::process::{code, Process};
+use crate::process::run_to_end;
 use crate::report::Report;
 use crate::sysroot::Sysroot;
 use crate::tally::Counts;
@@ -38,17 +34,6 @@ pub fn run(places: &Sysroot, report: &mut Report) -> Result<()> {
     let seconds = start.elapsed().as_secs();
     tally_output(report, "host/check", &verdict, &output, seconds, LINES);
     Ok(())
-}
-
-/// Runs a program, and returns its exit status and all that it printed.
-fn run_to_end(command: &mut Command) -> Result<(i32, String)> {
-    let mut file = File::from(memfd_create("output", MemfdFlags::CLOEXEC)?);
-    command.stdout(file.try_clone()?).stderr(file.try_clone()?);
-    let status = Process::start(command)?.wait()?;
-    let mut bytes = Vec::new();
-    file.rewind()?;
-    file.read_to_end(&mut bytes)?;
-    Ok((code(status), String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 fn tally_cargo(report: &mut Report, status: i32, output: &str, seconds: u64) {
@@ -109,13 +94,6 @@ thread 'x' panicked at src/x.rs:1:2:
 assertion failed
 test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.00s
 ";
-
-    #[test]
-    fn both_outputs_in_their_order() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo a; echo b >&2; echo c; exit 4"]);
-        assert_eq!((4, "a\nb\nc\n".into()), run_to_end(&mut command).unwrap());
-    }
 
     #[test]
     fn all_crates_count() {

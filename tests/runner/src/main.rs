@@ -9,6 +9,7 @@ use lexopt::prelude::*;
 
 mod allow;
 mod boot;
+mod clients;
 mod command;
 mod guest;
 mod host;

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
+use rustix::fs::{memfd_create, MemfdFlags};
 use rustix::process::{kill_process, kill_process_group, Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -230,6 +232,21 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
+/// Runs a program, and returns its exit status and all that it printed.
+///
+/// # Errors
+///
+/// As of [`run`].
+pub fn run_to_end(command: &mut Command) -> Result<(i32, String)> {
+    let mut file = File::from(memfd_create("output", MemfdFlags::CLOEXEC)?);
+    command.stdout(file.try_clone()?).stderr(file.try_clone()?);
+    let status = Process::start(command)?.wait()?;
+    let mut bytes = Vec::new();
+    io::Seek::rewind(&mut file)?;
+    io::Read::read_to_end(&mut file, &mut bytes)?;
+    Ok((code(status), String::from_utf8_lossy(&bytes).into_owned()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +263,12 @@ mod tests {
         let error = output(&mut shell("exit 3")).unwrap_err();
         assert_eq!("sh failed (status 3)", error.to_string());
         assert!(run(&mut Command::new("/nowhere")).is_err());
+    }
+
+    #[test]
+    fn both_outputs_in_their_order() {
+        let mut command = shell("echo a; echo b >&2; echo c; exit 4");
+        assert_eq!((4, "a\nb\nc\n".into()), run_to_end(&mut command).unwrap());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Jobs that run some at a time. While one waits, another may use the processors: most tests are of
 //! one thread, and many sleep.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::thread;
 
@@ -11,6 +12,7 @@ use crate::tally::Counts;
 /// A job, with its name.
 pub struct Job<'a> {
     name: String,
+    after: Option<String>,
     run: Box<dyn FnOnce() -> Report + Send + 'a>,
 }
 
@@ -18,46 +20,75 @@ impl<'a> Job<'a> {
     pub fn new(name: &str, run: impl FnOnce() -> Report + Send + 'a) -> Self {
         Self {
             name: name.into(),
+            after: None,
             run: Box::new(run),
         }
     }
+
+    /// The job begins when the one of this name, which stands before it, has ended. It fails
+    /// without a run if that has failed.
+    pub fn after(mut self, name: &str) -> Self {
+        self.after = Some(name.into());
+        self
+    }
+
+    fn run(self) -> Report {
+        let run = std::panic::AssertUnwindSafe(self.run);
+        std::panic::catch_unwind(run).unwrap_or_else(|_| failed(&self.name, "the job panicked"))
+    }
 }
 
-/// Runs jobs in their order, so many at a time, and passes the report of each on when it has ended.
-pub fn run(jobs: Vec<Job<'_>>, at_once: usize, mut ended: impl FnMut(Report)) {
+fn failed(name: &str, why: &str) -> Report {
+    let mut report = Report::default();
+    report.tally(name, Counts::FAILED, 0, &[why.into()]);
+    report
+}
+
+/// Runs jobs, so many at a time, and passes the report of each on when it has ended. The next one
+/// is always the first that may begin.
+pub fn run(mut jobs: Vec<Job<'_>>, at_once: usize, mut ended: impl FnMut(Report)) {
+    let mut has_failed = BTreeMap::new();
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         let mut running = 0;
-        for Job { name, run } in jobs {
-            if running == at_once {
-                ended(receiver.recv().expect("a job runs"));
-                running -= 1;
-            }
-            let sender = sender.clone();
-            running += 1;
-            scope.spawn(move || {
-                let run = std::panic::AssertUnwindSafe(run);
-                let report = std::panic::catch_unwind(run).unwrap_or_else(|_| {
-                    let mut report = Report::default();
-                    let why = "the job panicked".into();
-                    report.tally(&name, Counts::FAILED, 0, &[why]);
-                    report
+        loop {
+            let may_begin = |job: &Job<'_>| match &job.after {
+                Some(before) => has_failed.contains_key(before),
+                None => true,
+            };
+            let next = jobs.iter().position(may_begin);
+            if let Some(next) = next.filter(|_| running < at_once) {
+                let job = jobs.remove(next);
+                let is_vain = |before| has_failed.get(before) == Some(&true);
+                if let Some(before) = job.after.as_ref().filter(|before| is_vain(*before)) {
+                    ended(failed(&job.name, &format!("{before} failed")));
+                    continue;
+                }
+                let sender = sender.clone();
+                running += 1;
+                scope.spawn(move || {
+                    let name = job.name.clone();
+                    // It is received below in any case.
+                    let _ = sender.send((name, job.run()));
                 });
-                // It is received below in any case.
-                let _ = sender.send(report);
-            });
-        }
-        drop(sender);
-        for report in receiver {
+                continue;
+            }
+            if running == 0 {
+                break;
+            }
+            let (name, report) = receiver.recv().expect("a job runs");
+            running -= 1;
+            has_failed.insert(name, report.has_failures());
             ended(report);
         }
     });
+    assert!(jobs.is_empty(), "a job comes after one that there is not");
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::Barrier;
+    use std::sync::{Barrier, Mutex};
 
     use super::*;
 
@@ -78,6 +109,49 @@ mod tests {
         let mut ended = 0;
         run(jobs.collect(), 3, |_| ended += 1);
         assert_eq!((9, 3), (ended, most.into_inner()));
+    }
+
+    #[test]
+    fn what_comes_after_another_waits_for_it_alone() {
+        let order = Mutex::new(Vec::new());
+        let job = |name: &'static str| {
+            let order = &order;
+            Job::new(name, move || {
+                order.lock().unwrap().push(name);
+                Report::default()
+            })
+        };
+        // It ends when another one has come that it stands before.
+        let free = Barrier::new(2);
+        let builder = Job::new("builder", || {
+            free.wait();
+            job("builder").run()
+        });
+        let other = Job::new("other", || {
+            let report = job("other").run();
+            free.wait();
+            report
+        });
+        run(
+            vec![builder, job("user").after("builder"), other],
+            2,
+            |_| (),
+        );
+        assert_eq!(
+            vec!["other", "builder", "user"],
+            order.into_inner().unwrap()
+        );
+    }
+
+    #[test]
+    fn what_comes_after_a_failed_job_has_failed() {
+        let mut report = Report::default();
+        let jobs = vec![
+            Job::new("bad", || panic!("on purpose")),
+            Job::new("vain", || unreachable!("it must not run")).after("bad"),
+        ];
+        run(jobs, 2, |job| _ = report.absorb(job));
+        assert!(report.summary().contains("vain: 1 failed: bad failed\n"));
     }
 
     #[test]

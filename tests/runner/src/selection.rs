@@ -134,12 +134,6 @@ impl Selection {
         }
         Ok(selection)
     }
-
-    /// The sets of ROCm clients that the boots need.
-    pub fn suites(&self) -> BTreeSet<&str> {
-        let suites = self.boots.iter().flat_map(|boot| &boot.machine.suites);
-        suites.map(String::as_str).collect()
-    }
 }
 
 /// Whether a name of the command line stands for a test. A bare test name leaves out boots that
@@ -304,11 +298,5 @@ mod tests {
     fn lines_of_the_guest_have_tabs() {
         let step = &select("forky", &[]).unwrap().boots[0].tests[0];
         assert_eq!("a\tx=1 y=2\t300\ta\n", step.line());
-    }
-
-    #[test]
-    fn suites_of_all_boots_are_needed() {
-        let selection = select("stock", &["one", "stock-only", "long-one"]).unwrap();
-        assert_eq!(vec!["forky", "trixie"], Vec::from_iter(selection.suites()));
     }
 }

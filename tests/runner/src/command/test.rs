@@ -9,12 +9,13 @@ use anyhow::{Context, Result};
 
 use super::{hostile, prepare, setting};
 use crate::boot::{self, Launcher};
+use crate::clients::Clients;
 use crate::host;
 use crate::kernel::Target;
 use crate::log::Rules;
 use crate::notes::note;
 use crate::plan::Plan;
-use crate::process::{self, check_interrupted};
+use crate::process::check_interrupted;
 use crate::report::Report;
 use crate::schedule::{self, Job};
 use crate::selection::{Chosen, Excluded, Selection, TURNS};
@@ -27,6 +28,8 @@ const GUESTS: usize = 2;
 /// How many jobs run at a time in a whole `make test`, with the host's tests: two guests, which
 /// wait now and then, leave a quarter of the time of two processors.
 const ALL: usize = 3;
+/// The job that makes what some guests need.
+const CLIENTS: &str = "clients";
 
 /// Runs the tests for a kernel, or those of these names.
 ///
@@ -74,9 +77,7 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
         report.tally(&name, Counts::SKIPPED, 0, std::slice::from_ref(why));
     }
     print(&report.take_text());
-    let suites: Vec<&str> = selection.suites().into_iter().collect();
-    let kernel = prepare(places, &target.kernel, &suites)?;
-    prepare_more(places, &selection)?;
+    let kernel = prepare(places, &target.kernel, &[])?;
     if let Some(host) = available(&text_of("/proc/meminfo")) {
         for boot in &mut selection.boots {
             boot.machine.memory = boot.machine.memory.within(host);
@@ -87,9 +88,16 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
         always: Vec::new(),
         by_test: plan.allowed,
     };
+    let clients = Clients::of(selection.boots.iter().map(|boot| &boot.machine));
     let mut jobs = Vec::new();
     if is_all {
         jobs.push(Job::new("host", || job("host", |r| host::run(places, r))));
+    }
+    if !clients.is_none() {
+        let kernel = &target.kernel;
+        jobs.push(Job::new(CLIENTS, || {
+            job(CLIENTS, |_| clients.prepare(places, kernel))
+        }));
     }
     for Chosen {
         name,
@@ -99,7 +107,8 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
     {
         let label = format!("{}/{name}", target.label);
         let (kernel, rules) = (&kernel, &rules);
-        jobs.push(Job::new(name, move || {
+        let needs_clients = !Clients::of([machine]).is_none();
+        let boot = Job::new(name, move || {
             let mut launcher = Launcher {
                 places,
                 kernel,
@@ -111,7 +120,11 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
             job(&label, |report| {
                 boot::run(&label, tests, &mut launcher, report)
             })
-        }));
+        });
+        jobs.push(match needs_clients {
+            true => boot.after(CLIENTS),
+            false => boot,
+        });
     }
     let at_once = if is_all { ALL } else { GUESTS };
     schedule::run(jobs, at_once, |job| {
@@ -136,19 +149,6 @@ fn job(name: &str, run: impl FnOnce(&mut Report) -> Result<()>) -> Report {
         report.tally(name, Counts::FAILED, 0, &[format!("{error:#}")]);
     }
     report
-}
-
-/// Builds the parts that only some boots need.
-fn prepare_more(places: &Sysroot, selection: &Selection) -> Result<()> {
-    let boots = &selection.boots;
-    if boots.iter().any(|boot| boot.machine.kfdtest) {
-        process::output(&mut places.script("kfdtest")).context("KFDTest was not built")?;
-    }
-    if boots.iter().any(|boot| boot.machine.packages) {
-        process::output(&mut places.script("deb")).context("the packages were not made")?;
-        process::output(places.script("deb-root").arg("guest"))?;
-    }
-    Ok(())
 }
 
 fn print(text: &str) {
