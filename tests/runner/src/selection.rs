@@ -81,7 +81,8 @@ pub const TURNS: usize = 3;
 impl Selection {
     /// The part of the plan for a kernel: the boots of the target's set, or with names those boots
     /// and tests (`BOOT`, `TEST` or `BOOT/TEST`). `TEST` finds boots of a set only if it is the
-    /// target's. Of the boots that take turns every [`TURNS`]th one has the turn numbered `turn`.
+    /// target's. Of the boots that take turns every [`TURNS`]th one has the turn numbered `turn`;
+    /// the debug kernel runs all of them that need no ROCm clients.
     ///
     /// # Errors
     ///
@@ -93,7 +94,10 @@ impl Selection {
         for boot in &plan.boots {
             let mut is_its_turn = false;
             if boot.set == Some(Set::Rotated) {
-                is_its_turn = waiting == 0;
+                is_its_turn = match target.is_debug() {
+                    true => boot.machine.suites.is_empty(),
+                    false => waiting == 0,
+                };
                 waiting = waiting.checked_sub(1).unwrap_or(TURNS - 1);
             }
             let other_kernel = boot.kernel.is_some_and(|k| k.name() != target.kernel);
@@ -182,6 +186,7 @@ mod tests {
         [[boot]]
         name = "turn-two"
         set = "rotated"
+        machine = { suites = ["forky"] }
         tests = [{ name = "t", run = "t" }]
         [[boot]]
         name = "kernels"
@@ -221,7 +226,7 @@ mod tests {
     fn each_kernel_has_its_set() {
         assert_eq!(["one/a", "one/b", "stock-only/a"], *tests("stock", &[]));
         let turns = ["turn-one/t", "turn-two/t"];
-        assert_eq!(["one/a"], *tests("debug", &[]));
+        assert_eq!(["one/a", turns[0]], *tests("debug", &[]));
         assert_eq!(
             ["long-one/a", "long-one/b", "long-two/a", turns[0], turns[1]],
             *tests("long", &[])
