@@ -198,7 +198,11 @@ impl<'a> Attempt<'a> {
             Model::Own => Some(own),
             Model::Other(path) => Some(path.clone()),
         }
-        .map(|program| Board { program, options });
+        .map(|program| Board {
+            program,
+            options,
+            firmware: content.firmware.map(|path| places.inside(&path).into()),
+        });
         if let Some(Board { program, .. }) = &self.board {
             let path = places.outside(program);
             if !path.is_file() {

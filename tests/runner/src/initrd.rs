@@ -22,6 +22,8 @@ pub struct Content {
     archives: Vec<PathBuf>,
     /// Options of the device model about the board.
     pub board: Vec<String>,
+    /// The archive of firmware files, if there is one.
+    pub firmware: Option<PathBuf>,
 }
 
 impl Content {
@@ -39,7 +41,8 @@ impl Content {
             .overlay(setup)
             .context("the overlay of the guest's image")?;
         content.archives.extend(driver);
-        content.archives.extend(firmware);
+        content.archives.extend(firmware.clone());
+        content.firmware = firmware;
         content.pack(setup).context("the guest's image")?;
         Ok(content)
     }
@@ -86,10 +89,7 @@ impl Content {
         };
         let files = setup.machine.files;
         let archive = path_from(setup, setup.places.script("firmware").arg(files.name()))?;
-        let chip = setup.machine.asic.as_deref().unwrap_or("gfx90a");
-        let rom = archive.with_extension(format!("{chip}.rom"));
-        let rom = setup.places.inside(&rom);
-        let options = ["--firmware", firmware.name(), "--rom", &rom];
+        let options = ["--firmware", firmware.name()];
         self.board.extend(options.map(String::from));
         if files == Files::Vendor {
             self.board.push("--any-signature".into());

@@ -16,7 +16,8 @@ use crate::size::Size;
 pub struct Machine {
     /// The driver that the guest loads.
     pub driver: Driver,
-    /// The chip of each device: `rkfd-model --help`; without it the model's default.
+    /// The chip of all devices, or one for each with commas between them: `rkfd-model --help`;
+    /// without it the model's default.
     pub asic: Option<String>,
     /// XCCs of that chip, those that are fused off included; without it the model's default.
     pub xccs: Option<u32>,
@@ -240,6 +241,13 @@ impl Machine {
         }
     }
 
+    /// The chip of a GPU, counted from 1, if it is not the model's default.
+    pub fn chip(&self, gpu: u32) -> Option<&str> {
+        let mut chips = self.asic.as_deref()?.split(',');
+        let first = chips.next();
+        (1..gpu).fold(first, |chip, _| chips.next().or(chip))
+    }
+
     /// The processors; one whose clock counts instructions is alone.
     pub fn cpus(&self) -> u32 {
         if self.icount {
@@ -337,6 +345,7 @@ mod tests {
         let machine: Machine = toml::from_str("fb-base = 0x8000\npci = [\"flr\"]").unwrap();
         assert_eq!(["--fb-base 0x8000", "--pci flr"], *machine.differences());
         let machine: Machine = toml::from_str("asic = \"gfx942\"").unwrap();
+        assert_eq!([Some("gfx942"); 2], [1, 2].map(|gpu| machine.chip(gpu)));
         assert_eq!(["--asic gfx942"], *machine.differences());
         let machine: Machine = toml::from_str("xccs = 2\nharvested = 1").unwrap();
         assert_eq!(["--xccs 2", "--harvested 0x1"], *machine.differences());

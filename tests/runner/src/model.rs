@@ -3,7 +3,7 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,9 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 const SERIAL: &str = "1020390a0";
 const SERIAL_FIRST: u32 = 0x210;
 
+/// The model's chip where nothing else is said.
+const USUAL_CHIP: &str = "gfx90a";
+
 /// A model that runs.
 #[derive(Debug)]
 pub struct Running {
@@ -34,6 +37,9 @@ pub struct Board {
     /// The program, as the sysroot has it.
     pub program: String,
     pub options: Vec<String>,
+    /// The archive of firmware files, as the sysroot has it. What the flash chip of a board has is
+    /// beside it, with the name of the GPU's chip.
+    pub firmware: Option<PathBuf>,
 }
 
 impl Board {
@@ -62,7 +68,8 @@ impl Board {
             .args(["--socket", &format!("{inside}/vfio{n}.sock")])
             .args(["--control", &format!("{inside}/control{n}.sock")])
             .args(["--vram", &machine.vram.to_string()])
-            .args(function(machine))
+            .args(function(machine, gpu))
+            .args(self.rom(machine, gpu))
             .args(place(machine, gpu, &inside))
             .args(["--summary", &format!("{inside}/summary{n}.json")])
             .args((machine.driver != Driver::Rkfd).then_some("--write-combined"))
@@ -87,14 +94,23 @@ impl Board {
         }
         Ok(Running { gpu, process })
     }
+
+    fn rom(&self, machine: &Machine, gpu: u32) -> Vec<String> {
+        let Some(firmware) = &self.firmware else {
+            return Vec::new();
+        };
+        let chip = machine.chip(gpu).unwrap_or(USUAL_CHIP);
+        let rom = firmware.with_extension(format!("{chip}.rom"));
+        vec!["--rom".into(), rom.display().to_string()]
+    }
 }
 
-/// The options of the chip, of the PCI function, and the times of the engines.
-fn function(machine: &Machine) -> Vec<String> {
+/// The options of a GPU's chip, of its PCI function, and the times of its engines.
+fn function(machine: &Machine, gpu: u32) -> Vec<String> {
     let mut options = Vec::new();
     let mut option = |name: &str, value: String| options.extend([name.to_owned(), value]);
-    if let Some(asic) = &machine.asic {
-        option("--asic", asic.clone());
+    if let Some(chip) = machine.chip(gpu) {
+        option("--asic", chip.into());
     }
     if let Some(xccs) = machine.xccs {
         option("--xccs", xccs.to_string());
@@ -172,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_function_is_the_models_own_by_default() {
-        assert!(function(&Machine::default()).is_empty());
+        assert!(function(&Machine::default(), 1).is_empty());
         let machine = Machine {
             asic: Some("gfx942".into()),
             xccs: Some(8),
@@ -188,7 +204,7 @@ mod tests {
         };
         let expected = "--asic gfx942 --xccs 8 --harvested 0x1 --bar0 256M --fb-base 0x8000 \
                         --device 740c --pci flr --pci no-msix --timing card=16";
-        assert_eq!(expected, function(&machine).join(" "));
+        assert_eq!(expected, function(&machine, 1).join(" "));
         let alone = place(&machine, 1, "/vm/x").join(" ");
         assert_eq!("--hive 1/2 --die 1", alone);
         let all = Machine {
@@ -200,6 +216,28 @@ mod tests {
         assert_eq!(second, place(&all, 2, "/vm/x").join(" "));
         let third = "--hive 2/4:8192 --hive-folder /vm/x/hive";
         assert_eq!(third, place(&all, 3, "/vm/x").join(" "));
+    }
+
+    #[test]
+    fn each_gpu_has_its_chip_and_the_flash_chip_for_it() {
+        let machine = Machine {
+            asic: Some("gfx90a,gfx942".into()),
+            ..Machine::default()
+        };
+        assert_eq!("--asic gfx90a", function(&machine, 1).join(" "));
+        for gpu in [2, 3] {
+            assert_eq!("--asic gfx942", function(&machine, gpu).join(" "));
+        }
+        let mut board = Board {
+            program: "model".into(),
+            options: Vec::new(),
+            firmware: None,
+        };
+        assert!(board.rom(&machine, 1).is_empty());
+        board.firmware = Some("/out/ours.cpio".into());
+        let rom = |machine, gpu| board.rom(machine, gpu).join(" ");
+        assert_eq!("--rom /out/ours.gfx942.rom", rom(&machine, 2));
+        assert_eq!("--rom /out/ours.gfx90a.rom", rom(&Machine::default(), 2));
     }
 
     #[test]
