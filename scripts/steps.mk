@@ -32,10 +32,11 @@ trial: runner unpacked
 roots := $(SUITES:%=root-%)
 $(roots): root-%:
 	$(call run,suite,$(FORM) $* >/dev/null)
-# The headers and the libraries of device code that all are built with.
+# The headers and the libraries of device code that all are built with. Those of the kernel's
+# selftests come with its sources.
 headers:
 	$(call run,suite,root trixie)
-clients: headers $(roots)
+clients: headers unpacked $(roots)
 	$(call run,suite,programs)
 
 # The demo: the first guest starts while parts of the second one are still being built.
