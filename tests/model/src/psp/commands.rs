@@ -357,6 +357,9 @@ impl Psp {
         }
         let place = tmr.place(image.len());
         self.load_engine(gpu, state, firmware)?;
+        if version.starts_engines {
+            firmware.start(gpu);
+        }
         Ok(Answer {
             address: gpu.vram_base() + place,
             ..Answer::default()

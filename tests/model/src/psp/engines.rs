@@ -23,6 +23,24 @@ pub enum Firmware {
     Other,
 }
 
+impl Firmware {
+    /// Starts the engines that have just got it, but for the MECs.
+    pub fn start(self, gpu: &Gpu) {
+        match self {
+            Firmware::Sdma(first) => {
+                let step = gpu.regs.asic.sdma.len();
+                let engines = gpu.sdma.iter().skip(first).step_by(step);
+                engines.for_each(|engine| engine.start(gpu));
+            }
+            Firmware::Rlc => {
+                let on = rlc_cntl::RLC_ENABLE_F32.of(1);
+                gpu.xccs().for_each(|xcc| xcc.regs.set(gc::RLC_CNTL, on));
+            }
+            Firmware::Mec | Firmware::MecJumpTable | Firmware::Other => {}
+        }
+    }
+}
+
 /// The loaded firmware.
 #[derive(Debug, Clone, Default)]
 pub struct Engines {
@@ -135,7 +153,7 @@ impl Engines {
 
     /// Loads an engine's firmware, or a part of it. Returns the engine, if it is one of these. It
     /// must not be running the old firmware, except the RLC, which amdgpu leaves on when it is
-    /// unloaded.
+    /// unloaded, and what the PSP halts itself.
     pub fn load(&mut self, gpu: &Gpu, firmware: Firmware) -> Result<Option<Engine>> {
         let engine = match firmware {
             Firmware::Sdma(n) => {
@@ -161,7 +179,8 @@ impl Engines {
         };
         let reg = engine.register(gpu);
         let value = gpu.regs.get(reg);
-        if engine != Engine::Rlc && engine.runs(value) {
+        let is_halted = matches!(engine, Engine::Sdma(_)) && gpu.regs.asic.psp.starts_engines;
+        if engine != Engine::Rlc && !is_halted && engine.runs(value) {
             return Err(gpu
                 .regs
                 .refuse(reg, value, "firmware is loaded into an engine that runs"));

@@ -17,6 +17,9 @@ pub struct Version {
     pub has_memory: bool,
     /// The secure OS takes the number of partitions of the compute engines.
     pub partitions: bool,
+    /// It halts RLCs and SDMA engines to load their firmware, and starts them then: amdgpu does not
+    /// (gfx_v9_4_3_xcc_rlc_resume, sdma_v4_4_2_inst_enable). The MECs are the driver's to start.
+    pub starts_engines: bool,
 }
 
 /// MI200's.
@@ -26,6 +29,7 @@ pub static V13_0_2: Version = Version {
     types: &[4, 5, 8, 9, 10, 18, 20, 21, 22, 52, 53, 54, 67],
     has_memory: false,
     partitions: false,
+    starts_engines: false,
 };
 
 /// MI300X's, with the engines of one AID. The SMU's own firmware is in the flash chip.
@@ -43,4 +47,5 @@ pub static V13_0_6: Version = Version {
     types: &[4, 5, 8, 9, 10, 20, 21, 22, 52, 53, 67, 129],
     has_memory: true,
     partitions: true,
+    starts_engines: true,
 };

@@ -269,6 +269,13 @@ impl Engine {
         Ok(())
     }
 
+    /// The PSP starts it.
+    pub fn start(&self, gpu: &Gpu) {
+        let regs = gpu.regs.of(gpu.regs.xcc, self.aid);
+        regs.set(self.own(sdma::F32_CNTL), 0);
+        self.work.notify_all();
+    }
+
     /// Handles a write of F32_CNTL.
     fn control(&self, value: u32) {
         if f32_cntl::RESET.is_set(value) {

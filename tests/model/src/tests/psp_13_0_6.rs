@@ -7,7 +7,7 @@ use crate::asic::GFX942;
 use crate::psp::commands::{BAD_PARAMETERS, BAD_STATE, UNKNOWN_COMMAND};
 use crate::psp::image::{self, Kind};
 use crate::psp::start::Start;
-use crate::regs::gc;
+use crate::regs::{gc, sdma};
 
 const SOC: u32 = 0xb_0000;
 
@@ -44,8 +44,19 @@ fn memory_of_its_own() {
     assert_eq!(psp.set_up_tmr(), Ok(BAD_PARAMETERS));
     assert_eq!(psp.tmr(0, 0, 2, 0), Ok(0));
     assert_eq!(psp.tmr(0, 0, 2, 0), Ok(BAD_STATE));
+    psp.rig.set(gc::RLC_CNTL, 0);
     let answer = psp.load(8, &rlc).unwrap();
     assert_eq!((answer.status, answer.address), (0, FB + VRAM - 16 * MIB));
+    assert_eq!(psp.get(gc::RLC_CNTL), 1, "the PSP starts it");
+    // And SDMA engines, which it halts before.
+    for time in ["halted", "running"] {
+        assert_eq!(
+            psp.load(53, &sample(Kind::SDMA)).unwrap().status,
+            0,
+            "{time}"
+        );
+        assert_eq!(psp.get(sdma::F32_CNTL.of_sdma(3)), 0, "{time}");
+    }
     let table = sample(Kind::SMU_TABLE);
     assert_eq!(psp.load(129, &table).unwrap().status, 0);
     // The SMU has its own firmware, and there is no fifth engine.
