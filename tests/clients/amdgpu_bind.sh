@@ -24,7 +24,14 @@ if [ "$1" = gfx942 ]; then
 	engines=$(((xccs + 1) / 2 * 4))
 	rings=$((xccs * 9 + engines))
 	if [ "${2:-}" = psp ]; then
-		off=4
+		off=7
+		log 'SMU is initialized successfully' "the SMU takes its messages"
+		hwmon=$(echo /sys/class/drm/renderD128/device/hwmon/hwmon*)
+		for line in 'power1_input 42000000' 'power1_cap 750000000' 'temp2_input 41250' \
+			'temp2_label junction' 'temp3_input 44250'; do
+			[ "$(cat "$hwmon/${line% *}")" = "${line#* }" ]
+			result $? "sensors: $line"
+		done
 		log 'Requesting 1 partitions through PSP' "the PSP is asked for one partition"
 	fi
 	log 'ATOM BIOS: 113-MODEL942-001' "the BIOS is ours"

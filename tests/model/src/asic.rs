@@ -7,6 +7,7 @@ use rkfd_shader::isa::Isa;
 use crate::discovery::{self, Table};
 use crate::psp::version::{self, Version};
 use crate::regs::{self, Row};
+use crate::smu::Interface;
 use crate::sq::{self, Shape};
 
 /// How doorbells are routed.
@@ -63,6 +64,8 @@ pub struct Asic {
     /// An AQL queue, too, has its read pointer reported: by the first of the XCCs that serve it
     /// (CP_HQD_PQ_CONTROL.NO_UPDATE_RPTR; amdgpu, init_mqd_v9_4_3).
     pub reports_aql: bool,
+    /// Its SMU.
+    pub smu: Interface,
     /// Its PSP.
     pub psp: &'static Version,
     /// Its firmware.
@@ -88,6 +91,7 @@ pub static GFX90A: Asic = Asic {
     has_nodes: false,
     vram_snoops: false,
     reports_aql: false,
+    smu: Interface::V13_0_2,
     psp: &version::V13_0_2,
     // amdgpu: gfx_v9_0_sw_init, gfx_v9_4_2_init_sq.
     firmware: Firmware {
@@ -115,6 +119,7 @@ pub static GFX942: Asic = Asic {
     has_nodes: true,
     vram_snoops: true,
     reports_aql: true,
+    smu: Interface::V13_0_6,
     psp: &version::V13_0_6,
     // As in linux-firmware of 2026, but for the MEC's 194: from 177 on ROCr expects that the CP
     // reclaims scratch, which this one does not.

@@ -8,12 +8,13 @@ use crate::error::{ModelError, Result};
 use crate::gpu::Gpu;
 use crate::nbio::fabric::Registers;
 use crate::regs::Store;
+use crate::smu::v13_0_6;
 
-/// MP1_FIRMWARE_FLAGS: INTERRUPTS_ENABLED in bit 0.
+/// MP1_FIRMWARE_FLAGS, MI210's and MI300X's: INTERRUPTS_ENABLED in bit 0.
 const FIRMWARE_FLAGS: u64 = 0x03b1_0024;
-/// MP1_PUB_SCRATCH0, where MI300X's SMU has its version: 85.127.1.
+const FIRMWARE_FLAGS_13_0_6: u64 = 0x03b1_0028;
+/// MP1_PUB_SCRATCH0, where MI300X's SMU has its version.
 const SMU_VERSION_PLACE: u64 = 0x03b1_0090;
-const SMU_VERSION: u32 = 0x0055_7f01;
 /// PCIE_LC_LINK_WIDTH_CNTL, with LC_LINK_WIDTH_RD in bits 6:4: x16.
 const LINK_WIDTH: u64 = 0x1114_0288;
 const X16: u32 = 6 << 4;
@@ -32,7 +33,8 @@ pub fn exists(regs: &Store, address: u64) -> bool {
         ),
         Ranges::Fabric => {
             let aids = regs.layout().aids();
-            matches!(address, FIRMWARE_FLAGS | SMU_VERSION_PLACE) || Registers::has(address, aids)
+            matches!(address, FIRMWARE_FLAGS_13_0_6 | SMU_VERSION_PLACE)
+                || Registers::has(address, aids)
         }
     }
 }
@@ -40,8 +42,8 @@ pub fn exists(regs: &Store, address: u64) -> bool {
 /// Reads an address that exists.
 pub fn read(gpu: &Gpu, address: u64) -> Result<u32> {
     match address {
-        FIRMWARE_FLAGS => Ok(gpu.smu.flags()),
-        SMU_VERSION_PLACE => Ok(SMU_VERSION),
+        FIRMWARE_FLAGS | FIRMWARE_FLAGS_13_0_6 => Ok(gpu.smu.flags()),
+        SMU_VERSION_PLACE => Ok(v13_0_6::VERSION),
         LINK_WIDTH => Ok(X16),
         LINK_SPEED => Ok(GEN4),
         EXTENDED_SPEED => Ok(0),

@@ -15,9 +15,12 @@
 //! A driver that makes it run a board by insane limits, or changes them while features use them,
 //! ends the run; so does one that unloads it with features on that it was never told to end.
 //! Firmware that is loaded while it runs takes over the active features.
+//!
+//! That is MI210's; MI300X's has other messages: [`v13_0_6`].
 
 pub mod sensors;
 pub mod tables;
+pub mod v13_0_6;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,6 +34,7 @@ use crate::regs::{mp1, Reg};
 use crate::vm::Vm;
 use sensors::{Energy, Sensors};
 use tables::{Measured, PpTable, CLOCKS};
+use v13_0_6::Effect;
 
 const ANSWER: Reg = mp1::MP1_SMN_C2PMSG_90;
 const ARGUMENT: Reg = mp1::MP1_SMN_C2PMSG_82;
@@ -60,6 +64,15 @@ const PAGE: u64 = 4096;
 /// Level of GetDpmFreqByIndex that means the highest one.
 const HIGHEST: u32 = 0xff;
 
+/// The interface between drivers and it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interface {
+    /// MI210's.
+    V13_0_2,
+    /// MI300X's.
+    V13_0_6,
+}
+
 /// Faults that a test requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -86,6 +99,8 @@ struct State {
     /// It was told to end them, with any result.
     ended: bool,
     limit: u32,
+    /// The state of MI300X's.
+    own: v13_0_6::Firmware,
     sensors: Sensors,
     energy: Energy,
     /// The GPU goes away, and is back.
@@ -131,6 +146,8 @@ impl Smu {
     pub fn reset(&self, gpu: &Gpu, runs: bool) {
         let mut state = self.state();
         state.begin();
+        // MI300X's is in the flash chip.
+        let runs = runs || gpu.regs.asic.smu == Interface::V13_0_6;
         state.runs = runs && !state.faults.off;
         gpu.regs.set(ANSWER, runs.into());
     }
@@ -249,10 +266,16 @@ impl Smu {
             if regs.get(ANSWER) != 0 {
                 return Err(regs.refuse(reg, value, "the last answer is not cleared"));
             }
-            if value == 0x24 && state.features != 0 && !state.ended {
-                return Err(regs.refuse(reg, value, "it is to unload, and its features are on"));
+            if regs.asic.smu == Interface::V13_0_2 {
+                if value == 0x24 && state.features != 0 && !state.ended {
+                    return Err(regs.refuse(
+                        reg,
+                        value,
+                        "it is to unload, and its features are on",
+                    ));
+                }
+                state.ended |= value == 0x8;
             }
-            state.ended |= value == 0x8;
             if state.runs && state.faults.hangs != Some(value) {
                 let late = state.faults.late.filter(|fault| fault.0 == value);
                 let takes = late.map_or(TAKES, |fault| Duration::from_millis(fault.1.into()));
@@ -267,13 +290,89 @@ impl Smu {
         Ok(true)
     }
 
+    /// Executes a message, and answers it.
     fn perform(&self, gpu: &Gpu, state: &mut State, message: u32) -> Result<()> {
         let regs = &gpu.regs;
         let argument = regs.get(ARGUMENT);
         let mut more = String::new();
         let forced = state.faults.answer.filter(|fault| fault.0 == message);
-        let (answer, result) = match message {
-            _ if forced.is_some() => (forced.map_or(FAILED, |fault| fault.1), None),
+        let (answer, result) = match (forced, regs.asic.smu) {
+            (Some((_, answer)), _) => (answer, None),
+            (None, Interface::V13_0_2) => self.execute(gpu, state, message, argument, &mut more)?,
+            (None, Interface::V13_0_6) => self.execute_13_0_6(gpu, state, message, argument)?,
+        };
+        if let Some(result) = result {
+            regs.set(ARGUMENT, result);
+        }
+        let shown = match (answer, result) {
+            (OK, Some(result)) => format!("{result:#x}"),
+            (OK, None) => "ok".into(),
+            (other, _) => format!("refused {other:#x}"),
+        };
+        let (addresses, measures) = match regs.asic.smu {
+            Interface::V13_0_2 => (0xf..=0x12, message == 0x13 && argument == METRICS),
+            Interface::V13_0_6 => (0xd..=0x10, message == 0x9),
+        };
+        // An address is the driver's choice.
+        let argument = match addresses.contains(&message) {
+            true => "-".into(),
+            false => format!("{argument:#x}"),
+        };
+        gpu.summary.smu_messages.bump();
+        // A driver may ask for measurements any number of times.
+        if measures && answer == OK {
+            gpu.summary.smu_measurements.bump();
+        } else {
+            gpu.psp
+                .note(format!("smu {message:#x} {argument}->{shown}{more}"));
+        }
+        regs.set(ANSWER, answer);
+        Ok(())
+    }
+
+    /// Executes a message of MI300X's. Returns its answer, and its result.
+    fn execute_13_0_6(
+        &self,
+        gpu: &Gpu,
+        state: &mut State,
+        message: u32,
+        argument: u32,
+    ) -> Result<(u32, Option<u32>)> {
+        if let 0xd | 0xe = message {
+            state.table[(message - 0xd) as usize] = Some(argument);
+            return Ok((OK, None));
+        }
+        let now = gpu.clock.now();
+        state.energy.count(now, state.sensors.power);
+        let measured = v13_0_6::Measured {
+            now,
+            sensors: &state.sensors,
+            energy: state.energy.units(),
+            activity: &gpu.activity,
+            serial: gpu.serial,
+            xccs: gpu.layout().xccs,
+        };
+        let at = state.address();
+        match state.own.perform(message, argument, at, &measured) {
+            Effect::Answer(answer, result) => Ok((answer, result)),
+            Effect::Give(table) => {
+                Vm::kernel(gpu, HubId::Mm).write(at.unwrap_or(0), &table)?;
+                Ok((OK, None))
+            }
+            Effect::Reset => Ok((self.reset_by(gpu, state, argument), None)),
+        }
+    }
+
+    /// Executes a message of MI210's. Returns its answer, and its result; `more` is for the trace.
+    fn execute(
+        &self,
+        gpu: &Gpu,
+        state: &mut State,
+        message: u32,
+        argument: u32,
+        more: &mut String,
+    ) -> Result<(u32, Option<u32>)> {
+        Ok(match message {
             0x1 => (OK, Some(argument.wrapping_add(1))),
             0x2 => (OK, Some(VERSION)),
             0x3 => (self.reset_by(gpu, state, argument), None),
@@ -305,7 +404,7 @@ impl Smu {
                 Some(at) if message == 0x13 => (self.give(gpu, state, at, argument)?, None),
                 Some(at) => {
                     let (answer, hash) = self.take(gpu, state, at, argument)?;
-                    more = format!(" {:#x} {hash:016x}", tables::PPTABLE_BYTES);
+                    *more = format!(" {:#x} {hash:016x}", tables::PPTABLE_BYTES);
                     (answer, None)
                 }
             },
@@ -326,31 +425,7 @@ impl Smu {
             0x27 | 0x43 if state.features != 0 => (OK, None),
             0x27 | 0x43 => (PREREQUISITE, None),
             _ => (UNKNOWN, None),
-        };
-        if let Some(result) = result {
-            regs.set(ARGUMENT, result);
-        }
-        let shown = match (answer, result) {
-            (OK, Some(result)) => format!("{result:#x}"),
-            (OK, None) => "ok".into(),
-            (other, _) => format!("refused {other:#x}"),
-        };
-        let measures = (answer, argument) == (OK, METRICS);
-        // An address is the driver's choice.
-        let argument = match message {
-            0xf..=0x12 => "-".into(),
-            _ => format!("{argument:#x}"),
-        };
-        gpu.summary.smu_messages.bump();
-        // A driver may ask for measurements any number of times.
-        if message == 0x13 && measures {
-            gpu.summary.smu_measurements.bump();
-        } else {
-            gpu.psp
-                .note(format!("smu {message:#x} {argument}->{shown}{more}"));
-        }
-        regs.set(ANSWER, answer);
-        Ok(())
+        })
     }
 
     /// Takes a table from the driver. Returns the answer, and an identification of its content.

@@ -78,6 +78,11 @@ impl Sensors {
         Ok(())
     }
 
+    /// The temperature of the hottest voltage regulator.
+    pub fn hottest_regulator(&self) -> u16 {
+        self.vrgfx.max(self.vrsoc).max(self.vrmem)
+    }
+
     /// Temperatures of the stacks of memory.
     pub fn stacks(&self) -> [u16; 4] {
         std::array::from_fn(|n| self.mem.saturating_sub(n as u16))
