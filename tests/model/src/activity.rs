@@ -63,6 +63,11 @@ impl Meter {
         (self.now().level * 100.0).round() as u16
     }
 
+    /// Percent in each millisecond, added up: the SMU's count, in an undocumented unit.
+    pub fn count(&self) -> u64 {
+        (self.busy().as_micros() / 10) as u64
+    }
+
     /// The total time with work.
     pub fn busy(&self) -> Duration {
         self.now().busy

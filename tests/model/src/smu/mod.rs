@@ -32,7 +32,7 @@ use crate::hub::HubId;
 use crate::psp::image::digest;
 use crate::regs::{mp1, Reg};
 use crate::vm::Vm;
-use sensors::{Energy, Sensors};
+use sensors::{Energy, Readings, Sensors};
 use tables::{Measured, PpTable, CLOCKS};
 use v13_0_6::Effect;
 
@@ -117,6 +117,19 @@ impl State {
             energy: self.energy,
             ..State::default()
         };
+    }
+
+    /// What it measures now.
+    fn read_sensors<'a>(&mut self, gpu: &'a Gpu) -> Readings<'a> {
+        let now = gpu.clock.now();
+        self.energy.count(now, self.sensors.power);
+        Readings {
+            now,
+            sensors: self.sensors,
+            energy: self.energy.units(),
+            activity: &gpu.activity,
+            serial: gpu.serial,
+        }
     }
 
     fn address(&self) -> Option<u64> {
@@ -342,18 +355,9 @@ impl Smu {
             state.table[(message - 0xd) as usize] = Some(argument);
             return Ok((OK, None));
         }
-        let now = gpu.clock.now();
-        state.energy.count(now, state.sensors.power);
-        let measured = v13_0_6::Measured {
-            now,
-            sensors: &state.sensors,
-            energy: state.energy.units(),
-            activity: &gpu.activity,
-            serial: gpu.serial,
-            xccs: gpu.layout().xccs,
-        };
-        let at = state.address();
-        match state.own.perform(message, argument, at, &measured) {
+        let (at, readings) = (state.address(), state.read_sensors(gpu));
+        let xccs = gpu.layout().xccs;
+        match state.own.perform(message, argument, at, &readings, xccs) {
             Effect::Answer(answer, result) => Ok((answer, result)),
             Effect::Give(table) => {
                 Vm::kernel(gpu, HubId::Mm).write(at.unwrap_or(0), &table)?;
@@ -453,18 +457,13 @@ impl Smu {
 
     /// Gives a table to the driver.
     fn give(&self, gpu: &Gpu, state: &mut State, at: u64, number: u32) -> Result<u32> {
+        let readings = state.read_sensors(gpu);
         let table = match (number, &state.pptable) {
             (METRICS, table) => {
-                let now = gpu.clock.now();
-                state.energy.count(now, state.sensors.power);
                 let measured = Measured {
-                    now,
-                    sensors: &state.sensors,
-                    energy: state.energy.units(),
-                    activity: &gpu.activity,
+                    readings,
                     table: table.as_ref(),
                     features: state.features,
-                    serial: gpu.serial,
                 };
                 measured.table()
             }
@@ -490,17 +489,23 @@ impl Smu {
     }
 }
 
-/// GetMinDpmFreq, GetMaxDpmFreq: MHz; GetDpmFreqByIndex: MHz of a level, or the number of the
-/// highest one.
+/// Answers GetMinDpmFreq and the two messages after it.
 fn clock(table: Option<&PpTable>, message: u32, argument: u32) -> Option<u32> {
     let levels = match argument >> 16 {
         0 => table?.gfx_range(),
         clock => CLOCKS.get(clock as usize)?.to_vec(),
     };
-    match argument & 0xffff {
-        _ if message == 0x1c => levels.first().copied(),
-        _ if message == 0x1d => levels.last().copied(),
-        HIGHEST => Some(levels.len() as u32 - 1),
-        index => levels.get(index as usize).copied(),
+    level(&levels, message - 0x1c, argument)
+}
+
+/// Answers a question about the levels of a clock, by the distance of its message from
+/// GetMinDpmFreq. That one, and GetMaxDpmFreq: MHz; GetDpmFreqByIndex: MHz of a level, or the number
+/// of the highest one.
+fn level(levels: &[u32], question: u32, argument: u32) -> Option<u32> {
+    match (question, argument & 0xffff) {
+        (0, _) => levels.first().copied(),
+        (1, _) => levels.last().copied(),
+        (_, HIGHEST) => Some(levels.len() as u32 - 1),
+        (_, index) => levels.get(index as usize).copied(),
     }
 }

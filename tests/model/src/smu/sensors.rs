@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::activity::Activity;
+
 /// 10 nJ in one unit of the energy count, which is 15.259 uJ: the ratio.
 const ENERGY: (u128, u128) = (10, 15_259);
 
@@ -110,6 +112,20 @@ impl fmt::Display for Sensors {
              power={power} sclk={sclk} socclk={socclk} mclk={mclk} throttle={throttle}"
         )
     }
+}
+
+/// What the SMU of either chip has measured.
+pub struct Readings<'a> {
+    /// Ticks of 10 ns.
+    pub now: u64,
+    /// The board's sensors.
+    pub sensors: Sensors,
+    /// Units of 15.259 uJ.
+    pub energy: u64,
+    /// Load of the engines.
+    pub activity: &'a Activity,
+    /// The board's number.
+    pub serial: u64,
 }
 
 /// The energy that the board has used in total.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Tables that driver and SMU exchange.
 
-use super::sensors::Sensors;
-use crate::activity::Activity;
+use super::sensors::Readings;
 
 /// Bytes of the table of limits that a driver takes from the BIOS.
 pub const PPTABLE_BYTES: usize = 760;
@@ -102,26 +101,18 @@ impl PpTable {
 
 /// The measurements.
 pub struct Measured<'a> {
-    /// Ticks of 10 ns.
-    pub now: u64,
-    /// The board's sensors.
-    pub sensors: &'a Sensors,
-    /// Units of 15.259 uJ.
-    pub energy: u64,
-    /// Load of the engines.
-    pub activity: &'a Activity,
+    /// What both chips' SMUs measure.
+    pub readings: Readings<'a>,
     /// The driver's table.
     pub table: Option<&'a PpTable>,
     /// Its active features.
     pub features: u64,
-    /// The board's number.
-    pub serial: u64,
 }
 
 impl Measured<'_> {
     fn graphics_clock(&self) -> u16 {
         let set = self.features & DPM_GFX != 0;
-        match (self.sensors.sclk, self.table) {
+        match (self.readings.sensors.sclk, self.table) {
             (0, Some(table)) if set => table.gfx_range()[0] as u16,
             (0, _) => BOOT_CLOCK,
             (set, _) => set,
@@ -139,8 +130,8 @@ impl Measured<'_> {
             }
         };
         clocks[0] = known(DPM_GFX, self.graphics_clock());
-        clocks[3] = known(DPM_SOC, self.sensors.socclk);
-        clocks[4] = known(DPM_MEMORY, self.sensors.mclk);
+        clocks[3] = known(DPM_SOC, self.readings.sensors.socclk);
+        clocks[4] = known(DPM_MEMORY, self.readings.sensors.mclk);
         clocks
     }
 
@@ -151,13 +142,13 @@ impl Measured<'_> {
         for (n, clock) in self.clocks().iter().enumerate() {
             put(2 * n, &clock.to_le_bytes());
         }
-        let sensors = self.sensors;
+        let sensors = &self.readings.sensors;
         for (at, value) in [
             (0x10, self.graphics_clock()),
             (0x12, sensors.socclk),
             (0x14, sensors.mclk),
-            (0x16, self.activity.gfx.percent()),
-            (0x18, self.activity.memory.percent()),
+            (0x16, self.readings.activity.gfx.percent()),
+            (0x18, self.readings.activity.memory.percent()),
             (0x1e, sensors.power),
             (0x20, sensors.edge),
             (0x22, sensors.junction),
@@ -169,24 +160,25 @@ impl Measured<'_> {
             put(at, &value.to_le_bytes());
         }
         put(0x2c, &sensors.throttle.to_le_bytes());
-        put(0x30, &self.serial.to_le_bytes());
+        put(0x30, &self.readings.serial.to_le_bytes());
         for (n, stack) in sensors.stacks().iter().enumerate() {
             put(0x38 + 2 * n, &stack.to_le_bytes());
         }
-        // Percent in each millisecond, added up: an undocumented unit.
-        for (at, meter) in [(0x40, &self.activity.gfx), (0x44, &self.activity.memory)] {
-            let count = (meter.busy().as_micros() / 10) as u32;
-            put(at, &count.to_le_bytes());
+        let activity = self.readings.activity;
+        for (at, meter) in [(0x40, &activity.gfx), (0x44, &activity.memory)] {
+            put(at, &(meter.count() as u32).to_le_bytes());
         }
-        put(0x48, &self.energy.to_le_bytes());
-        put(0x50, &self.now.to_le_bytes());
+        put(0x48, &self.readings.energy.to_le_bytes());
+        put(0x50, &self.readings.now.to_le_bytes());
         data
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::sensors::Sensors;
     use super::*;
+    use crate::activity::Activity;
 
     #[test]
     fn limits_that_no_board_takes() {
@@ -218,13 +210,15 @@ mod tests {
         assert_eq!(table.gfx_range(), [500, 1700]);
         let (sensors, activity) = (Sensors::default(), Activity::default());
         let mut measured = Measured {
-            now: 100_000_000,
-            sensors: &sensors,
-            energy: 0x1_2345_6789,
-            activity: &activity,
+            readings: Readings {
+                now: 100_000_000,
+                sensors,
+                energy: 0x1_2345_6789,
+                activity: &activity,
+                serial: 0x2345_6789_abcd_ef01,
+            },
             table: Some(&table),
             features: DPM_GFX | DPM_MEMORY | DPM_SOC,
-            serial: 0x2345_6789_abcd_ef01,
         };
         let data = measured.table();
         let word = |data: &[u8], at: usize| u16::from_le_bytes([data[at], data[at + 1]]);
@@ -245,7 +239,7 @@ mod tests {
             sclk: 1700,
             ..sensors
         };
-        measured.sensors = &busy;
+        measured.readings.sensors = busy;
         assert_eq!(word(&measured.table(), 0x10), 1700);
     }
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The SMU of MI300X (13.0.6). Its firmware is in the flash chip and runs from power-up on, whatever
-//! a driver loads or unloads. It takes no table of limits: it gives its own with its measurements,
-//! whose numbers have ten bits behind the point (amdgpu: smu_v13_0_6_pmfw.h, MetricsTableV0_t).
-//! The first measurements after power-up are not ready when they are asked for.
+//! The SMU of MI300X (13.0.6). Its firmware is in the flash chip and runs from power-up on,
+//! whatever a driver loads or unloads. It takes no table of limits: it gives its own with its
+//! measurements, whose numbers have ten bits behind the point (amdgpu: smu_v13_0_6_pmfw.h,
+//! MetricsTableV0_t). The first measurements after power-up are not ready when they are asked for.
 
-use super::sensors::Sensors;
-use super::{FAILED, HIGHEST, OK, PAGE, PREREQUISITE, UNKNOWN};
-use crate::activity::Activity;
+use super::sensors::{Readings, Sensors};
+use super::{level, FAILED, OK, PAGE, PREREQUISITE, UNKNOWN};
 
 /// Version of the firmware, 85.127.1, which it also has at a place of the fabric; of the interface
 /// between drivers and it, and of the table of measurements.
@@ -31,9 +30,12 @@ const CLOCKS: [&[u32]; 6] = [
     &[1200, 1600, 1800, 2100],
     &[400, 600, 800, 1000],
 ];
+const VIDEO: usize = 0;
+const DECODER: usize = 1;
 const SOC: usize = 2;
 const MEMORY: usize = 3;
 const FABRIC: usize = 4;
+const LINK: usize = 5;
 /// Places of a package: XCDs, AIDs, CCDs, cores of them; stacks of an AID's links.
 const XCDS: usize = 8;
 const AIDS: usize = 4;
@@ -73,30 +75,15 @@ pub struct Firmware {
     limit: Option<u32>,
 }
 
-/// What it measures.
-pub struct Measured<'a> {
-    /// Ticks of 10 ns.
-    pub now: u64,
-    /// The board's sensors.
-    pub sensors: &'a Sensors,
-    /// Units of 15.259 uJ.
-    pub energy: u64,
-    /// Load of the engines.
-    pub activity: &'a Activity,
-    /// The board's number.
-    pub serial: u64,
-    /// XCCs that there are.
-    pub xccs: usize,
-}
-
 impl Firmware {
-    /// Executes a message; `at` is the address of the table's page.
+    /// Executes a message; `at` is the address of the table's page, `xccs` how many XCCs there are.
     pub fn perform(
         &mut self,
         message: u32,
         argument: u32,
         at: Option<u64>,
-        measured: &Measured<'_>,
+        readings: &Readings<'_>,
+        xccs: usize,
     ) -> Effect {
         match message {
             0x1 => Effect::result(argument.wrapping_add(1)),
@@ -118,7 +105,7 @@ impl Firmware {
                 None => Effect::Answer(PREREQUISITE, None),
                 Some(at) if at % PAGE != 0 => Effect::Answer(FAILED, None),
                 Some(_) if message == 0x59 => Effect::Give(supply()),
-                Some(_) => Effect::Give(self.metrics(measured)),
+                Some(_) => Effect::Give(self.metrics(readings, xccs)),
             },
             0xb => Effect::result(self.features as u32),
             0xc => Effect::result((self.features >> 32) as u32),
@@ -130,10 +117,13 @@ impl Firmware {
             // Faults of memory are not modelled: there are none.
             0x36 | 0x3a => Effect::result(0),
             0x39 | 0x40 | 0x44 => Effect::DONE,
-            0x15..=0x17 => match level(message, argument) {
-                Some(clock) => Effect::result(clock),
-                None => Effect::Answer(FAILED, None),
-            },
+            0x15..=0x17 => {
+                let levels = CLOCKS.get((argument >> 16) as usize);
+                match levels.and_then(|levels| level(levels, message - 0x15, argument)) {
+                    Some(clock) => Effect::result(clock),
+                    None => Effect::Answer(FAILED, None),
+                }
+            }
             0x18 => {
                 self.limit = Some(argument);
                 Effect::DONE
@@ -158,15 +148,8 @@ impl Firmware {
     }
 
     /// The table of measurements, in the order of its fields.
-    fn metrics(&mut self, measured: &Measured<'_>) -> Vec<u8> {
-        let Measured {
-            now,
-            sensors,
-            energy,
-            activity,
-            serial,
-            xccs,
-        } = *measured;
+    fn metrics(&mut self, readings: &Readings<'_>, xccs: usize) -> Vec<u8> {
+        let sensors = &readings.sensors;
         let mut to = Writer::default();
         to.words(&[self.measurements]);
         self.measurements = self.measurements.wrapping_add(1);
@@ -177,22 +160,22 @@ impl Firmware {
         let limit = self.limit.unwrap_or(POWER);
         to.rounded(&[limit, POWER, sensors.power.into()]);
         // Energy: time; socket; cores, XCDs, AIDs, memory.
-        to.longs(&[now, energy]);
+        to.longs(&[readings.now, readings.energy]);
         to.skip_longs(4);
         // Clocks: limits of cores and graphics; fabric, memory; SOC, V, D, link of each AID.
         to.rounded(&[0, GRAPHICS[1], CLOCKS[FABRIC][0], sensors.mclk.into()]);
         for clock in [
             sensors.socclk.into(),
-            CLOCKS[0][0],
-            CLOCKS[1][0],
-            CLOCKS[5][0],
+            CLOCKS[VIDEO][0],
+            CLOCKS[DECODER][0],
+            CLOCKS[LINK][0],
         ] {
             to.rounded(&[clock; AIDS]);
         }
         to.skip_longs(XCDS + CORES);
         // Ranges: cores, graphics; the levels of each clock.
         to.rounded(&[0, 0, GRAPHICS[1], GRAPHICS[0]]);
-        for clock in [FABRIC, MEMORY, SOC, 0, 1, 5] {
+        for clock in [FABRIC, MEMORY, SOC, VIDEO, DECODER, LINK] {
             let levels = CLOCKS[clock];
             let level = |n| levels.get(n).copied().unwrap_or(0);
             to.rounded(&std::array::from_fn::<u32, 4, _>(level));
@@ -202,21 +185,17 @@ impl Firmware {
         to.words(&[16, 32]);
         to.skip_longs(16);
         // Activity: cores, graphics, memory; the same added up, and traffic.
-        let [gfx, memory] = [&activity.gfx, &activity.memory];
+        let [gfx, memory] = [&readings.activity.gfx, &readings.activity.memory];
         to.rounded(&[0, gfx.percent().into(), memory.percent().into()]);
-        let counts = [gfx, memory].map(|meter| (meter.busy().as_micros() / 10) as u64);
-        to.longs(&[0, counts[0], 0]);
+        to.longs(&[0, gfx.count(), 0]);
         to.rounded(&[5300]);
-        to.longs(&[counts[1]]);
+        to.longs(&[memory.count()]);
         to.skip_longs(4);
         // Throttlers: how long each was at work; a mask of locked XCDs.
         to.words(&[0, sensors.throttle, 0, 0, 0, 0]);
-        let own = |n| n < xccs;
-        let graphics = self.graphics_clock(sensors);
-        let each: [u32; XCDS] = std::array::from_fn(|n| if own(n) { graphics } else { 0 });
-        to.rounded(&each);
+        to.rounded(&of_each(xccs, self.graphics_clock(sensors)));
         // Serial numbers: AIDs, XCDs, CCDs.
-        let number = |n: usize| serial.wrapping_add(n as u64);
+        let number = |n: usize| readings.serial.wrapping_add(n as u64);
         to.longs(&std::array::from_fn::<u64, AIDS, _>(number));
         to.longs(&std::array::from_fn::<u64, XCDS, _>(|n| number(0x100 + n)));
         to.skip_longs(CCDS);
@@ -225,16 +204,8 @@ impl Firmware {
         to.words(&[0; 9]);
         to.words(&[0; 4 + 32]);
         to.words(&[LINK_SPEED, LINK_WIDTH]);
-        let busy: [u32; XCDS] =
-            std::array::from_fn(|n| if own(n) { gfx.percent().into() } else { 0 });
-        to.rounded(&busy);
-        to.longs(&std::array::from_fn::<u64, XCDS, _>(|n| {
-            if own(n) {
-                counts[0]
-            } else {
-                0
-            }
-        }));
+        to.rounded(&of_each(xccs, gfx.percent().into()));
+        to.longs(&of_each(xccs, gfx.count()));
         to.words(&[0]);
         // How long clocks were below the host's limit, and for which reason.
         to.skip_longs(4 * XCDS);
@@ -249,16 +220,9 @@ fn supply() -> Vec<u8> {
     to.0
 }
 
-/// GetMinDpmFreq, GetMaxDpmFreq: MHz; GetDpmFreqByIndex: MHz of a level, or the number of the
-/// highest one.
-fn level(message: u32, argument: u32) -> Option<u32> {
-    let levels = CLOCKS.get((argument >> 16) as usize)?;
-    match (message, argument & 0xffff) {
-        (0x15, _) => levels.first().copied(),
-        (0x16, _) => levels.last().copied(),
-        (_, HIGHEST) => Some(levels.len() as u32 - 1),
-        (_, index) => levels.get(index as usize).copied(),
-    }
+/// The value of each of the first `xccs` XCDs; 0 for those that are not there.
+fn of_each<T: Copy + Default>(xccs: usize, value: T) -> [T; XCDS] {
+    std::array::from_fn(|n| if n < xccs { value } else { T::default() })
 }
 
 /// Writes fields one after another, without gaps.
@@ -298,6 +262,17 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::activity::Activity;
+
+    fn readings(activity: &Activity) -> Readings<'_> {
+        Readings {
+            now: 100,
+            sensors: Sensors::default(),
+            energy: 0x1_2345_6789,
+            activity,
+            serial: 0x2345_6789_abcd_ef01,
+        }
+    }
 
     fn word(table: &[u8], at: usize) -> u32 {
         u32::from_le_bytes(table[at..at + 4].try_into().unwrap())
@@ -305,21 +280,14 @@ mod tests {
 
     #[test]
     fn fields_of_the_measurements() {
-        let (sensors, activity) = (Sensors::default(), Activity::default());
-        let measured = Measured {
-            now: 100,
-            sensors: &sensors,
-            energy: 0x1_2345_6789,
-            activity: &activity,
-            serial: 0x2345_6789_abcd_ef01,
-            xccs: 2,
-        };
+        let activity = Activity::default();
+        let readings = readings(&activity);
         let mut firmware = Firmware::default();
-        let first = firmware.metrics(&measured);
+        let first = firmware.metrics(&readings, 2);
         // The size of amdgpu's structure.
         assert_eq!(first.len(), 2268);
         assert_eq!(word(&first, 0), 0);
-        let table = firmware.metrics(&measured);
+        let table = firmware.metrics(&readings, 2);
         assert_eq!(word(&table, 0), 1);
         assert_eq!(word(&table, 4) >> 10, 41);
         assert_eq!(word(&table, 12) >> 10, 44);
@@ -335,24 +303,17 @@ mod tests {
             [1372, 1376, 1380].map(|at| word(&table, at) >> 10),
             [1050, 1050, 0]
         );
-        assert_eq!(table[1404..1412], measured.serial.to_le_bytes());
+        assert_eq!(table[1404..1412], readings.serial.to_le_bytes());
         assert_eq!([1904, 1908].map(|at| word(&table, at)), [5, 16]);
     }
 
     #[test]
     fn messages() {
-        let (sensors, activity) = (Sensors::default(), Activity::default());
-        let measured = Measured {
-            now: 0,
-            sensors: &sensors,
-            energy: 0,
-            activity: &activity,
-            serial: 1,
-            xccs: 1,
-        };
+        let activity = Activity::default();
+        let readings = readings(&activity);
         let mut firmware = Firmware::default();
         let mut ask =
-            |message, argument, at| match firmware.perform(message, argument, at, &measured) {
+            |message, argument, at| match firmware.perform(message, argument, at, &readings, 1) {
                 Effect::Answer(answer, result) => (answer, result),
                 Effect::Give(table) => (OK, Some(table.len() as u32)),
                 Effect::Reset => (OK, None),
