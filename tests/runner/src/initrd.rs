@@ -36,13 +36,12 @@ impl Content {
         let mut content = Self::default();
         content.swap(setup)?;
         let driver = content.driver(setup)?;
-        let firmware = content.firmware(setup)?;
+        content.firmware = content.firmware(setup)?;
         content
             .overlay(setup)
             .context("the overlay of the guest's image")?;
         content.archives.extend(driver);
-        content.archives.extend(firmware.clone());
-        content.firmware = firmware;
+        content.archives.extend(content.firmware.clone());
         content.pack(setup).context("the guest's image")?;
         Ok(content)
     }

@@ -58,11 +58,10 @@ pub fn run(mut jobs: Vec<Job<'_>>, at_once: usize, mut ended: impl FnMut(Report)
             };
             let next = jobs.iter().position(may_begin);
             if let Some(next) = next.filter(|_| running < at_once) {
-                let job = jobs.remove(next);
-                let is_vain = |before| has_failed.get(before) == Some(&true);
-                if let Some(before) = job.after.as_ref().filter(|before| is_vain(*before)) {
-                    ended(failed(&job.name, &format!("{before} failed")));
-                    continue;
+                let mut job = jobs.remove(next);
+                if let Some(before) = job.after.take().filter(|before| has_failed[before]) {
+                    let report = failed(&job.name, &format!("{before} failed"));
+                    job.run = Box::new(|| report);
                 }
                 let sender = sender.clone();
                 running += 1;
@@ -71,15 +70,14 @@ pub fn run(mut jobs: Vec<Job<'_>>, at_once: usize, mut ended: impl FnMut(Report)
                     // It is received below in any case.
                     let _ = sender.send((name, job.run()));
                 });
-                continue;
-            }
-            if running == 0 {
+            } else if running > 0 {
+                let (name, report) = receiver.recv().expect("a job runs");
+                running -= 1;
+                has_failed.insert(name, report.has_failures());
+                ended(report);
+            } else {
                 break;
             }
-            let (name, report) = receiver.recv().expect("a job runs");
-            running -= 1;
-            has_failed.insert(name, report.has_failures());
-            ended(report);
         }
     });
     assert!(jobs.is_empty(), "a job comes after one that there is not");
@@ -149,9 +147,11 @@ mod tests {
         let jobs = vec![
             Job::new("bad", || panic!("on purpose")),
             Job::new("vain", || unreachable!("it must not run")).after("bad"),
+            Job::new("last", || unreachable!("it must not run")).after("vain"),
         ];
         run(jobs, 2, |job| _ = report.absorb(job));
         assert!(report.summary().contains("vain: 1 failed: bad failed\n"));
+        assert!(report.summary().contains("last: 1 failed: vain failed\n"));
     }
 
     #[test]
