@@ -80,7 +80,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
 
     fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, input: &CsInput) -> Result<CsAnswer> {
         let (context, list) = (args.wanted().ctx_id, args.wanted().bo_list_handle);
-        let context = file.data().contexts().get(context).ok_or(EINVAL)?;
+        let context = file.data().context(context)?;
         let ring = input.ring(file.data(), &context)?;
         let bos = match (&input.bos, list) {
             (None, 0) => None,
@@ -173,7 +173,7 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Wai
     fn call(file: &OpenDrmFile<'_, D>, args: &mut Self::Args, (): &()) -> Result<JobWait> {
         let wanted = args.wanted();
         let ring = (wanted.ip_type, wanted.ip_instance, wanted.ring);
-        let context = file.data().contexts().get(wanted.ctx_id).ok_or(EINVAL)?;
+        let context = file.data().context(wanted.ctx_id)?;
         Ok(JobWait {
             fence: file.data().ring(&context, ring)?.fence(wanted.handle)?,
             until: wanted.timeout,

@@ -110,22 +110,22 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile>> DrmIoctl<D> for Ctx
                 return Ok(FreedContext(Some(freed)));
             }
             ctx_op::QUERY_STATE => {
-                contexts.get(number).ok_or(EINVAL)?;
+                file.data().context(number)?;
                 args.answer_state(0);
             }
             ctx_op::QUERY_STATE2 => {
-                let guilty = contexts.get(number).ok_or(EINVAL)?.is_guilty();
+                let guilty = file.data().context(number)?.is_guilty();
                 args.answer_state(if guilty { uapi::CTX_GUILTY } else { 0 });
             }
             ctx_op::GET_STABLE_PSTATE => {
-                contexts.get(number).ok_or(EINVAL)?;
+                file.data().context(number)?;
                 args.answer_pstate(stable_pstate::NONE);
             }
             ctx_op::SET_STABLE_PSTATE => {
                 if flags > stable_pstate::PEAK {
                     return Err(EINVAL);
                 }
-                contexts.get(number).ok_or(EINVAL)?;
+                file.data().context(number)?;
                 if flags != stable_pstate::NONE {
                     return Err(errno::not_supported());
                 }

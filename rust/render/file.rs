@@ -223,19 +223,27 @@ impl RenderFile {
         context.ring(place, || self.job_line())
     }
 
+    /// The context of this number.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an unknown one.
+    pub(super) fn context(&self, number: u32) -> Result<Arc<RenderContext>> {
+        self.contexts.get(number).ok_or(EINVAL)
+    }
+
     /// The fence of job `number` of a ring of context `context`; `None` if it was done long ago.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an unknown context; those of [`RenderContext::ring`] and of
-    /// [`ContextRing::fence`].
+    /// Those of [`Self::context`], [`RenderContext::ring`] and [`ContextRing::fence`].
     pub(super) fn job_fence(
         &self,
         context: u32,
         ring: (u32, u32, u32),
         number: u64,
     ) -> Result<Option<ARef<Fence>>> {
-        let context = self.contexts.get(context).ok_or(EINVAL)?;
+        let context = self.context(context)?;
         self.ring(&context, ring)?.fence(number)
     }
 
