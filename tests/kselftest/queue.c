@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* CREATE, UPDATE and DESTROY of SDMA queues, with good input and bad. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "kfd_harness.h"
 #include "packets.h"
@@ -448,6 +451,55 @@ TEST_F(queue, nonsense_write_pointers)
 	ASSERT_EQ(0, kfd_queue_create(&self->dev, &good, RING));
 	EXPECT_EQ(0, kfd_queue_finish(&good, TIMEOUT_MS));
 	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &good));
+}
+
+/* Queues that have had work once, on every place of engine 0, until the parent ends. */
+static void idle_queues(int told)
+{
+	static struct kfd_queue queues[32];
+	struct kfd_dev dev;
+	unsigned int i;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || kfd_open(&dev))
+		_exit(1);
+	for (i = 0; i < ARRAY_SIZE(queues); i++)
+		if (kfd_queue_create_on(&dev, &queues[i], KFD_PAGE, 0) ||
+		    kfd_queue_finish(&queues[i], TIMEOUT_MS))
+			break;
+	if (i == 0 || write(told, "", 1) != 1)
+		_exit(2);
+	pause();
+}
+
+/*
+ * Of two queues of a process on one engine, all places of which idle queues of another process
+ * have, the one that was made last gets work: the other, which has none, does not keep it out.
+ */
+TEST_F(queue, behind_an_idle_one)
+{
+	struct kfd_queue first, last;
+	int told[2], status;
+	pid_t pid;
+	char byte;
+
+	if (!kfd_is_rkfd())
+		SKIP(return, "amdkfd gives an engine no more queues than it has places");
+	ASSERT_EQ(0, pipe(told));
+	pid = fork();
+	ASSERT_NE(-1, pid);
+	if (pid == 0)
+		idle_queues(told[1]);
+	ASSERT_EQ(0, close(told[1]));
+	ASSERT_EQ(1, read(told[0], &byte, 1));
+	ASSERT_EQ(0, close(told[0]));
+	ASSERT_EQ(0, kfd_queue_create_on(&self->dev, &first, RING, 0));
+	ASSERT_EQ(0, kfd_queue_create_on(&self->dev, &last, RING, 0));
+	EXPECT_EQ(0, kfd_queue_finish(&last, TIMEOUT_MS));
+	EXPECT_EQ(0, kfd_queue_finish(&first, TIMEOUT_MS));
+	ASSERT_EQ(0, kill(pid, SIGKILL));
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &first));
+	EXPECT_EQ(0, kfd_queue_destroy(&self->dev, &last));
 }
 
 /* Creates queues and destroys each, even while another thread does so. */

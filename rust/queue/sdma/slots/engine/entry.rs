@@ -62,6 +62,14 @@ impl ReadyPlace {
         }
     }
 
+    /// The next place after it.
+    pub(super) const fn next(self) -> Self {
+        Self {
+            turn: self.turn.wrapping_add(1),
+            ..self
+        }
+    }
+
     /// A place behind the last queue of the same process.
     pub(super) const fn behind(self) -> Self {
         Self {

@@ -10,7 +10,7 @@
 //! (`waiting`), behind the others of its process. It gets there when work is put into it, when it
 //! comes out with some left, and when it may run again. It leaves the line when it gets a slot, or
 //! when it is found there with nothing to do. A direct queue, which gets work without the driver's
-//! notice, stands there whenever it is out.
+//! notice, stands there whenever it is out: a decision looks past those that have none.
 //!
 //! Of the queues at the head, the one comes next whose process was last given a slot longest ago: a
 //! process with many queues does not make others wait longer than a process with one.
@@ -405,8 +405,8 @@ impl EngineSeats {
         }
     }
 
-    /// Looks at one queue of each process that stands in line, from `from` on: at `most` of them,
-    /// or at those of process `only`. Returns where that ended.
+    /// Looks at the queues in line from `from` on, of each process up to the first with work: at
+    /// `most` of them, or at those of process `only`. Returns where that ended.
     fn scan(
         &mut self,
         mut from: ReadyPlace,
@@ -422,8 +422,12 @@ impl EngineSeats {
             };
             match self.queues.get(&key) {
                 Some(entry) if entry.belongs_in_line() => {
-                    // One stands for all of its process.
-                    from = place.behind();
+                    // One with work stands for all of its process. A direct queue may have none,
+                    // while the next has.
+                    from = match entry.has_work() {
+                        true => place.behind(),
+                        false => place.next(),
+                    };
                     choice.consider(entry, &place, key);
                 }
                 _ => self.vacate(&place, &key),
