@@ -27,6 +27,8 @@ use crate::psp::engines as psp;
 use crate::regs::gc::{self, cp_hqd_error as error};
 use crate::regs::Reg;
 
+pub(super) use state::Departure;
+
 /// How long a queue may go on while others wait.
 const SLICE: Duration = Duration::from_micros(50);
 
@@ -451,7 +453,7 @@ impl Cp {
                     if unmap.reset {
                         hqd.unhang();
                     }
-                    gone &= state.take_off(gpu, slot)?;
+                    gone &= state.take_off(gpu, slot)? == Departure::Gone;
                 }
             }
         }

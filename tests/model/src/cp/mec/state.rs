@@ -18,18 +18,32 @@ const HURRY: Duration = Duration::from_micros(20);
 /// Period of write-pointer polling.
 const POLL_PERIOD: Duration = Duration::from_millis(1);
 
+/// What comes of the request that a queue leave. Waves may end or be saved at any moment: only this
+/// says whether it had some at the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cp) enum Departure {
+    /// It has left.
+    Gone,
+    /// It hangs, or is amid a packet: the request stays.
+    Hangs,
+    /// It leaves once its waves have ended or are saved.
+    Waves,
+}
+
 impl State {
-    /// Takes a queue off with its state saved. Returns false if it hangs or has waves; then the
-    /// request stays.
-    pub(in crate::cp) fn take_off(&mut self, gpu: &Gpu, slot: Slot) -> Result<bool> {
+    /// Takes a queue off with its state saved, if it can leave.
+    pub(in crate::cp) fn take_off(&mut self, gpu: &Gpu, slot: Slot) -> Result<Departure> {
         let gpu = &gpu.xcc(slot.xcc());
         let hqd = &mut self.hqds[slot.index()];
         if hqd.is_hung() || hqd.has_waves() {
             hqd.request_off(gpu.clock.now());
             gpu.sq.wake();
         }
-        if hqd.is_hung() || hqd.has_waves() {
-            return Ok(false);
+        if hqd.has_waves() {
+            return Ok(Departure::Waves);
+        }
+        if hqd.is_hung() {
+            return Ok(Departure::Hangs);
         }
         if let Some(remains) = hqd.remains() {
             mqd::save_waves(gpu, hqd, &remains)?;
@@ -39,7 +53,7 @@ impl State {
         hqd.drop_off();
         gpu.summary.cp_dequeues.bump();
         mqd::save(gpu, hqd, index)?;
-        Ok(true)
+        Ok(Departure::Gone)
     }
 
     /// Runs the cleaner shader for a process that gets a VMID, which no other process has now. Old

@@ -71,11 +71,6 @@ impl Place {
         self.any(hqds, Hqd::stays)
     }
 
-    /// Returns whether it is to leave, and its waves prevent that.
-    pub(super) fn is_kept(self, hqds: &[Hqd]) -> bool {
-        self.any(hqds, Hqd::is_kept)
-    }
-
     /// Returns whether it has waves that execute.
     pub(super) fn runs_waves(self, hqds: &[Hqd]) -> bool {
         self.any(hqds, Hqd::runs_waves)

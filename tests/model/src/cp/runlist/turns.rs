@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::gang::Gang;
 use super::super::hqd::Hqd;
-use super::super::mec::State;
+use super::super::mec::{Departure, State};
 use super::super::{mqd, process, Slot};
 use super::place::{Place, Room};
 use super::{Engine, Entry, MapQueue, Runlist, Targets, Unmap};
@@ -69,16 +69,15 @@ impl State {
                     true => list.floor,
                     false => entry.served + place.packets(&self.hqds),
                 };
-                if !self.leave(gpu, place, &entry.map)? {
-                    if place.is_kept(&self.hqds) {
-                        entry.leaving = Some(now);
-                        entry.served = served;
+                match self.leave(gpu, place, &entry.map)? {
+                    Departure::Hangs => continue,
+                    Departure::Waves => entry.leaving = Some(now),
+                    Departure::Gone => {
+                        gpu.summary.cp_switches.bump();
+                        entry.place = None;
+                        entry.wants = work.then_some(now);
                     }
-                    continue;
                 }
-                gpu.summary.cp_switches.bump();
-                entry.place = None;
-                entry.wants = work.then_some(now);
                 entry.served = served;
             }
         }
@@ -156,23 +155,23 @@ impl State {
         }))
     }
 
-    /// Takes a queue off the hardware. Returns false if it hangs, or the current packet goes on.
-    fn leave(&mut self, gpu: &Gpu, place: Place, map: &MapQueue) -> Result<bool> {
+    /// Takes a queue off the hardware.
+    fn leave(&mut self, gpu: &Gpu, place: Place, map: &MapQueue) -> Result<Departure> {
         match place {
             Place::Hqd(..) => {
                 let slots: Vec<Slot> = place.hqds(&self.hqds).map(|(slot, _)| slot).collect();
-                let mut gone = true;
+                let mut last = Departure::Gone;
                 for slot in slots {
-                    gone &= self.take_off(gpu, slot)?;
+                    last = last.max(self.take_off(gpu, slot)?);
                 }
-                Ok(gone)
+                Ok(last)
             }
             Place::Sdma(engine, place) => {
-                let gone = gpu.sdma[engine].unmap(gpu, place, map.mqd)?;
-                if gone {
-                    gpu.summary.cp_dequeues.bump();
+                if !gpu.sdma[engine].unmap(gpu, place, map.mqd)? {
+                    return Ok(Departure::Hangs);
                 }
-                Ok(gone)
+                gpu.summary.cp_dequeues.bump();
+                Ok(Departure::Gone)
             }
         }
     }
@@ -348,7 +347,7 @@ impl State {
                     self.hqds[slot.index()].unhang();
                 }
             }
-            if !self.leave(gpu, place, &entry.map)? {
+            if self.leave(gpu, place, &entry.map)? != Departure::Gone {
                 gone = false;
                 entry.unwanted = true;
                 left.push(entry);

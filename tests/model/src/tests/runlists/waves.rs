@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Queues with waves that never end, taking turns.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::sq::pool::Worker;
 use crate::tests::assembly::assemble;
@@ -172,5 +174,37 @@ fn a_time_slice_begins_when_waves_are_back() {
             saves.get() > gone
         });
         assert_ne!(beats(&it, &queues), before);
+    }
+}
+
+/// A wave may be saved at any moment, also while the scheduler asks whether it has been: no queue is
+/// forgotten by that.
+#[test]
+fn waves_that_leave_while_they_are_looked_at() {
+    let mut it = Schedulers::new(TWO_VMIDS, FOUR_SLOTS);
+    let queues = [8, 9, 10].map(|number| beating::<2>(&mut it, number));
+    let mut worker = run(&mut it, &queues, 24);
+    let gpu = &it.rig.gpu;
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                worker.step(&gpu.sq, gpu).unwrap();
+            }
+        });
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(2) {
+            gpu.cp.step(gpu).unwrap();
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let (before, saves) = (beats(&it, &queues), &gpu.summary.cp_saves);
+    let later = saves.get() + 24;
+    eventually("four turns of each", || {
+        steps(&it, &mut worker);
+        saves.get() >= later
+    });
+    for (before, after) in before.iter().zip(beats(&it, &queues)) {
+        assert_ne!(*before, after);
     }
 }
