@@ -62,6 +62,8 @@ pub struct Board {
     pub timing: Option<Timing>,
     /// The driver maps host memory of its own write-combined, as amdgpu does.
     pub write_combined: bool,
+    /// Leaves of page directories may begin at any page, as amdgpu's do.
+    pub unaligned_leaves: bool,
     /// The freedoms of hardware that the model takes.
     pub hostile: Option<Spec>,
     /// The folder of the devices behind the same PCI Express switch, if it is behind one.

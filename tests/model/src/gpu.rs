@@ -111,6 +111,8 @@ pub struct Whole {
     pub timing: Option<Timing>,
     /// The driver maps host memory of its own write-combined.
     pub write_combined: bool,
+    /// Leaves of page directories may begin at any page.
+    pub unaligned_leaves: bool,
     /// The board's number.
     pub serial: u64,
     /// Configuration space.
@@ -185,6 +187,7 @@ impl Gpu {
             hive,
             die: board.die,
             write_combined: board.write_combined,
+            unaligned_leaves: board.unaligned_leaves,
             serial: board.serial,
             config: Mutex::new(Config::new(board.asic, bar0, layout, board.function)),
             msi: Msi::default(),

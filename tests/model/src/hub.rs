@@ -392,6 +392,7 @@ impl Hub {
                 wide(gc::VM_CONTEXT0_PAGE_TABLE_END_ADDR_LO32),
             ),
             write_combined: vmid == 0 && gpu.write_combined,
+            unaligned_leaves: gpu.unaligned_leaves,
             vram_snoops: regs.asic.vram_snoops,
             own_vram: gpu.hive.own_range(),
         };

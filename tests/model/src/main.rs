@@ -19,6 +19,7 @@ rkfd-model --socket PATH --control PATH [--asic CHIP] [--xccs NUMBER] [--harvest
 [--fb-base UNITS] [--hive NODE/NODES[:MIB]] [--hive-folder FOLDER] [--device ID] [--die NUMBER] [--pci PART ...] \
 [--timing card|card=FACTOR] [--summary FILE] \
 [--rom FILE] [--firmware START] [--any-signature] [--psp-fault FAULT ...] [--write-combined] \
+[--unaligned-leaves] \
 [--switch FOLDER] [--serial NUMBER] [--hostile SEED[,CLASS...]] [--freedoms FILE]
 
 Serves a GPU over vfio-user at --socket until the client goes away, then prints a summary.
@@ -43,6 +44,7 @@ gets wrong: no-flash, no-bootloader, no-secure-os, no-post, bootloader=PART:CODE
 ring=CODE, status=N:CODE, no-fence=N.
 --write-combined: pages of host memory in VMID 0 need not snoop the CPU's caches, as the driver maps
 them write-combined.
+--unaligned-leaves: leaves of page directories may begin at any page, as amdgpu's do.
 --switch: where the devices behind one PCI Express switch find one another, which reach \
 each other's VRAM.
 --timing: engines take at least the times of a card's (by default what the host needs), or that \
@@ -141,6 +143,7 @@ fn parse() -> Result<Command, lexopt::Error> {
             Long("timing") => board.timing = Some(parser.value()?.string()?.parse()?),
             Long("firmware") => board.start = parser.value()?.string()?.parse()?,
             Long("write-combined") => board.write_combined = true,
+            Long("unaligned-leaves") => board.unaligned_leaves = true,
             Long("any-signature") => board.signatures = Signatures::Any,
             Long("hostile") => board.hostile = Some(parser.value()?.string()?.parse()?),
             Long("freedoms") => freedoms = Some(PathBuf::from(parser.value()?)),

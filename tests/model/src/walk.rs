@@ -125,6 +125,9 @@ pub struct Context {
     /// Leaves of host memory need not snoop, as the driver maps such memory write-combined: the
     /// CPU's caches have nothing of it.
     pub write_combined: bool,
+    /// Leaves of a directory may begin at any page: the offset is added to the address. Sources:
+    /// UMR and gem5's walker of Vega, both AMD's, add it. Without it, such a leaf is refused.
+    pub unaligned_leaves: bool,
     /// Leaves in VRAM may snoop the CPU's caches: it says nothing about the GPU's own.
     pub vram_snoops: bool,
     /// The first physical address of the GPU's own VRAM, and the one behind the last.
@@ -292,7 +295,7 @@ fn leaf_of(context: &Context, entry: Entry, level: u8, va: u64) -> Result<Outcom
     let span = PAGE_SHIFT + LEVEL_SHIFT * u32::from(level);
     let address = entry.0 & PAGE_ADDRESS;
     let low = |log2: u32| (1u64 << log2) - 1;
-    if level > 2 || address & low(span) != 0 {
+    if level > 2 || address & low(span) != 0 && !context.unaligned_leaves {
         return Err(format!(
             "leaf {:#018x} of {:#x} bytes is not aligned to its size, or too large",
             entry.0,
@@ -365,6 +368,7 @@ mod tests {
             root: Entry(0x10_0000 | VALID),
             pages: (0, (1 << 36) - 1),
             write_combined: false,
+            unaligned_leaves: false,
             vram_snoops: false,
             own_vram: (0, u64::MAX),
         }
@@ -467,6 +471,7 @@ mod tests {
             root: Entry(0x10_0000 | VALID),
             pages: (0x100, 0x1ff),
             write_combined: false,
+            unaligned_leaves: false,
             vram_snoops: false,
             own_vram: (0, u64::MAX),
         };
@@ -537,6 +542,27 @@ mod tests {
             walk(&context(3, 0), &two, VA),
             Err(WalkError::Nonsense(_))
         ));
+    }
+
+    #[test]
+    fn unaligned_large_leaf_adds_the_offset() {
+        let mut two = tables(9 << 59, 0x4000_1000 | RW | 9 << 7);
+        let context = Context {
+            unaligned_leaves: true,
+            ..context(2, 9)
+        };
+        for offset in [0, 0x1000, 0x1f_b008] {
+            assert_eq!(
+                walk(&context, &two, VA + offset),
+                Ok(leaf(Space::Vram, 0x4000_1000, 21))
+            );
+        }
+        // A fragment of several leaves begins where the first of them does.
+        two.insert(0x30_0018, 0x4020_1000 | RW | 10 << 7);
+        assert_eq!(
+            walk(&context, &two, VA),
+            Ok(leaf(Space::Vram, 0x4000_1000, 22))
+        );
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Board {
             .args(self.rom(machine, gpu))
             .args(place(machine, gpu, &inside))
             .args(["--summary", &format!("{inside}/summary{n}.json")])
-            .args((machine.driver != Driver::Rkfd).then_some("--write-combined"))
+            .args(freedoms_of(machine.driver))
             .args(hostile(machine, &inside, &n))
             .args(&self.options)
             .stdout(file(format!("model{n}.out"))?)
@@ -163,6 +163,14 @@ fn place(machine: &Machine, gpu: u32, dir: &str) -> Vec<String> {
     options
 }
 
+/// The options for what the model takes from Debian's driver and not from ours.
+fn freedoms_of(driver: Driver) -> &'static [&'static str] {
+    match driver {
+        Driver::Rkfd => &[],
+        _ => &["--write-combined", "--unaligned-leaves"],
+    }
+}
+
 /// The options for a machine with hostile models.
 fn hostile(machine: &Machine, dir: &str, suffix: &str) -> Vec<String> {
     let Some(spec) = &machine.hostile else {
@@ -238,6 +246,12 @@ mod tests {
         let rom = |machine, gpu| board.rom(machine, gpu).join(" ");
         assert_eq!("--rom /out/ours.gfx942.rom", rom(&machine, 2));
         assert_eq!("--rom /out/ours.gfx90a.rom", rom(&Machine::default(), 2));
+    }
+
+    #[test]
+    fn models_are_strict_with_our_driver() {
+        assert!(freedoms_of(Driver::Rkfd).is_empty());
+        assert!(freedoms_of(Driver::Both).contains(&"--unaligned-leaves"));
     }
 
     #[test]
