@@ -58,6 +58,9 @@ impl Class {
     ];
 }
 
+/// The classes that take freedoms as long as the model runs.
+const AFTER_POWER_UP: [Class; 4] = [Class::Ih, Class::Hub, Class::Hdp, Class::Sdma];
+
 /// A place in the model that takes a freedom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Site {
@@ -121,7 +124,7 @@ enum Level {
     Often,
 }
 
-/// What is taken: `SEED[,CLASS[=LEVEL]...][,only=SITE:KEY:N...]`.
+/// What is taken: `SEED[,CLASS[=LEVEL]...][,some][,only=SITE:KEY:N...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     seed: u64,
@@ -153,6 +156,10 @@ impl FromStr for Spec {
                 spec.only.push(freedom(which)?);
                 continue;
             }
+            if part == "some" {
+                spec.choose();
+                continue;
+            }
             let (name, level) = match part.split_once('=') {
                 None | Some((_, "2")) => (part.split('=').next().unwrap_or(part), Level::Often),
                 Some((name, "1")) => (name, Level::Seldom),
@@ -166,6 +173,19 @@ impl FromStr for Spec {
             spec.levels = [Some(Level::Often); Class::ALL.len()];
         }
         Ok(spec)
+    }
+}
+
+impl Spec {
+    /// Turns each class on with a chance of one half, as the seed has it, and one at least that
+    /// goes on after power-up: loud freedoms hide quiet ones.
+    fn choose(&mut self) {
+        let bits = mix(self.seed);
+        for (n, level) in self.levels.iter_mut().enumerate() {
+            *level = (bits >> n & 1 == 1).then_some(Level::Often);
+        }
+        let first = mix(bits) as usize % AFTER_POWER_UP.len();
+        self.levels[AFTER_POWER_UP[first] as usize] = Some(Level::Often);
     }
 }
 
@@ -370,8 +390,7 @@ impl Fate {
     pub fn is_idle(&self) -> bool {
         let sites = || {
             let sites = Site::ALL.iter().zip(&self.taken);
-            let is_later = |class| !matches!(class, Class::Start | Class::Wave);
-            sites.filter(move |(site, _)| is_later(site.1) && self.has(site.1))
+            sites.filter(|(site, _)| AFTER_POWER_UP.contains(&site.1) && self.has(site.1))
         };
         sites().next().is_some() && sites().all(|(_, count)| count.get() == 0)
     }
@@ -426,6 +445,23 @@ mod tests {
         for (n, (class, _)) in Class::ALL.iter().enumerate() {
             assert_eq!(*class as usize, n);
         }
+    }
+
+    #[test]
+    fn some_classes_follow_from_the_seed() {
+        let of = |seed: u64| -> Spec { format!("{seed},some").parse().unwrap() };
+        assert_eq!(of(7), of(7));
+        for (class, name) in Class::ALL {
+            let count = (0..200).filter(|&seed| of(seed).levels[class as usize].is_some());
+            let count = count.count();
+            assert!(count > 70 && count < 180, "{name}: {count}");
+        }
+        let goes_on = |spec: &Spec| {
+            AFTER_POWER_UP
+                .iter()
+                .any(|&c| spec.levels[c as usize].is_some())
+        };
+        assert!((0..200).all(|seed| goes_on(&of(seed))));
     }
 
     #[test]

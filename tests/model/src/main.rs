@@ -49,9 +49,10 @@ them write-combined.
 each other's VRAM.
 --timing: engines take at least the times of a card's (by default what the host needs), or that \
 times FACTOR.
---hostile SEED[,CLASS[=LEVEL]...][,only=SITE:KEY:N...]: takes freedoms that hardware has, of the
+--hostile SEED[,CLASS[=LEVEL]...][,some][,only=SITE:KEY:N...]: takes freedoms that hardware has, of the
 classes ih, hub, hdp, sdma, wave, start (default: all), at level 1 (seldom) or 2 (often, the
-default); with only=, none but these. --freedoms FILE: where the last ones are written at the end.
+default); with only=, none but these; with some, each class or not, as the seed has it.
+--freedoms FILE: where the last ones are written at the end.
 --serial: the number that the board's maker gave it, hexadecimal.
 Exit status: 0 when the client went away, 2 when the driver did what the hardware does not define.";
 

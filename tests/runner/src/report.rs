@@ -89,6 +89,14 @@ impl Report {
         out
     }
 
+    /// Adds what belongs to the failures so far, if there are some.
+    pub fn remark(&mut self, line: &str) {
+        if self.has_failures() {
+            self.lines("    ", [line]);
+            self.failures.push(line.into());
+        }
+    }
+
     pub fn has_failures(&self) -> bool {
         self.counts.failed > 0
     }
@@ -118,6 +126,17 @@ mod tests {
             "guest/a/b: 2 failed: x\ny\nz\n8 passed, 2 failed, 3 skipped\n",
             report.summary()
         );
+    }
+
+    #[test]
+    fn remarks_belong_to_failures() {
+        let mut report = Report::default();
+        report.remark("a: HOSTILE=7");
+        assert!(!report.summary().contains("HOSTILE"));
+        report.tally("a", Counts::FAILED, 0, &["x".into()]);
+        report.remark("a: HOSTILE=7");
+        assert!(report.summary().contains("a: HOSTILE=7\n"));
+        assert!(report.take_text().ends_with("    a: HOSTILE=7\n"));
     }
 
     #[test]

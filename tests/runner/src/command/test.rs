@@ -61,6 +61,9 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
         print_list(&selection);
         return Ok(0);
     }
+    for boot in &mut selection.boots {
+        boot.machine.hostile = hostile(boot.machine.hostile.take())?;
+    }
 
     let is_all = word == "stock" && names.is_empty();
     if is_all {
@@ -117,9 +120,13 @@ pub fn run(places: &Sysroot, list: bool, words: &[String]) -> Result<u8> {
                 label: &label,
                 since,
             };
-            job(&label, |report| {
+            let mut report = job(&label, |report| {
                 boot::run(&label, tests, &mut launcher, report)
-            })
+            });
+            if let Some(spec) = &machine.hostile {
+                report.remark(&format!("{label}: HOSTILE={spec}"));
+            }
+            report
         });
         jobs.push(match needs_clients {
             true => boot.after(CLIENTS),
