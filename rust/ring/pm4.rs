@@ -98,7 +98,8 @@ impl Pm4Ring {
             let at = MQD + STRIDE * u64::from(place);
             config.share.place = place;
             config.mqd_address = base + at;
-            let mqd = ComputeMqd::new(&asic.mqd, &config);
+            let mut mqd = ComputeMqd::zeroed();
+            mqd.set(&asic.mqd, &config);
             memory.write32s(at, mqd.dwords())?;
         }
         Ok(Self {

@@ -233,8 +233,21 @@ impl ComputeMqd {
     /// The descriptor of `queue` in the form that `info` describes, with both pointers at 0 and the
     /// queue not active.
     pub fn new(info: &MqdInfo, queue: &ComputeMqdConfig) -> Self {
-        let mut mqd = Self([0; DWORDS]);
-        let dwords = &mut mqd.0;
+        let mut mqd = Self::zeroed();
+        mqd.set(info, queue);
+        mqd
+    }
+
+    /// Room for a descriptor.
+    #[inline]
+    pub const fn zeroed() -> Self {
+        Self([0; DWORDS])
+    }
+
+    /// Makes zeroed room the descriptor that [`ComputeMqd::new`] returns, of which a caller that
+    /// has little stack left would have two copies.
+    pub fn set(&mut self, info: &MqdInfo, queue: &ComputeMqdConfig) {
+        let dwords = &mut self.0;
         dwords[HEADER] = HEADER_VALUE;
         dwords[PIPELINESTAT_ENABLE] = 1;
         for &engine in info.cu_masks {
@@ -300,7 +313,6 @@ impl ComputeMqd {
             dwords[CTX_SAVE_SIZE] = save.size;
         }
         dwords[AQL_CONTROL] = aql.into();
-        mqd
     }
 
     /// The descriptor of those dwords.
