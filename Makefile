@@ -59,6 +59,9 @@ test-long: ## guest tests that make test has no time for; SUITE_KERNEL=forky som
 selftests: ## tests/kselftest as a folder of the kernel's own selftests; TESTS='version queue' chooses
 	@scripts/selftests $(TESTS)
 
+coverage: ## the lines of the module that make test and make test-debug run, by file; DOCUMENT=y writes the table of coverage.md
+	@scripts/coverage
+
 fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEED= and KERNEL= choose
 	@scripts/fuzz
 
@@ -101,4 +104,4 @@ rust-project: ## rust-project.json, for rust-analyzer on the module
 rustdoc: ## the documentation of hw and the module, private items included, in target/doc
 	@scripts/rustdoc
 
-.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long selftests fuzz kfdtest llama clients corpus bench bench-amdgpu state reference sweep timeline rust-project rustdoc
+.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long selftests coverage fuzz kfdtest llama clients corpus bench bench-amdgpu state reference sweep timeline rust-project rustdoc

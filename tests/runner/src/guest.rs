@@ -95,12 +95,27 @@ pub fn run(setup: &Setup<'_>, tick: &mut dyn FnMut()) -> Result<Outcome> {
             Some(text)
         }
     };
+    keep_coverage(setup)?;
     let why = why.map(|why| why.text);
     if let Some(why) = &why {
         fs::write(setup.dir.join("why"), format!("{why}\n"))?;
         setup.notes.note(why);
     }
     Ok(Outcome { why, again })
+}
+
+/// Keeps what an instrumented module has counted: the logs of later runs displace those of this
+/// one.
+fn keep_coverage(setup: &Setup<'_>) -> Result<()> {
+    let Setup { places, dir, .. } = setup;
+    let status = Status::parse(&text_of(dir.join("status")));
+    let (Some((module, counters)), Some(run)) = (status.coverage(), dir.extension()) else {
+        return Ok(());
+    };
+    let folder = places.outside(&format!("{}/coverage/{module}", places.out));
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(run), counters)?;
+    Ok(())
 }
 
 /// Why a guest did not come to its end.

@@ -79,6 +79,14 @@ impl Status {
         self.of("taint").next_back()?.first()?.parse().ok()
     }
 
+    /// The instrumented module, and what it has counted, as `scripts/coverage-lines` reads it.
+    pub fn coverage(&self) -> Option<(&str, &str)> {
+        match self.of("coverage").next_back()?[..] {
+            [module, counters] => Some((module, counters)),
+            _ => None,
+        }
+    }
+
     /// The command that runs.
     pub fn current(&self) -> Option<&str> {
         let mut current = None;
