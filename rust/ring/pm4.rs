@@ -9,7 +9,7 @@ use crate::mem::gart::GartBuffer;
 use crate::mem::GpuMemory;
 use hw::doorbell::{Doorbell, SliceIndex};
 use hw::kernel_queue::KernelQueue;
-use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, PacketFormat, XccShare};
+use hw::mqd::compute::{ComputeMqd, ComputeMqdConfig, MqdInfo, PacketFormat, XccShare};
 use hw::mqd::hqd::HqdImage;
 use hw::pm4::schedule::{self, HqdSelect};
 use hw::queue::{HqdLocation, QueuePriority};
@@ -39,6 +39,20 @@ const STRIDE: u64 = PAGE_SIZE;
 const POLL_US: i64 = 20;
 /// The pauses between polls after that, microseconds: the first and the longest.
 const PAUSE_US: (i64, i64) = (20, 1000);
+
+/// Writes a descriptor of the ring to its place in `memory`. Not inlined: it is two KiB, which
+/// [`Pm4Ring::new`] would have on its stack while it binds the memory.
+#[inline(never)]
+fn write_descriptor(
+    memory: &GartBuffer,
+    at: u64,
+    info: &MqdInfo,
+    config: &ComputeMqdConfig,
+) -> Result {
+    let mut mqd = ComputeMqd::zeroed();
+    mqd.set(info, config);
+    memory.write32s(at, mqd.dwords())
+}
 
 /// The ring with its descriptor, pointers and fence.
 pub(crate) struct Pm4Ring {
@@ -98,9 +112,7 @@ impl Pm4Ring {
             let at = MQD + STRIDE * u64::from(place);
             config.share.place = place;
             config.mqd_address = base + at;
-            let mut mqd = ComputeMqd::zeroed();
-            mqd.set(&asic.mqd, &config);
-            memory.write32s(at, mqd.dwords())?;
+            write_descriptor(&memory, at, &asic.mqd, &config)?;
         }
         Ok(Self {
             hqd: which.location(&asic.mec),
