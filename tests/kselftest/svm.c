@@ -368,6 +368,32 @@ TEST_F(svm, unmapped_and_mapped_again)
 	EXPECT_VALUE(SVM_GRANULARITY, 4, self->mem, 8 * KFD_PAGE);
 }
 
+/*
+ * More of it at once than a driver keeps apart: every other page, before any call. The processor that
+ * makes holes is not the only one: the driver may look for them meanwhile.
+ */
+TEST_F(svm, unmapped_in_many_parts)
+{
+	size_t pages = 4096, size = pages * KFD_PAGE, i;
+	uint8_t *mem = kfd_reserve(size, 2u << 20);
+
+	ASSERT_NE(NULL, mem);
+	ASSERT_EQ(mem, anonymous(mem, size, PROT_READ | PROT_WRITE));
+	ASSERT_EQ(0, svm_set(FD, mem, size, SVM_GRANULARITY, 4));
+	for (i = 0; i < pages; i += 2)
+		ASSERT_EQ(0, munmap(mem + i * KFD_PAGE, KFD_PAGE));
+	EXPECT_VALUE(SVM_GRANULARITY, 4, mem + KFD_PAGE, KFD_PAGE);
+	for (i = 0; i < pages; i += 2)
+		ASSERT_EQ(mem + i * KFD_PAGE,
+			  anonymous(mem + i * KFD_PAGE, KFD_PAGE, PROT_READ | PROT_WRITE));
+	for (i = 0; i < pages; i += 8) {
+		uint8_t *hole = mem + i * KFD_PAGE;
+
+		EXPECT_VALUE(SVM_GRANULARITY, SVM_DEFAULT_GRANULARITY, hole, KFD_PAGE);
+		EXPECT_VALUE(SVM_GRANULARITY, 4, hole + KFD_PAGE, KFD_PAGE);
+	}
+}
+
 /* Attributes do not move along. */
 TEST_F(svm, moved)
 {
