@@ -127,6 +127,25 @@ TEST_F(doorbells, parts_take_no_engine)
 	EXPECT_EQ(0, use_engines(&self->dev));
 }
 
+/* The table of debugfs names the process whose doorbells are in a slice. */
+TEST_F(doorbells, table_of_slices)
+{
+	char text[4096], own[32];
+	uint64_t handle;
+
+	/* amdkfd has none. */
+	if (!debugfs_read("doorbells", text, sizeof(text)))
+		return;
+	ASSERT_TRUE(kfd_map_registers(&self->dev, KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL,
+				      KFD_DOORBELL_SLICE, &handle));
+	ASSERT_TRUE(debugfs_read("doorbells", text, sizeof(text)));
+	snprintf(own, sizeof(own), " %d ", getpid());
+	EXPECT_NE(NULL, strstr(text, own)) {
+		TH_LOG("%s", text);
+	}
+	EXPECT_NE(NULL, strstr(text, "slice byte pid pasid\n0 0 kernel -\n"));
+}
+
 /* Nor is it an error of a queue that has work there. */
 TEST_F(doorbells, parts_stop_no_queue)
 {
