@@ -69,6 +69,9 @@ fuzz: ## a million calls at random, and 100,000 on the debug kernel; CALLS=, SEE
 kfdtest: ## KFDTest in the guest, compared with tests/kfdtest/list; FILTER='KFDQMTest.*:KFDEventTest.*' for some cases, RKFD_TIMEOUT=300 on a busy machine
 	@CMD="RKFD_TIMEOUT=$$RKFD_TIMEOUT /rkfd/kfdtest/run.sh '$(FILTER)'" KFDTEST=y ALLOW_AS=kfdtest TIMEOUT=$${TIMEOUT:-5000} MEMORY=$${MEMORY:-12G} scripts/guest
 
+criu: ## CRIU saves and restores programs in the middle of a kernel
+	@CRIU=y CMD=criu.sh scripts/guest
+
 llama: ## llama.cpp generates in the guest, by HIP as by the processor; OPERATIONS='ADD MUL_MAT' are compared, too
 	@scripts/llama
 
@@ -104,4 +107,4 @@ rust-project: ## rust-project.json, for rust-analyzer on the module
 rustdoc: ## the documentation of hw and the module, private items included, in target/doc
 	@scripts/rustdoc
 
-.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long selftests coverage fuzz kfdtest llama clients corpus bench bench-amdgpu state reference sweep timeline rust-project rustdoc
+.PHONY: help demo guest vm modules model deb sysroot debug-kernel clean times check test test-debug test-long selftests coverage fuzz kfdtest criu llama clients corpus bench bench-amdgpu state reference sweep timeline rust-project rustdoc

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What only some guests need beside the image: ROCm's clients, KFDTest, this checkout's packages.
+//! What only some guests need beside the image: ROCm's clients, KFDTest, CRIU, this checkout's
+//! packages.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -18,6 +19,7 @@ const LINES: usize = 20;
 pub struct Clients<'a> {
     suites: BTreeSet<&'a str>,
     kfdtest: bool,
+    criu: bool,
     packages: bool,
 }
 
@@ -30,6 +32,7 @@ impl<'a> Clients<'a> {
                 .suites
                 .extend(machine.suites.iter().map(String::as_str));
             clients.kfdtest |= machine.kfdtest;
+            clients.criu |= machine.criu;
             clients.packages |= machine.packages;
         }
         clients
@@ -37,7 +40,7 @@ impl<'a> Clients<'a> {
 
     /// Whether the image is enough.
     pub fn is_none(&self) -> bool {
-        self.suites.is_empty() && !self.kfdtest && !self.packages
+        self.suites.is_empty() && !self.kfdtest && !self.criu && !self.packages
     }
 
     /// Brings it up to date, for guests with this kernel, while others may run.
@@ -51,6 +54,9 @@ impl<'a> Clients<'a> {
         make(&mut prepare).context("the ROCm clients were not made")?;
         if self.kfdtest {
             make(&mut places.patient_script("kfdtest")).context("KFDTest was not built")?;
+        }
+        if self.criu {
+            make(&mut places.patient_script("criu")).context("CRIU was not built")?;
         }
         if self.packages {
             make(&mut places.patient_script("deb")).context("the packages were not made")?;

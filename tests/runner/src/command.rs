@@ -114,6 +114,7 @@ fn machine(files: &[String]) -> Result<Machine> {
     machine.numa = is_on("NUMA")?;
     machine.icount = is_on("ICOUNT")?;
     machine.kfdtest = is_on("KFDTEST")?;
+    machine.criu = is_on("CRIU")?;
     machine.python = is_on("PYTHON")?;
     machine.model = match setting("MODEL").as_deref() {
         None => Model::Own,

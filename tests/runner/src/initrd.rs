@@ -143,6 +143,13 @@ impl Content {
             copy_to(&to, &[program, tests.join("run.sh"), tests.join("list")])?;
             libraries(setup, &root, "rkfd/kfdtest")?;
         }
+        if machine.criu {
+            let made = path_from(setup, &mut places.script("criu"))?;
+            let mut copy = Command::new("cp");
+            copy.arg("-rL").arg(made).arg(rkfd.join("criu"));
+            process::run(copy.stderr(setup.notes.stdio()))?;
+            libraries(setup, &root, "rkfd/criu")?;
+        }
         if machine.kexec {
             let vmlinuz = places.outside(&setup.kernel.vmlinuz);
             fs::copy(vmlinuz, make("rkfd/kexec")?.join("vmlinuz"))?;

@@ -75,6 +75,8 @@ pub struct Machine {
     pub kexec: bool,
     /// KFDTest is in `/rkfd/kfdtest`.
     pub kfdtest: bool,
+    /// CRIU and its plugin are in `/rkfd/criu`.
+    pub criu: bool,
     /// The Debian packages of this checkout are in `/rkfd/packages`, and there is a disk with a
     /// Debian to install them on.
     pub packages: bool,
@@ -123,6 +125,7 @@ impl Default for Machine {
             wakes: false,
             kexec: false,
             kfdtest: false,
+            criu: false,
             packages: false,
             python: false,
             hostile: None,
@@ -322,6 +325,7 @@ impl Machine {
             (self.wakes, "wakes"),
             (self.kexec, "kexec"),
             (self.kfdtest, "kfdtest"),
+            (self.criu, "criu"),
             (self.packages, "packages"),
             (self.python, "python"),
         ] {
