@@ -29,7 +29,7 @@ pub(crate) mod shared_vram;
 pub(crate) mod stopwatch;
 mod table_pool;
 pub(crate) mod usage;
-mod user_memory;
+pub(crate) mod user_memory;
 pub(crate) mod vm;
 pub(crate) mod vmid_reservation;
 pub(crate) mod vms;

@@ -11,6 +11,7 @@ use super::caller::Caller;
 use crate::kern::drm::file::DrmFileRef;
 use crate::kern::uapi::{self, alloc_flag};
 use crate::kern::{errno, uaccess_ext};
+use crate::mem::user_memory::UserMemoryTime;
 use crate::process::context::GpuContext;
 use crate::process::memory::{AddedBuffer, BufferSource, NewBuffer};
 
@@ -78,7 +79,14 @@ pub(super) fn create(
     let (source, of_kfd_file) = match wanted.kind {
         AllocKind::Vram { contiguous } => (BufferSource::Vram { contiguous }, None),
         AllocKind::Gtt => (BufferSource::Gtt, None),
-        AllocKind::User(address) => (BufferSource::User(address), None),
+        AllocKind::User(address) => {
+            // RESTORE gives buffers their handles, and comes before the process has its memory.
+            let time = match number {
+                Some(_) => UserMemoryTime::AtResume,
+                None => UserMemoryTime::Now,
+            };
+            (BufferSource::User(address, time), None)
+        }
         AllocKind::Doorbell => {
             // This leases one of few slices: a process without memory, which needs no render node,
             // must not take it from others.
@@ -195,7 +203,9 @@ pub(super) fn map(caller: &Caller<'_>, args: &mut uapi::MapMemory) -> Result {
         count: args.n_devices,
         done: &mut args.n_success,
     };
-    devices.for_each(caller, GpuContext::map)
+    devices.for_each(caller, |context, number, on| {
+        context.map(number, on, UserMemoryTime::Now)
+    })
 }
 
 /// UNMAP_MEMORY_FROM_GPU.

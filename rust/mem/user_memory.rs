@@ -5,6 +5,15 @@ use crate::kern::{mm_exit::AddressSpace, user_range};
 use hw::va::{VaRange, PAGE_SIZE};
 use kernel::prelude::*;
 
+/// When a process has the memory that it gives to a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UserMemoryTime {
+    /// It has the memory.
+    Now,
+    /// The process is being restored (CRIU): its memory is laid out later, before RESUME.
+    AtResume,
+}
+
 /// A range of a process's memory.
 #[derive(Clone)]
 pub(crate) struct UserMemory {
@@ -22,14 +31,18 @@ impl UserMemory {
     /// # Errors
     ///
     /// `EINVAL` if they are not whole pages; `EFAULT` if a part of it is not memory that the
-    /// process may use that way.
-    pub(super) fn new(start: u64, size: usize, write: bool) -> Result<Self> {
+    /// process may use that way, though it has it by that `time`.
+    pub(super) fn new(start: u64, size: usize, write: bool, time: UserMemoryTime) -> Result<Self> {
         if start % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
         let start = usize::try_from(start).map_err(|_| EFAULT)?;
         let space = AddressSpace::current()?;
-        if !user_range::is_memory(&space, start, size, write)? {
+        let is_there = match time {
+            UserMemoryTime::Now => user_range::is_memory(&space, start, size, write)?,
+            UserMemoryTime::AtResume => true,
+        };
+        if !is_there {
             return Err(EFAULT);
         }
         Ok(Self {

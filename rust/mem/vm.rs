@@ -20,7 +20,7 @@ pub(crate) use self::{
     backoff::RetryBackoff,
     kernel_mapping::KernelMapping,
     last_fault::LastFault,
-    mapping::{HeldMapping, MappedPart},
+    mapping::{HeldMapping, MapRequest, MappedPart},
     shared_chunks::{MappedAt, SharedChunk},
     vmid::{ListedUse, VmidUse},
 };
@@ -42,6 +42,7 @@ use crate::{
         bo::DrmDevice,
         import::ImportUse,
         queue_group::QueueGroup,
+        user_memory::UserMemoryTime,
         GpuMemory,
     },
 };
@@ -292,16 +293,19 @@ impl Vm {
     /// if the process no longer has its user memory; `ENOMEM`; `ENODEV` if the device is gone;
     /// `ETIMEDOUT` if it does not answer a flush.
     pub(crate) fn map(self: &Arc<Self>, range: VaRange, part: MappedPart) -> Result {
-        self.map_while(range, part, &|| Ok(()))
+        let request = MapRequest {
+            time: UserMemoryTime::Now,
+            go_on: &|| Ok(()),
+        };
+        self.map_as(range, part, &request)
     }
 
-    /// Like [`Vm::map`]. Calls `go_on` while it looks for pages of a process, and stops with its
-    /// error.
-    pub(crate) fn map_while(
+    /// Like [`Vm::map`], in the way of `request`.
+    pub(crate) fn map_as(
         self: &Arc<Self>,
         range: VaRange,
         part: MappedPart,
-        go_on: &dyn Fn() -> Result,
+        request: &MapRequest<'_>,
     ) -> Result {
         let end = part.offset.checked_add(range.size()).ok_or(EINVAL)?;
         // Addresses of one GPU have no meaning for another.
@@ -314,7 +318,7 @@ impl Vm {
         // A buffer that another address space moves must not move under this one.
         let pinned = part.bo.pin_for(&self.client);
         let userptr = match part.bo.user() {
-            Some(memory) => Some(Userptr::watch(self, range, memory)?),
+            Some(memory) => Some(Userptr::watch(self, range, memory, request.time)?),
             None => None,
         };
         let import = ImportUse::new(self, &part.bo)?;
@@ -334,7 +338,10 @@ impl Vm {
         if mapping.userptr().is_some() {
             state.insert(nodes);
             drop(state);
-            return self.map_userptr(&mapping, go_on).inspect_err(|_| {
+            if request.time == UserMemoryTime::AtResume {
+                return Ok(());
+            }
+            return self.map_userptr(&mapping, request.go_on).inspect_err(|_| {
                 // The GPU has not used any part of the mapping.
                 let _ = self.unmap(range);
             });

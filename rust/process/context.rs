@@ -19,7 +19,8 @@ use crate::kern::mm_exit::AddressSpace;
 use crate::mem::account::MemoryClient;
 use crate::mem::bo;
 use crate::mem::pasid::Pasid;
-use crate::mem::vm::Vm;
+use crate::mem::user_memory::UserMemoryTime;
+use crate::mem::vm::{MapRequest, Vm};
 use crate::queue::compute::TrapPage;
 use crate::queue::resources::QueueResources;
 use crate::queue::watch_points::WatchPointHold;
@@ -172,15 +173,17 @@ impl GpuContext {
         f(&mut memory)
     }
 
-    /// Maps a buffer of this GPU to the GPU of `on`, of the same process.
+    /// Maps a buffer of this GPU to the GPU of `on`, of the same process, which has memory of its
+    /// own at that `time`.
     ///
     /// # Errors
     ///
     /// `ENODEV` before ACQUIRE_VM of either, or at the end; see [`ProcessBuffers::map`] and
     /// [`ProcessBuffers::map_peer`].
-    pub(crate) fn map(&self, handle: u32, on: &Self) -> Result {
+    pub(crate) fn map(&self, handle: u32, on: &Self, time: UserMemoryTime) -> Result {
         if core::ptr::eq(self, on) {
-            return self.with_memory(|memory| memory.map(handle, &|| self.check_alive()));
+            let go_on = &|| self.check_alive();
+            return self.with_memory(|memory| memory.map(handle, &MapRequest { time, go_on }));
         }
         let vm = on.vm()?;
         self.with_memory(|memory| {
@@ -188,7 +191,8 @@ impl GpuContext {
             // the GPU stays.
             let go_on = || self.check_alive().and(on.check_alive());
             go_on()?;
-            memory.map_peer(handle, &vm, &go_on)
+            let go_on = &go_on;
+            memory.map_peer(handle, &vm, &MapRequest { time, go_on })
         })
     }
 

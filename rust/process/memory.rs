@@ -16,7 +16,8 @@ use crate::ledger::{LedgerHold, LedgerKind};
 use crate::mem;
 use crate::mem::account::MemoryClient;
 use crate::mem::bo::{self, Bo, BoHandle, BoUsage, DrmDevice, RegisterRange};
-use crate::mem::vm::{MappedPart, Vm};
+use crate::mem::user_memory::UserMemoryTime;
+use crate::mem::vm::{MapRequest, MappedPart, Vm};
 use crate::render::file::{RenderFile, VmOwner};
 
 /// The end of the handles that a saved buffer can have.
@@ -52,8 +53,8 @@ pub(crate) enum BufferSource {
     Vram { contiguous: bool },
     /// System memory.
     Gtt,
-    /// The process's own memory from an address on.
-    User(u64),
+    /// The process's own memory from an address on, and when it has that.
+    User(u64, UserMemoryTime),
     /// Registers of the GPU.
     Registers(RegisterRange),
 }
@@ -207,7 +208,9 @@ impl ProcessBuffers {
                     bo::create::vram(drm, client, size, usage, *contiguous)
                 }
                 BufferSource::Gtt => bo::create::gtt(drm, client, size, usage),
-                BufferSource::User(address) => bo::create::user(drm, client, *address, size, usage),
+                &BufferSource::User(address, time) => {
+                    bo::create::user(drm, client, (address, time), size, usage)
+                }
                 BufferSource::Registers(registers) => {
                     bo::create::registers(drm, client, size, registers.clone(), usage.access)
                 }
@@ -369,13 +372,13 @@ impl ProcessBuffers {
     /// # Errors
     ///
     /// `EINVAL` for an unknown handle or a buffer without a range; `EEXIST` or `EINVAL` if
-    /// something else is mapped there; those of [`Vm::map_while`].
-    pub(super) fn map(&mut self, handle: u32, go_on: &dyn Fn() -> Result) -> Result {
+    /// something else is mapped there; those of [`Vm::map_as`].
+    pub(super) fn map(&mut self, handle: u32, request: &MapRequest<'_>) -> Result {
         let buffer = self.buffer(handle)?;
         let range = buffer.range.ok_or(EINVAL)?;
         if !buffer.mapped {
             let part = buffer.part((*buffer.bo).clone());
-            buffer.vm.map_while(range, part, go_on)?;
+            buffer.vm.map_as(range, part, request)?;
             buffer.mapped = true;
         }
         Ok(())
@@ -391,14 +394,14 @@ impl ProcessBuffers {
         &mut self,
         handle: u32,
         vm: &Arc<Vm>,
-        go_on: &dyn Fn() -> Result,
+        request: &MapRequest<'_>,
     ) -> Result {
         let buffer = self.buffer(handle)?;
         let range = buffer.range.ok_or(EINVAL)?;
         if !buffer.peers.iter().any(|peer| Arc::ptr_eq(peer, vm)) {
             buffer.peers.reserve(1, GFP_KERNEL_ACCOUNT)?;
             let bo = buffer.bo.for_peer(vm.drm(), vm.client())?;
-            vm.map_while(range, buffer.part(bo), go_on)?;
+            vm.map_as(range, buffer.part(bo), request)?;
             buffer.peers.push(vm.clone(), GFP_KERNEL_ACCOUNT)?;
         }
         Ok(())

@@ -18,6 +18,7 @@ use crate::{
         uapi::{self, userptr_flag as flag},
         DrmDriver,
     },
+    mem::user_memory::UserMemoryTime,
     mem::{
         bo::{self, BoData, BoUsage},
         GpuMemory,
@@ -69,7 +70,13 @@ impl<D: DrmDriver<Data = Arc<GpuMemory>, File = RenderFile, Object = BoData>> Dr
         };
         let drm = ARef::from(file.device());
         let client = file.data().vm().client();
-        let bo = bo::create::user(&drm, client, args.addr, args.size, usage)?;
+        let bo = bo::create::user(
+            &drm,
+            client,
+            (args.addr, UserMemoryTime::Now),
+            args.size,
+            usage,
+        )?;
         if has(flag::ANONONLY) && !bo.is_anonymous()? {
             return Err(EPERM);
         }

@@ -168,6 +168,44 @@ TEST_F(restored, user_memory)
 	EXPECT_EQ(0, ask(self, USER_WORKS, 0));
 }
 
+/* CRIU lays the memory out after RESTORE, and before RESUME. */
+TEST_F(restored, user_memory_later)
+{
+	ASSERT_EQ(0, ask(self, DEBUGGEE_OPEN, 0));
+	ASSERT_EQ(0, ask(self, DEBUGGEE_QUEUE, 0));
+	ASSERT_EQ(0, ask(self, USER_START, 0));
+	ASSERT_EQ(0, ask(self, USER_WORKS, 0));
+	ASSERT_EQ(0, replace(self));
+	ASSERT_EQ(0, ask(self, RESTORE, 0));
+	ASSERT_EQ(0, ask(self, USER_MAP, 0));
+	ASSERT_EQ(0, resume(self));
+	EXPECT_EQ(0, ask(self, USER_WORKS, 0));
+	EXPECT_EQ(0, ask(self, USER_AGAIN, 0));
+	EXPECT_EQ(0, ask(self, USER_WORKS, 0));
+}
+
+/* A process that is killed before its memory is there, or never has it. */
+TEST_F(restored, user_memory_never)
+{
+	char base[OBJECTS_MAX];
+
+	end(self);
+	ASSERT_TRUE(objects_base(base, 1));
+	ASSERT_EQ(0, start(self));
+	ASSERT_EQ(0, ask(self, DEBUGGEE_OPEN, 0));
+	ASSERT_EQ(0, ask(self, DEBUGGEE_QUEUE, 0));
+	ASSERT_EQ(0, ask(self, USER_START, 0));
+	ASSERT_EQ(0, replace(self));
+	ASSERT_EQ(0, ask(self, RESTORE, 0));
+	end(self);
+	EXPECT_TRUE(objects_return_to(base, SOON_MS));
+	ASSERT_EQ(0, start(self));
+	ASSERT_EQ(0, ask(self, RESTORE, 0));
+	ASSERT_EQ(0, resume(self));
+	end(self);
+	EXPECT_TRUE(objects_return_to(base, SOON_MS));
+}
+
 TEST_F(restored, shared_virtual_memory)
 {
 	ASSERT_EQ(0, ask(self, DEBUGGEE_OPEN, 0));

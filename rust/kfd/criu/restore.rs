@@ -18,6 +18,7 @@ use crate::kern::drm::file::DrmFileRef;
 use crate::kern::new_fd::NewFd;
 use crate::kern::uapi::{self, alloc_flag as flag};
 use crate::kern::{params, uaccess_ext};
+use crate::mem::user_memory::UserMemoryTime;
 use crate::process::context::GpuContext;
 use crate::process::criu::SavedRange;
 use crate::process::events::{EventKind, EventPayload, EventState, MemoryFault};
@@ -202,7 +203,9 @@ fn restore_buffer(
     let (added, _) = memory::create(caller, &device.context, &args, Some(record.number))?;
     for (place, on) in (0u8..).zip(&devices.0) {
         if record.mapped.checked_shr(place.into()).unwrap_or(0) & 1 != 0 {
-            device.context.map(added.number, &on.context)?;
+            device
+                .context
+                .map(added.number, &on.context, UserMemoryTime::AtResume)?;
         }
     }
     let has = |kind: u32| record.flags & kind != 0;

@@ -9,7 +9,7 @@ use crate::{
         account::{MemoryClient, MemoryRegion, SystemShare},
         copy_engine::CopyLane,
         placement::VramPlacement,
-        user_memory::UserMemory,
+        user_memory::{UserMemory, UserMemoryTime},
         GpuMemory,
     },
 };
@@ -84,8 +84,8 @@ pub(crate) fn gtt(
     Bo::new(drm, bytes, buffer.paid_by(client))
 }
 
-/// Creates a buffer of the `size` bytes at `start` of the calling process, for `client`. The GPU
-/// may write it only if the process may.
+/// Creates a buffer of the `size` bytes at `start` of the calling process, for `client`, which has
+/// the memory at that `time`. The GPU may write it only if the process may.
 ///
 /// # Errors
 ///
@@ -94,11 +94,11 @@ pub(crate) fn gtt(
 pub(crate) fn user(
     drm: &ARef<DrmDevice>,
     client: &Arc<MemoryClient>,
-    start: u64,
+    (start, time): (u64, UserMemoryTime),
     size: u64,
     usage: BoUsage,
 ) -> Result<ARef<Bo>> {
-    let memory = UserMemory::new(start, checked(size)?, usage.access.write)?;
+    let memory = UserMemory::new(start, checked(size)?, usage.access.write, time)?;
     of_process(drm, client, (memory, size), size, usage)
 }
 

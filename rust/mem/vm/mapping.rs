@@ -4,9 +4,11 @@
 use super::{fault_counter::FaultCounter, userptr::Userptr, Vm};
 use crate::{
     kern::user_range::RangeWatch,
+    mem::user_memory::UserMemoryTime,
     mem::{account::MappingShare, bo::Bo, import::ImportUse, placement::PinnedBuffer},
 };
 use hw::{pte::PageAccess, surroundings::PlacedBuffer, va::VaRange};
+use kernel::error::Result;
 use kernel::sync::{
     aref::ARef,
     atomic::{Acquire, Atomic, Full, Relaxed},
@@ -24,6 +26,15 @@ pub(crate) struct MappedPart {
     pub(crate) offset: u64,
     /// The kinds of access that the GPU has.
     pub(crate) access: PageAccess,
+}
+
+/// How to map a buffer.
+pub(crate) struct MapRequest<'a> {
+    /// When the process has memory of its own. What comes later is mapped by
+    /// [`super::Vm::expect_pending`].
+    pub(crate) time: UserMemoryTime,
+    /// Called while pages of a process are looked for; its error ends that.
+    pub(crate) go_on: &'a dyn Fn() -> Result,
 }
 
 /// The address of a buffer, and the first address of a mapping of it.

@@ -34,7 +34,7 @@ use crate::{
     },
     mem::{
         queue_group::{EvictTrigger, QuiesceGuard, QuiesceTimeout},
-        user_memory::UserMemory,
+        user_memory::{UserMemory, UserMemoryTime},
     },
 };
 use hw::{
@@ -77,6 +77,9 @@ enum GpuBinding {
     In,
     /// Not mapped: the pages have changed, and the queues wait for them.
     Invalid,
+    /// Not mapped: the process is being restored, and does not have its memory yet. Its queues are
+    /// kept off the hardware until [`Vm::expect_pending`].
+    Pending,
 }
 
 struct UserptrState {
@@ -168,7 +171,7 @@ impl EvictedUserptrs {
 }
 
 impl Userptr {
-    /// Watches the part of `memory` that is mapped at `range`.
+    /// Watches the part of `memory` that is mapped at `range`, and that is there at that `time`.
     ///
     /// # Errors
     ///
@@ -178,10 +181,14 @@ impl Userptr {
         vm: &Arc<Vm>,
         range: VaRange,
         memory: &UserMemory,
+        time: UserMemoryTime,
     ) -> Result<RangeWatch<Self>> {
         let (vm, room) = (vm.clone(), PendingRoom::new(vm)?);
         let state = UserptrState {
-            binding: GpuBinding::Out,
+            binding: match time {
+                UserMemoryTime::Now => GpuBinding::Out,
+                UserMemoryTime::AtResume => GpuBinding::Pending,
+            },
             final_binding: GpuBinding::Out,
             run: None,
             unmapped: GonePages::new(if memory.is_shared() { range.pages() } else { 0 })?,
@@ -406,6 +413,29 @@ impl Vm {
             self.hide_imports()?;
         }
         Ok(())
+    }
+
+    /// Has the memory of a process that was restored, which is laid out by now, mapped for the GPU.
+    /// The queues wait for it. May sleep.
+    pub(crate) fn expect_pending(self: &Arc<Self>) {
+        let mut from = 0;
+        let mut any = false;
+        loop {
+            let next = self.state.lock().at_or_above(from);
+            let Some(mapping) = next else { break };
+            if let Some(userptr) = mapping.userptr() {
+                let mut state = userptr.state.lock();
+                if state.binding == GpuBinding::Pending {
+                    self.evict(userptr.range, userptr.trigger(), false);
+                    state.binding = GpuBinding::Invalid;
+                    any = true;
+                }
+            }
+            from = mapping.range().end();
+        }
+        if any {
+            self.restore_in(SOON_MS);
+        }
     }
 
     /// Schedules the work item in `delay_ms` milliseconds, unless it is scheduled already. Context:

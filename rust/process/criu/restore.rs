@@ -87,7 +87,7 @@ impl Process {
         Ok(())
     }
 
-    /// Begins RESUME of a process that is restored.
+    /// Begins RESUME of a process that is restored, and has its memory.
     ///
     /// # Errors
     ///
@@ -102,6 +102,11 @@ impl Process {
             _guards: core::mem::take(&mut restore.guards),
         };
         *pause = ProcessPause::None;
+        self.for_each_context(|context| {
+            if let Ok(vm) = context.vm() {
+                vm.expect_pending();
+            }
+        });
         Ok(restored)
     }
 

@@ -31,6 +31,8 @@ enum order {
 	SDMA_START,	/* a queue that copies and then waits for the gate; 0 if it has come there */
 	SDMA_END,	/* opens the gate; 0 if the second copy, and only that, is made then */
 	USER_START,	/* user memory that the GPU may write */
+	USER_MAP,	/* lays out that memory, in a process that was restored without */
+	USER_AGAIN,	/* unmaps and maps it for the GPU */
 	USER_WORKS,	/* 0 if a queue writes to it */
 	SVM_START,	/* attributes of user memory */
 	SVM_THERE,	/* 0 if the attributes are there */
@@ -139,6 +141,14 @@ static inline int user_start(struct all *all)
 
 	if (!err)
 		err = kfd_alloc_at(dev, KFD_ALLOC_USERPTR, USER, KFD_PAGE * 4, &all->user_handle);
+	return err ? err : kfd_map(dev->fd, all->user_handle, dev->gpu_id);
+}
+
+static inline int user_again(const struct all *all)
+{
+	const struct kfd_dev *dev = &all->state.dev;
+	const int err = kfd_unmap(dev->fd, all->user_handle, dev->gpu_id);
+
 	return err ? err : kfd_map(dev->fd, all->user_handle, dev->gpu_id);
 }
 
@@ -362,6 +372,10 @@ static inline int obey(struct all *all, uint32_t order, uint32_t arg)
 		return sdma_end(all);
 	case USER_START:
 		return user_start(all);
+	case USER_MAP:
+		return user_map();
+	case USER_AGAIN:
+		return user_again(all);
 	case USER_WORKS:
 		return user_works(all);
 	case SVM_START:

@@ -68,7 +68,7 @@ impl Userptr {
         match state.binding {
             GpuBinding::Out => return Ok(true),
             GpuBinding::In => {}
-            GpuBinding::Invalid => return Ok(false),
+            GpuBinding::Invalid | GpuBinding::Pending => return Ok(false),
         }
         state.binding = GpuBinding::Out;
         state.reserved.clear(&self.vm.gpu);
