@@ -91,6 +91,8 @@ int rkfd_mmap_await_killable(struct mm_struct *mm);
 bool rkfd_mmap_is_free(struct mm_struct *mm);
 long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
 			    bool write);
+long rkfd_pin_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
+		       unsigned int flags, struct page **list);
 void rkfd_swapbacked_pages_mark_dirty(struct page *page, unsigned long count);
 void rkfd_get_pages(struct page *page, unsigned long count);
 struct page *rkfd_pfn_to_page(unsigned long pfn);

@@ -263,7 +263,7 @@ impl Process {
         create: CreateQueue,
     ) -> Result<CreatedQueue> {
         // Outside the lock, since the end of the process waits for that.
-        let create = PreparedQueue::new(&context.vm()?, create, None)?;
+        let create = PreparedQueue::new(&context.vm()?, &self.space, create, None)?;
         self.add_queue(context, &create, None)
     }
 

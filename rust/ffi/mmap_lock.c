@@ -90,3 +90,17 @@ long rkfd_fault_in_killable(struct mm_struct *mm, unsigned long start, unsigned 
 		mmap_read_unlock(mm);
 	return done;
 }
+
+long rkfd_pin_killable(struct mm_struct *mm, unsigned long start, unsigned long pages,
+		       unsigned int flags, struct page **list)
+{
+	int locked = 1;
+	long done;
+
+	if (mmap_read_lock_killable(mm))
+		return -EINTR;
+	done = pin_user_pages_remote(mm, start, pages, flags, list, &locked);
+	if (locked)
+		mmap_read_unlock(mm);
+	return done;
+}

@@ -2,7 +2,7 @@
 //! Memory of a process, pinned for the kernel's own accesses. The limit of locked memory does not
 //! apply: the caller bounds it.
 
-use super::{page_list::PageList, task};
+use super::{mm_exit::AddressSpace, page_list::PageList, task};
 use crate::ffi;
 use core::{ops::Deref, ptr::NonNull};
 use kernel::{page::PAGE_SIZE, prelude::*};
@@ -17,7 +17,8 @@ struct PinnedPages {
 }
 
 impl PinnedPages {
-    fn pin(start: usize, pages: usize, writable: bool) -> Result<Self> {
+    fn pin(space: &AddressSpace, start: usize, pages: usize, writable: bool) -> Result<Self> {
+        let mm = space.user().ok_or(ESRCH)?;
         let mut pinned = Self {
             list: PageList::with_capacity(pages, writable)?,
             writable,
@@ -37,14 +38,14 @@ impl PinnedPages {
                 .checked_mul(PAGE_SIZE)
                 .and_then(|offset| start.checked_add(offset))
                 .ok_or(EFAULT)?;
-            // SAFETY: `batch` has room for `wanted` pointers; this is process context, without
-            // locks.
+            // SAFETY: `batch` has room for `wanted` pointers, and `mm` a user; this is process
+            // context, without locks.
             let got = unsafe {
-                ffi::pin_user_pages_fast(address, wanted as i32, flags, batch.as_mut_ptr())
+                ffi::rkfd_pin_killable(mm.as_raw(), address, wanted, flags, batch.as_mut_ptr())
             };
             let got = match got {
                 0 => return Err(EFAULT),
-                n if n < 0 => return Err(Error::from_errno(n)),
+                n if n < 0 => return Err(Error::from_errno(n as i32)),
                 n => n as usize,
             };
             for page in batch.iter().take(got) {
@@ -82,20 +83,26 @@ impl Drop for PinnedPages {
 pub(crate) struct UserPages(PinnedPages);
 
 impl UserPages {
-    /// Pins the `size` bytes at `start` of the calling process.
+    /// Pins the `size` bytes at `start` of `space`.
     ///
     /// # Errors
     ///
+    /// `ESRCH` if the address space has ended;
     /// `EINVAL` if either is not a multiple of the page size; `EFAULT` if nothing is mapped, if the
     /// memory is not writable but `writable` is set, and for mappings that cannot be pinned for
     /// long (devices, files that track writes); `EINTR` if the caller is killed; `ENOMEM`.
-    pub(crate) fn pin(start: u64, size: usize, writable: bool) -> Result<Self> {
+    pub(crate) fn pin(
+        space: &AddressSpace,
+        start: u64,
+        size: usize,
+        writable: bool,
+    ) -> Result<Self> {
         let start = usize::try_from(start).map_err(|_| EFAULT)?;
         if size == 0 || start % PAGE_SIZE != 0 || size % PAGE_SIZE != 0 {
             return Err(EINVAL);
         }
         start.checked_add(size).ok_or(EFAULT)?;
-        PinnedPages::pin(start, size / PAGE_SIZE, writable).map(Self)
+        PinnedPages::pin(space, start, size / PAGE_SIZE, writable).map(Self)
     }
 }
 

@@ -185,12 +185,12 @@ fn checkpoint(caller: &Caller<'_>, args: &mut uapi::CriuArgs) -> Result<NewFds> 
 }
 
 /// RESUME: gives the shared virtual memory of a restored process, whose memory is there now, its
-/// attributes, and lets its queues run.
+/// attributes, makes the queues that need such memory, and lets all queues run.
 ///
 /// # Errors
 ///
 /// `ESRCH` for a process that does not exist or does not use KFD; `EINVAL` for one that was not
-/// restored, or was resumed; those of the SVM ioctl.
+/// restored, or was resumed; those of the SVM ioctl, and of a queue in RESTORE.
 fn resume(caller: &Caller<'_>, args: &uapi::CriuArgs) -> Result {
     let pid = i32::try_from(args.pid).map_err(|_| ESRCH)?;
     let task = NamedTask::find(pid)?;
@@ -201,8 +201,11 @@ fn resume(caller: &Caller<'_>, args: &uapi::CriuArgs) -> Result {
         kfd: caller.kfd,
         process: &process,
     };
-    for range in restored.ranges.iter_mut() {
+    for range in restored.late.ranges.iter_mut() {
         svm::set(&target, range.range, &mut range.attributes)?;
+    }
+    for queue in restored.late.queues.drain_all() {
+        process.add_late_queue(queue)?;
     }
     Ok(())
 }

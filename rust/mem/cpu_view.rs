@@ -2,7 +2,7 @@
 //! A part of an address space as the driver itself reads and writes it.
 
 use crate::{
-    kern::user_pages::UserPages,
+    kern::{mm_exit::AddressSpace, user_pages::UserPages},
     mem::{
         account::PinShare,
         vm::{HeldMapping, Vm},
@@ -14,8 +14,11 @@ use kernel::{prelude::*, sync::Arc};
 /// User memory that is pinned for views that are to be made of it. Pinning waits for the source of
 /// the pages, which may be a program (userfaultfd, FUSE). So it is done without a lock that other
 /// threads need, and without a held mapping.
-#[derive(Default)]
-pub(crate) struct ViewPins(KVec<PinnedRange>);
+pub(crate) struct ViewPins {
+    /// The process's.
+    space: AddressSpace,
+    ranges: KVec<PinnedRange>,
+}
 
 struct PinnedRange {
     start: u64,
@@ -32,14 +35,22 @@ struct ChargedPages {
 }
 
 impl ViewPins {
-    /// Pins the user memory in `range` of `vm`, an address space of the calling process. Does
-    /// nothing for other memory, or for a range that cannot be held. May sleep, for as long as the
-    /// pages take to arrive; a kill ends that.
+    /// No pins of memory of `space`.
+    pub(crate) fn new(space: &AddressSpace) -> Self {
+        Self {
+            space: space.clone(),
+            ranges: KVec::new(),
+        }
+    }
+
+    /// Pins the user memory in `range` of `vm`, which has to be the process's own. Does nothing for
+    /// other memory, or for a range that cannot be held. May sleep, for as long as the pages take
+    /// to arrive; a kill ends that.
     ///
     /// # Errors
     ///
-    /// `EFAULT` if it cannot be pinned; `EINTR`; `ENOMEM`, also beyond the address space's share of
-    /// pinned memory.
+    /// `EFAULT` if it cannot be pinned; `ESRCH` if the process has ended; `EINTR`; `ENOMEM`, also
+    /// beyond the address space's share of pinned memory.
     pub(crate) fn add(&mut self, vm: &Arc<Vm>, range: VaRange) -> Result {
         let Ok(held) = vm.hold(range) else {
             return Ok(());
@@ -47,7 +58,8 @@ impl ViewPins {
         let Some(user) = held.bo().user() else {
             return Ok(());
         };
-        let (start, size) = (user.address(held.offset(), held.size())?, held.size());
+        let size = held.size();
+        let start = user.address_in(&self.space, held.offset(), size)?;
         let write = held.bo().access().write;
         drop(held);
         if self.get(start, size, write).is_some() {
@@ -56,7 +68,7 @@ impl ViewPins {
         let bytes = usize::try_from(size).map_err(|_| EFAULT)?;
         let share = PinShare::charge(vm.client(), size)?;
         let pages = ChargedPages {
-            pages: UserPages::pin(start, bytes, write)?,
+            pages: UserPages::pin(&self.space, start, bytes, write)?,
             _share: share,
         };
         let pages = Arc::new(pages, GFP_KERNEL_ACCOUNT)?;
@@ -66,7 +78,7 @@ impl ViewPins {
             write,
             pages,
         };
-        Ok(self.0.push(range, GFP_KERNEL_ACCOUNT)?)
+        Ok(self.ranges.push(range, GFP_KERNEL_ACCOUNT)?)
     }
 
     /// Returns the pinned pages of the range of `held`, `None` if it is not user memory.
@@ -78,14 +90,14 @@ impl ViewPins {
         let Some(user) = held.bo().user() else {
             return Ok(None);
         };
-        let start = user.address(held.offset(), held.size())?;
+        let start = user.address_in(&self.space, held.offset(), held.size())?;
         let write = held.bo().access().write;
         let pages = self.get(start, held.size(), write).ok_or(EFAULT)?;
         Ok(Some(pages.clone()))
     }
 
     fn get(&self, start: u64, size: u64, write: bool) -> Option<&Arc<ChargedPages>> {
-        let mut pins = self.0.iter();
+        let mut pins = self.ranges.iter();
         pins.find(|pin| (pin.start, pin.size, pin.write) == (start, size, write))
             .map(|pin| &pin.pages)
     }
@@ -100,7 +112,7 @@ pub(crate) struct CpuView {
 }
 
 impl CpuView {
-    /// Creates the CPU's view of a held mapping, in the process that owns it.
+    /// Creates the CPU's view of a held mapping.
     ///
     /// # Errors
     ///

@@ -113,14 +113,14 @@ impl UserMemory {
         self.space.read_present(self.start + offset, to)
     }
 
-    /// Returns the process's address of the `size` bytes at `offset`.
+    /// Returns the address in `space` of the `size` bytes at `offset`.
     ///
     /// # Errors
     ///
-    /// `EFAULT` if they are not all inside, or the process is not the calling one.
-    pub(super) fn address(&self, offset: u64, size: u64) -> Result<u64> {
+    /// `EFAULT` if they are not all inside, or are memory of another address space.
+    pub(super) fn address_in(&self, space: &AddressSpace, offset: u64, size: u64) -> Result<u64> {
         let end = offset.checked_add(size).ok_or(EFAULT)?;
-        if end > self.size as u64 || !self.space.is_current() {
+        if end > self.size as u64 || self.space.id() != space.id() {
             return Err(EFAULT);
         }
         Ok(self.start as u64 + offset)

@@ -22,7 +22,7 @@ use crate::kern::uapi::alloc_flag as flag;
 use crate::mem::bo::Bo;
 use crate::mem::queue_group::{EvictTrigger, PauseGuard};
 use restore::PendingRestore;
-pub(crate) use restore::SavedRange;
+pub(crate) use restore::{LateParts, SavedRange};
 
 /// Why the queues of a process are kept off the hardware.
 pub(super) enum ProcessPause {

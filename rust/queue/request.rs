@@ -2,6 +2,7 @@
 //! Requests of a process for its queues, and a queue as its process sees it.
 
 use crate::health::SuspectQueue;
+use crate::kern::mm_exit::AddressSpace;
 use crate::kern::task::{TaskIdentity, TaskName};
 use crate::mem::cpu_view::ViewPins;
 use crate::mem::vm::Vm;
@@ -57,22 +58,34 @@ impl CreateQueue {
         self.size.bytes().next_multiple_of(PAGE_SIZE)
     }
 
-    /// Pins the user memory that the driver itself reads and writes: the pointers, and the ring of
-    /// an SDMA queue. See [`ViewPins::add`].
-    fn pin(&self, vm: &Arc<Vm>) -> Result<ViewPins> {
-        let mut pins = ViewPins::default();
-        let mut add = |address, size| match VaRange::new(address, size) {
-            Ok(range) => pins.add(vm, range),
-            // The function that holds the mapping refuses it.
-            Err(_) => Ok(()),
-        };
-        if self.kind.is_sdma() {
-            add(self.ring, self.ring_bytes())?;
-        }
-        for word in [self.read_pointer, self.write_pointer] {
-            add(word - word % PAGE_SIZE, PAGE_SIZE)?;
+    /// The ranges that the driver itself reads and writes: those of the pointers, and the ring of
+    /// an SDMA queue. The function that holds their mappings refuses others.
+    fn accessed(&self) -> impl Iterator<Item = VaRange> {
+        let page = |word: u64| (word - word % PAGE_SIZE, PAGE_SIZE);
+        let ring = self.kind.is_sdma().then(|| (self.ring, self.ring_bytes()));
+        let words = [self.read_pointer, self.write_pointer].map(page);
+        let ranges = Iterator::chain(ring.into_iter(), words);
+        ranges.filter_map(|(start, size)| VaRange::new(start, size).ok())
+    }
+
+    /// Pins the user memory that the driver itself reads and writes. See [`ViewPins::add`].
+    fn pin(&self, vm: &Arc<Vm>, space: &AddressSpace) -> Result<ViewPins> {
+        let mut pins = ViewPins::new(space);
+        for range in self.accessed() {
+            pins.add(vm, range)?;
         }
         Ok(pins)
+    }
+
+    /// Whether the queue cannot be made before the process has its memory: the driver accesses some
+    /// of that, or waves are saved to shared virtual memory.
+    pub(crate) fn needs_user_memory(&self, vm: &Arc<Vm>) -> bool {
+        let is_user = |range| vm.hold(range).is_ok_and(|held| held.bo().is_user());
+        let is_saved_elsewhere = || {
+            let area = VaRange::new(self.compute.save, PAGE_SIZE);
+            !self.kind.is_sdma() && area.is_ok_and(|area| vm.hold(area).is_err())
+        };
+        self.accessed().any(is_user) || is_saved_elsewhere()
     }
 }
 
@@ -100,15 +113,16 @@ pub(crate) struct PreparedQueue {
 }
 
 impl PreparedQueue {
-    /// Prepares `create` in `vm`, which is the calling process's; see [`ViewPins::add`]. The queue
-    /// goes on as `saved`, or is a new one.
+    /// Prepares `create` in `vm`, which the process of `space` has; see [`ViewPins::add`]. The
+    /// queue goes on as `saved`, or is a new one.
     pub(crate) fn new(
         vm: &Arc<Vm>,
+        space: &AddressSpace,
         create: CreateQueue,
         saved: Option<SavedQueue>,
     ) -> Result<Self> {
         Ok(Self {
-            pins: create.pin(vm)?,
+            pins: create.pin(vm, space)?,
             saved,
             create,
         })

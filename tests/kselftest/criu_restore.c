@@ -184,6 +184,40 @@ TEST_F(restored, user_memory_later)
 	EXPECT_EQ(0, ask(self, USER_WORKS, 0));
 }
 
+/* That memory may be a queue's pointers, which the driver itself reads and writes. */
+TEST_F(restored, user_memory_of_a_queue)
+{
+	SKIP_ON_AMDKFD("wants a queue's pointers in buffers of one page");
+	ASSERT_EQ(0, ask(self, DEBUGGEE_OPEN, 0));
+	ASSERT_EQ(0, ask(self, USER_START, 0));
+	ASSERT_EQ(0, ask(self, USER_QUEUE, 0));
+	ASSERT_EQ(0, replace(self));
+	ASSERT_EQ(0, ask(self, RESTORE, 0));
+	ASSERT_EQ(0, ask(self, USER_MAP, 0));
+	ASSERT_EQ(0, resume(self));
+	EXPECT_EQ(0, ask(self, USER_QUEUE_WORKS, 0));
+}
+
+/* Without it there is no such queue. */
+TEST_F(restored, user_memory_of_a_queue_never)
+{
+	char base[OBJECTS_MAX];
+
+	SKIP_ON_AMDKFD("wants a queue's pointers in buffers of one page");
+	end(self);
+	ASSERT_TRUE(objects_base(base, 1));
+	ASSERT_EQ(0, start(self));
+	ASSERT_EQ(0, ask(self, DEBUGGEE_OPEN, 0));
+	ASSERT_EQ(0, ask(self, USER_START, 0));
+	ASSERT_EQ(0, ask(self, USER_QUEUE, 0));
+	ASSERT_EQ(0, replace(self));
+	ASSERT_EQ(0, ask(self, RESTORE, 0));
+	EXPECT_EQ(EFAULT, resume(self));
+	EXPECT_EQ(EINVAL, resume(self));
+	end(self);
+	EXPECT_TRUE(objects_return_to(base, SOON_MS));
+}
+
 /* A process that is killed before its memory is there, or never has it. */
 TEST_F(restored, user_memory_never)
 {

@@ -20,7 +20,7 @@ use crate::kern::uapi::{self, alloc_flag as flag};
 use crate::kern::{params, uaccess_ext};
 use crate::mem::user_memory::UserMemoryTime;
 use crate::process::context::GpuContext;
-use crate::process::criu::SavedRange;
+use crate::process::criu::{LateParts, SavedRange};
 use crate::process::events::{EventKind, EventPayload, EventState, MemoryFault};
 use crate::process::gpu_names::GpuName;
 
@@ -92,7 +92,7 @@ pub(super) fn restore(caller: &Caller<'_>, args: &mut uapi::CriuArgs) -> Result<
     let devices = restore_devices(caller, args, &checkpoint)?;
     let mut buckets = KVVec::new();
     let mut fds = NewFds::new();
-    let mut ranges = KVVec::new();
+    let mut late = LateParts::default();
     for record in checkpoint.records() {
         if let Record::Buffer(buffer) = record {
             let index = u32::try_from(buckets.len())?;
@@ -108,18 +108,20 @@ pub(super) fn restore(caller: &Caller<'_>, args: &mut uapi::CriuArgs) -> Result<
             Record::Process(_) | Record::Device(_) | Record::Buffer(_) => (),
             Record::Queue(queue) => {
                 let context = &devices.at(queue.device)?.context;
-                process.restore_queue(context, &queue)?;
+                if let Some(queue) = process.restore_queue(context, &queue)? {
+                    late.queues.push(queue, GFP_KERNEL_ACCOUNT)?;
+                }
             }
             Record::Event(event) => restore_event(caller, &devices, &event)?,
             Record::Range(range) => {
-                ranges.push(saved_range(&range)?, GFP_KERNEL_ACCOUNT)?;
+                late.ranges.push(saved_range(&range)?, GFP_KERNEL_ACCOUNT)?;
             }
         }
     }
     for (index, bucket) in (0..).zip(&buckets) {
         uaccess_ext::write_element(args.bos, index, bucket)?;
     }
-    process.finish_restore(ranges)?;
+    process.finish_restore(late)?;
     Ok(fds)
 }
 

@@ -24,17 +24,34 @@ pub(crate) struct SavedRange {
     pub(crate) attributes: KVVec<SvmAttribute>,
 }
 
+/// A queue that is made when the process's memory is there.
+pub(crate) struct LateQueue {
+    context: Arc<GpuContext>,
+    create: CreateQueue,
+    saved: SavedQueue,
+    id: u32,
+}
+
+/// What is restored when the process's memory is there: by RESUME.
+#[derive(Default)]
+pub(crate) struct LateParts {
+    /// The ranges that are to get their attributes.
+    pub(crate) ranges: KVVec<SavedRange>,
+    /// The queues, which may need these.
+    pub(crate) queues: KVec<LateQueue>,
+}
+
 /// A process that is being restored.
 pub(in crate::process) struct PendingRestore {
     guards: KVec<PauseGuard>,
     /// What RESUME is to do, once RESTORE has succeeded.
-    resume: Option<KVVec<SavedRange>>,
+    resume: Option<LateParts>,
 }
 
 /// A process that is restored. Its queues run when this is dropped.
 pub(crate) struct RestoredProcess {
-    /// The ranges that are to get their attributes.
-    pub(crate) ranges: KVVec<SavedRange>,
+    /// What is yet to be restored.
+    pub(crate) late: LateParts,
     _guards: KVec<PauseGuard>,
 }
 
@@ -74,14 +91,14 @@ impl Process {
         Ok(())
     }
 
-    /// Ends RESTORE: RESUME may follow, which gives `ranges` their attributes.
+    /// Ends RESTORE: RESUME may follow, which restores what is `late`.
     ///
     /// # Errors
     ///
     /// `EINVAL` without [`Process::begin_restore`]; `EINTR` when the caller is killed.
-    pub(crate) fn finish_restore(&self, ranges: KVVec<SavedRange>) -> Result {
+    pub(crate) fn finish_restore(&self, late: LateParts) -> Result {
         match &mut *self.pause.lock_killable()? {
-            ProcessPause::Restore(restore) => restore.resume = Some(ranges),
+            ProcessPause::Restore(restore) => restore.resume = Some(late),
             _ => return Err(EINVAL),
         }
         Ok(())
@@ -98,7 +115,7 @@ impl Process {
             return Err(EINVAL);
         };
         let restored = RestoredProcess {
-            ranges: restore.resume.take().ok_or(EINVAL)?,
+            late: restore.resume.take().ok_or(EINVAL)?,
             _guards: core::mem::take(&mut restore.guards),
         };
         *pause = ProcessPause::None;
@@ -120,7 +137,8 @@ impl Process {
         });
     }
 
-    /// Creates the queue of `record`, which goes on when the process does.
+    /// Creates the queue of `record`, which goes on when the process does. Returns one that is to
+    /// be created later.
     ///
     /// # Errors
     ///
@@ -130,7 +148,7 @@ impl Process {
         &self,
         context: &Arc<GpuContext>,
         record: &QueueRecord<'_>,
-    ) -> Result {
+    ) -> Result<Option<LateQueue>> {
         let progress = match record.state().ok_or(EINVAL)? {
             QueueState::Compute(_) => {
                 let mut words = KVVec::new();
@@ -160,8 +178,29 @@ impl Process {
             doorbell: record.doorbell,
             progress,
         };
-        let create = PreparedQueue::new(&context.vm()?, create, Some(saved))?;
-        self.add_queue(context, &create, Some(record.id))?;
+        let queue = LateQueue {
+            context: context.clone(),
+            create,
+            saved,
+            id: record.id,
+        };
+        if create.needs_user_memory(&context.vm()?) {
+            return Ok(Some(queue));
+        }
+        self.add_late_queue(queue)?;
+        Ok(None)
+    }
+
+    /// Creates a queue whose memory is there. The caller may be another process.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Process::restore_queue`].
+    pub(crate) fn add_late_queue(&self, queue: LateQueue) -> Result {
+        let (context, id) = (&queue.context, queue.id);
+        let vm = context.vm()?;
+        let create = PreparedQueue::new(&vm, &self.space, queue.create, Some(queue.saved))?;
+        self.add_queue(context, &create, Some(id))?;
         Ok(())
     }
 }

@@ -34,6 +34,8 @@ enum order {
 	USER_MAP,	/* lays out that memory, in a process that was restored without */
 	USER_AGAIN,	/* unmaps and maps it for the GPU */
 	USER_WORKS,	/* 0 if a queue writes to it */
+	USER_QUEUE,	/* a queue of SDMA with its pointers there; 0 if it works */
+	USER_QUEUE_WORKS,	/* 0 if it still does */
 	SVM_START,	/* attributes of user memory */
 	SVM_THERE,	/* 0 if the attributes are there */
 };
@@ -142,6 +144,36 @@ static inline int user_start(struct all *all)
 	if (!err)
 		err = kfd_alloc_at(dev, KFD_ALLOC_USERPTR, USER, KFD_PAGE * 4, &all->user_handle);
 	return err ? err : kfd_map(dev->fd, all->user_handle, dev->gpu_id);
+}
+
+/* The same memory once more, with what the queue's pointers were. */
+static inline int user_map_again(const struct all *all)
+{
+	uint64_t *const pointers = all->sdma.pointers.cpu;
+	const int err = user_map();
+
+	if (!err && (uintptr_t)pointers == USER + KFD_PAGE)
+		pointers[KFD_QUEUE_WPTR / 8] = pointers[KFD_QUEUE_RPTR / 8] = all->sdma.wptr;
+	return err;
+}
+
+static inline int user_queue(struct all *all)
+{
+	const struct kfd_dev *dev = &all->state.dev;
+	struct kfd_queue *const queue = &all->sdma;
+	struct kfd_ioctl_create_queue_args args;
+	int err = kfd_bo_create(dev, &queue->ring, 16384, KFD_ALLOC_GTT);
+
+	if (err)
+		return err;
+	queue->pointers.cpu = (void *)(USER + KFD_PAGE);
+	kfd_queue_args(dev, &queue->ring, &queue->pointers, &args);
+	err = kfd_ioctl(dev->fd, AMDKFD_IOC_CREATE_QUEUE, &args);
+	if (err)
+		return err;
+	queue->id = args.queue_id;
+	err = kfd_doorbell_map(dev->fd, args.doorbell_offset, &queue->slice, &queue->doorbell);
+	return err ? err : kfd_queue_finish(queue, SOON_MS);
 }
 
 static inline int user_again(const struct all *all)
@@ -373,11 +405,15 @@ static inline int obey(struct all *all, uint32_t order, uint32_t arg)
 	case USER_START:
 		return user_start(all);
 	case USER_MAP:
-		return user_map();
+		return user_map_again(all);
 	case USER_AGAIN:
 		return user_again(all);
 	case USER_WORKS:
 		return user_works(all);
+	case USER_QUEUE:
+		return user_queue(all);
+	case USER_QUEUE_WORKS:
+		return kfd_queue_finish(&all->sdma, SOON_MS);
 	case SVM_START:
 		return svm_start(all);
 	case SVM_THERE:
