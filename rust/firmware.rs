@@ -45,8 +45,7 @@ pub(crate) struct LoadedFirmware {
 struct OwnFirmware {
     /// Versions of the files of MEC and SDMA.
     versions: (u32, u32),
-    /// `None` where the driver does not know the SMU.
-    smu: Option<Arc<SmuSensors>>,
+    smu: Arc<SmuSensors>,
     /// Stopped before the PSP's memory is freed.
     psp: Arc<SharedPsp>,
     /// The PSP's application for XGMI runs.
@@ -131,10 +130,7 @@ pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
     };
     files.check(&hw.dev)?;
     // Read before any firmware runs that may claim the flash chip, as in amdgpu.
-    let limits = match plan.knows_smu {
-        true => limits::find(hw)?,
-        false => None,
-    };
+    let limits = limits::find(hw)?;
     let blocks = PspMemory::new(&memory.vram, plan.tmr_bytes, in_hive)?;
     let (tmr, smu) = hand_over(hw, hw.state, &files, &blocks)?;
     let psp = SharedPsp::new(tmr)?;
@@ -143,10 +139,7 @@ pub(crate) fn load(memory: &GpuMemory) -> Result<LoadedFirmware> {
     Ok(LoadedFirmware {
         own: Some(OwnFirmware {
             versions: (version(FirmwarePart::Mec), version(FirmwarePart::Sdma)),
-            smu: match smu {
-                Some(smu) => Some(SmuSensors::new(memory, smu, limits)?),
-                None => None,
-            },
+            smu: SmuSensors::new(memory, smu, limits)?,
             psp,
             has_ta,
             memory: blocks,
@@ -165,7 +158,7 @@ fn hand_over(
     state: BootState,
     files: &FirmwareFiles,
     blocks: &PspMemory,
-) -> Result<(Tmr, Option<Smu>)> {
+) -> Result<(Tmr, Smu)> {
     let plan = hw.asic.firmware;
     let start = Instant::<Monotonic>::now();
     let bus = (&hw.vram_map, &hw.hdp, hw.gmc.fb());
@@ -179,10 +172,7 @@ fn hand_over(
     if plan.tells_partitions {
         tmr.ring().unite()?;
     }
-    let smu = match plan.knows_smu {
-        true => Some(Smu::start(&hw.dev, &hw.mmio, hw.ips())?),
-        false => None,
-    };
+    let smu = Smu::start(&hw.dev, &hw.mmio, hw.ips(), plan.smu)?;
     let version = |part| files.image(part).map_or(0, |image| image.version);
     dev_info!(
         &*hw.dev,
@@ -324,15 +314,12 @@ impl LoadedFirmware {
         let (tmr, smu) = hand_over(&self.hw, state, files, &own.memory)?;
         own.psp.restart(tmr);
         own.has_ta = own.has_ta && start_ta(&self.hw, &own.psp, files, &own.memory);
-        match (&own.smu, smu) {
-            (Some(known), Some(smu)) => known.restart(smu),
-            _ => Ok(()),
-        }
+        own.smu.restart(smu)
     }
 
     /// The SMU, if this driver has started it.
     fn smu(&self) -> Option<&Arc<SmuSensors>> {
-        self.own.as_ref()?.smu.as_ref()
+        self.own.as_ref().map(|own| &own.smu)
     }
 
     /// Checks that the RLC runs after its start: then the GPU's clock counts. May sleep.
@@ -360,15 +347,19 @@ impl LoadedFirmware {
 impl LoadedFirmware {
     /// Unloads the SMU's firmware after the engines were halted. Messages that fail are logged.
     fn unload_smu(&self) {
-        // Features end before the RLC does, since they change its clock.
-        if let Some(smu) = self.smu() {
-            smu.send(SmuMessage::DisableAllSmuFeatures);
-        }
-        self.hw.rlc.stop();
-        match self.smu() {
+        let is_reset_due = reset::is_due(&self.hw);
+        let send = |message: SmuMessage| match self.smu() {
             // The SMU accepts no more messages after this one, and it must still reset the GPU.
-            Some(smu) if !reset::is_due(&self.hw) => smu.send(SmuMessage::PrepareMp1ForUnload),
-            _ => {}
+            Some(_) if is_reset_due && message == SmuMessage::PrepareMp1ForUnload => {}
+            Some(smu) => smu.send(message),
+            None => {}
+        };
+        // Features end before the RLC does, since they change its clock.
+        let farewell = self.hw.asic.firmware.smu.farewell();
+        send(farewell.before);
+        self.hw.rlc.stop();
+        if let Some(message) = farewell.after {
+            send(message);
         }
     }
 }

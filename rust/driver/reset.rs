@@ -235,8 +235,6 @@ impl ReplugWork {
             why
         } else if !self.is_own {
             "another driver has loaded its firmware, which would be lost"
-        } else if !self.gpu.hw.asic.firmware.knows_smu {
-            "this driver does not know the SMU of such a chip"
         } else if !RECORD.get().is_some_and(|record| record.count(dev, cause)) {
             "it was reset too often in the last ten minutes"
         } else if hive::start_reset(&self.gpu.hw).is_err() {

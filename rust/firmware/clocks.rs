@@ -9,7 +9,7 @@ use kernel::prelude::*;
 use hw::smu::limits::SmuLimits;
 use hw::smu::{SmuClock, SmuFeatures, SmuMessage};
 
-use super::limits::WITHOUT;
+use super::limits::{ClockLimits, WITHOUT};
 use super::tables::SmuTables;
 use crate::ip::smu::{Smu, SmuFailure};
 
@@ -23,45 +23,64 @@ pub(super) struct ClockControl {
     pub(super) ranges: Option<[[u32; 2]; 2]>,
 }
 
-/// Disables the features that the previous driver has left enabled in `smu`: the limits that they
-/// use are unknown.
+/// The state of `smu` before [`start`]. Features that the previous driver has left enabled are
+/// disabled if their limits are a table, because it is unknown.
 ///
 /// # Errors
 ///
 /// Those of [`Smu::ask`].
-pub(super) fn stop(smu: &mut Smu, dev: &Device) -> Result<(), SmuFailure> {
-    let left = smu.features()?;
-    if left.are_any() {
+pub(super) fn take_over(smu: &mut Smu, dev: &Device) -> Result<ClockControl, SmuFailure> {
+    let mut features = smu.features()?;
+    if features.are_any() && smu.interface().takes_limits() {
         smu.ask(SmuMessage::DisableAllSmuFeatures)?;
         dev_info!(
             dev,
             "SMU: features {:#x}, which a driver has left on, are off\n",
-            left.0
+            features.0
         );
+        features = SmuFeatures::default();
     }
-    Ok(())
+    Ok(ClockControl {
+        features,
+        ranges: None,
+    })
 }
 
-/// Enables the features for which `limits` allow, which are uploaded through `tables`; `has_board`
+/// Enables the features for which `limits` allow: a table is uploaded through `tables`. `has_board`
 /// tells that this die measures the board's power. Without features if the SMU refuses, for which
 /// the log has one line. May sleep, for some milliseconds, or for seconds if the SMU does not
 /// answer.
 pub(super) fn start(
     smu: &mut Smu,
     tables: &SmuTables,
-    limits: &SmuLimits,
+    limits: &ClockLimits,
     has_board: bool,
     dev: &Device,
 ) -> ClockControl {
-    let features = match start_features(smu, tables, limits, has_board) {
-        Ok(features) if features.are_any() => features,
+    let started = match limits {
+        ClockLimits::Table(limits) => start_by_table(smu, tables, limits, has_board),
+        ClockLimits::Own => start_by_own(smu, tables),
+    };
+    match started {
+        Ok(features) if features.are_any() => ClockControl {
+            features,
+            ranges: ranges(smu, limits, features, dev),
+        },
         Ok(_) => {
-            dev_warn!(
-                dev,
-                "SMU: {WITHOUT}: features {:#x} were to be on, and none is\n",
-                limits.features().0
-            );
-            return ClockControl::default();
+            match limits {
+                ClockLimits::Table(limits) => dev_warn!(
+                    dev,
+                    "SMU: {WITHOUT}: features {:#x} were to be on, and none is\n",
+                    limits.features().0
+                ),
+                ClockLimits::Own => {
+                    dev_warn!(
+                        dev,
+                        "SMU: {WITHOUT}: its own features were to be on, and none is\n"
+                    )
+                }
+            }
+            ClockControl::default()
         }
         Err(failure) => {
             // Some features may already be enabled. No other recovery exists.
@@ -69,14 +88,12 @@ pub(super) fn start(
             if failure.is_news {
                 dev_warn!(dev, "SMU: {WITHOUT}: {failure}\n");
             }
-            return ClockControl::default();
+            ClockControl::default()
         }
-    };
-    let ranges = ranges(smu, limits, features, dev);
-    ClockControl { features, ranges }
+    }
 }
 
-fn start_features(
+fn start_by_table(
     smu: &mut Smu,
     tables: &SmuTables,
     limits: &SmuLimits,
@@ -92,16 +109,43 @@ fn start_features(
     smu.features()
 }
 
+fn start_by_own(smu: &mut Smu, tables: &SmuTables) -> Result<SmuFeatures, SmuFailure> {
+    tables.set_tools_address(smu)?;
+    smu.ask(SmuMessage::EnableAllSmuFeatures)?;
+    smu.features()
+}
+
+/// The power of the socket, W, and the range of the graphics clock, MHz, within `limits`.
+///
+/// # Errors
+///
+/// Those of [`Smu::ask`].
+fn bounds(smu: &mut Smu, limits: &ClockLimits) -> Result<(u32, [u32; 2]), SmuFailure> {
+    Ok(match limits {
+        ClockLimits::Table(limits) => (limits.power().into(), limits.graphics().map(u32::from)),
+        ClockLimits::Own => (
+            smu.ask(SmuMessage::GetPptLimit)?,
+            [
+                smu.ask(SmuMessage::GetMinGfxDpmFreq)?,
+                smu.ask(SmuMessage::GetMaxGfxDpmFreq)?,
+            ],
+        ),
+    })
+}
+
 /// The ranges of the clocks, which are logged too.
 fn ranges(
     smu: &mut Smu,
-    limits: &SmuLimits,
+    limits: &ClockLimits,
     features: SmuFeatures,
     dev: &Device,
 ) -> Option<[[u32; 2]; 2]> {
-    let mut range = |clock| smu.range(clock);
-    let reported = range(SmuClock::Soc)
-        .and_then(|soc| Ok([soc, range(SmuClock::Memory)?, range(SmuClock::Fabric)?]))
+    let reported = smu
+        .range(SmuClock::Soc)
+        .and_then(|soc| {
+            let others = [smu.range(SmuClock::Memory)?, smu.range(SmuClock::Fabric)?];
+            Ok((soc, others, bounds(smu, limits)?))
+        })
         .inspect_err(|failure| {
             if failure.is_news {
                 dev_warn!(
@@ -111,13 +155,12 @@ fn ranges(
                 );
             }
         });
-    let [soc, memory, fabric] = reported.ok()?;
-    let graphics = limits.graphics().map(u32::from);
+    let (soc, [memory, fabric], (power, graphics)) = reported.ok()?;
     dev_info!(
         dev,
         "SMU: features {:#x}, {} W; MHz: graphics {}-{}, memory {}-{}, SOC {}-{}, fabric {}-{}\n",
         features.0,
-        limits.power(),
+        power,
         graphics[0],
         graphics[1],
         memory[0],
@@ -127,6 +170,7 @@ fn ranges(
         fabric[0],
         fabric[1]
     );
-    let are_set = features.sets_graphics_clock() && features.sets_memory_clock();
+    let interface = smu.interface();
+    let are_set = interface.sets_graphics_clock(features) && interface.sets_memory_clock(features);
     are_set.then_some([graphics, memory])
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! The SMU's table of limits, found in the card's BIOS.
+//! The limits within which the SMU sets clocks: a table in the card's BIOS, or its own.
 
 use kernel::prelude::*;
 
@@ -13,23 +13,34 @@ use crate::kern::params;
 /// Text in the log for a GPU whose SMU gets no such table.
 pub(super) const WITHOUT: &str = "clocks and limits of power stay as at power-on";
 
-/// The table of the card of `hw`. `None` if the card has no valid one, or if `clocks=0`; the log
-/// has one line that says why. `None` also if its chip reads no flash chip. May sleep, as long as
-/// it takes to read the flash chip twice.
+/// The limits of an SMU.
+pub(super) enum ClockLimits {
+    /// A table that the driver uploads.
+    Table(KBox<SmuLimits>),
+    /// The firmware has them.
+    Own,
+}
+
+/// The limits of the card of `hw`. `None` if it needs a table and has no valid one, or if
+/// `clocks=0`; the log has one line that says why. May sleep, as long as it takes to read the flash
+/// chip twice.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(super) fn find(hw: &Hardware) -> Result<Option<KBox<SmuLimits>>> {
+pub(super) fn find(hw: &Hardware) -> Result<Option<ClockLimits>> {
     if !params::are_clocks_set() {
         dev_info!(&*hw.dev, "SMU: {WITHOUT}: the parameter clocks is 0\n");
         return Ok(None);
+    }
+    if !hw.asic.firmware.smu.takes_limits() {
+        return Ok(Some(ClockLimits::Own));
     }
     let Ok(rom) = Rom::new(&hw.mmio, hw.ips()) else {
         return Ok(None);
     };
     match read(&rom)? {
-        Ok(limits) => Ok(Some(limits)),
+        Ok(limits) => Ok(Some(ClockLimits::Table(limits))),
         Err(damage) => {
             // A device that is gone needs no line about missing limits.
             if hw.is_present() {

@@ -10,12 +10,14 @@ use kernel::sync::{Arc, SetOnce};
 use kernel::time::{Instant, Monotonic};
 
 use hw::ip::IpBlock;
-use hw::smu::limits::SmuLimits;
-use hw::smu::metrics::{SmuMetrics, GPU_METRICS_BYTES};
+use hw::smu::interface::SmuInterface;
+use hw::smu::link::PcieLink;
+use hw::smu::readings::{MetricsSurroundings, SmuMeasurement, SmuReadings};
+use hw::smu::socket::{board_millivolts, tells_board, XccSet};
 use hw::smu::{graphics_millivolts, SmuMessage};
 
 use super::clocks::{self, ClockControl};
-use super::limits::WITHOUT;
+use super::limits::{ClockLimits, WITHOUT};
 use super::tables::SmuTables;
 use crate::ip::sensor::{SensorKind, SensorSource};
 use crate::ip::smu::{Smu, SmuFailure};
@@ -32,13 +34,15 @@ const FRESH_MS: i64 = 10;
 /// The die that measures the board's power.
 const FIRST_DIE: u32 = 0;
 
-/// The last table, or the error, and its time.
-type Last = (Result<SmuMetrics>, Instant<Monotonic>);
+/// Whether there is a last table, or the error, and its time.
+type Last = (Result, Instant<Monotonic>);
 
 struct SensorCache {
     smu: Smu,
     clocks: ClockControl,
     last: Option<Last>,
+    /// The last table.
+    table: KVec<u32>,
 }
 
 /// A running SMU.
@@ -50,9 +54,13 @@ pub(crate) struct SmuSensors {
     state: KillableMutex<SensorCache>,
     /// The board's number, 0 for none; unset if the SMU gives no table.
     serial: SetOnce<u64>,
+    /// The voltage of the board's supply, mV; unset if the SMU does not tell it.
+    board_millivolts: SetOnce<u32>,
     tables: SmuTables,
     /// The limits for setting clocks; `None` if it does not set them.
-    limits: Option<KBox<SmuLimits>>,
+    limits: Option<ClockLimits>,
+    interface: SmuInterface,
+    xccs: XccSet,
     /// Whether this die measures the board's power.
     has_board: bool,
     smuio: RegisterWindow,
@@ -70,14 +78,16 @@ impl SmuSensors {
     pub(super) fn new(
         memory: &GpuMemory,
         smu: Smu,
-        limits: Option<KBox<SmuLimits>>,
+        limits: Option<ClockLimits>,
     ) -> Result<Arc<Self>> {
         let hw = &memory.hw;
+        let interface = smu.interface();
         let smuio = RegisterWindow::new(&hw.mmio, hw.ips(), IpBlock::Smuio, 0)?;
         let state = SensorCache {
             smu,
             clocks: ClockControl::default(),
             last: None,
+            table: KVec::from_elem(0, interface.table_dwords(), GFP_KERNEL)?,
         };
         let sensors = Arc::pin_init(
             try_pin_init!(Self {
@@ -87,8 +97,11 @@ impl SmuSensors {
                     kernel::static_lock_class!()
                 ),
                 serial: SetOnce::new(),
+                board_millivolts: SetOnce::new(),
                 tables: SmuTables::new(memory)?,
                 limits,
+                interface,
+                xccs: XccSet::new(hw.ips().of(IpBlock::Gc).map(|xcc| xcc.number)),
                 has_board: DiePlace::read(&smuio).die == FIRST_DIE,
                 smuio,
                 dev: hw.dev.clone(),
@@ -105,8 +118,30 @@ impl SmuSensors {
         if self.start_clocks(&mut state).is_err() {
             return;
         }
-        if let Ok(metrics) = self.tables.measure(&mut state.smu) {
-            self.serial.populate(metrics.serial);
+        if self.refresh(&mut state).is_err() {
+            return;
+        }
+        if let Ok(measured) = self.measured(&state) {
+            self.serial.populate(measured.serial());
+        }
+        self.read_supply(&mut state);
+    }
+
+    /// Reads the voltage of the board's supply, if the SMU tells it.
+    fn read_supply(&self, state: &mut SensorCache) {
+        let SensorCache { smu, table, .. } = state;
+        let message = SmuMessage::GetStaticMetricsTable;
+        if message.number(self.interface).is_none() || !tells_board(smu.version()) {
+            return;
+        }
+        // The table for measurements holds it until the next one.
+        state.last = None;
+        // The failure is logged; the rest works without.
+        if self.tables.receive(smu, message, table).is_err() {
+            return;
+        }
+        if let Some(millivolts) = board_millivolts(table) {
+            self.board_millivolts.populate(millivolts);
         }
     }
 
@@ -118,9 +153,12 @@ impl SmuSensors {
     fn start_clocks(&self, state: &mut SensorCache) -> Result {
         let SensorCache { smu, clocks, .. } = state;
         let begun = self.tables.set_address(smu);
-        if let Err(failure) = begun.and_then(|()| clocks::stop(smu, &self.dev)) {
-            self.log_failure(&failure);
-            return Err(failure.error);
+        match begun.and_then(|()| clocks::take_over(smu, &self.dev)) {
+            Ok(found) => *clocks = found,
+            Err(failure) => {
+                self.log_failure(&failure);
+                return Err(failure.error);
+            }
         }
         if let Some(limits) = &self.limits {
             *clocks = clocks::start(smu, &self.tables, limits, self.has_board, &self.dev);
@@ -145,11 +183,9 @@ impl SmuSensors {
     /// `ETIMEDOUT`, `EIO` and `ENODEV` as for [`Smu::send`].
     pub(super) fn restart(&self, smu: Smu) -> Result {
         let mut state = self.state.lock();
-        *state = SensorCache {
-            smu,
-            clocks: ClockControl::default(),
-            last: None,
-        };
+        state.smu = smu;
+        state.clocks = ClockControl::default();
+        state.last = None;
         match self.start_clocks(&mut state) {
             Err(error) if self.is_measuring() => Err(error),
             _ => Ok(()),
@@ -167,63 +203,75 @@ impl SmuSensors {
         self.serial.copy().unwrap_or(0)
     }
 
-    /// The measurements, which are at most a moment old. May sleep.
+    /// Whether the temperature at the edge of the die is measured.
+    pub(crate) fn measures_edge(&self) -> bool {
+        self.interface.measures_edge()
+    }
+
+    /// Whether the power is an average; otherwise it is the current one.
+    pub(crate) fn averages_power(&self) -> bool {
+        self.interface.averages_power()
+    }
+
+    /// Single measurements, which are at most a moment old. May sleep.
     ///
     /// # Errors
     ///
     /// `ETIMEDOUT` if the SMU does not answer, or has not answered yet; `EIO` if it refuses;
     /// `ENODATA` if it has written nothing; `ENODEV` when the device is gone; `EINTR` when the
     /// caller is killed.
-    pub(crate) fn read(&self) -> Result<SmuMetrics> {
-        self.refresh(&mut *self.state.lock_killable()?)
+    pub(crate) fn read(&self) -> Result<SmuReadings> {
+        let mut state = self.state.lock_killable()?;
+        self.refresh(&mut state)?;
+        Ok(self.measured(&state)?.readings(state.clocks.features))
     }
 
-    fn refresh(&self, state: &mut SensorCache) -> Result<SmuMetrics> {
-        if let Some((metrics, at)) = &state.last {
+    /// Makes the table at most a moment old.
+    fn refresh(&self, state: &mut SensorCache) -> Result {
+        if let Some((result, at)) = &state.last {
             if at.elapsed().as_millis() < FRESH_MS {
-                return *metrics;
+                return *result;
             }
         }
-        let mut metrics = self.tables.measure(&mut state.smu);
-        if !self.has_board {
-            metrics = metrics.map(SmuMetrics::without_board);
-        }
-        state.last = Some((metrics, Instant::now()));
-        metrics
+        let result = self.tables.measure(&mut state.smu, &mut state.table);
+        state.last = Some((result, Instant::now()));
+        result
+    }
+
+    /// The table, after [`Self::refresh`].
+    ///
+    /// # Errors
+    ///
+    /// `ENODATA` if there is none.
+    fn measured<'a>(&self, state: &'a SensorCache) -> Result<SmuMeasurement<'a>> {
+        let measured = SmuMeasurement::new(self.interface, &state.table);
+        let measured = measured.ok_or_else(errno::no_data)?;
+        Ok(match self.has_board {
+            true => measured,
+            false => measured.without_board(),
+        })
     }
 
     /// The measurements in the form that tools read.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::read`].
-    pub(crate) fn gpu_metrics(&self) -> Result<[u8; GPU_METRICS_BYTES]> {
+    /// Those of [`Self::read`]; `ENOMEM`.
+    pub(crate) fn gpu_metrics(&self) -> Result<KVec<u8>> {
+        let mut bytes = KVec::from_elem(0, self.interface.gpu_metrics_bytes(), GFP_KERNEL)?;
         let mut state = self.state.lock_killable()?;
-        let metrics = self.refresh(&mut state)?;
-        let link = state.smu.link();
-        Ok(metrics.gpu_metrics(link, host::boot_ns()))
-    }
-
-    /// Clocks of graphics and memory, MHz: current ones if the SMU sets them, otherwise averages
-    /// (as in amdgpu).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::read`].
-    pub(crate) fn clocks(&self) -> Result<[u16; 2]> {
-        let mut state = self.state.lock_killable()?;
-        let metrics = self.refresh(&mut state)?;
-        let features = state.clocks.features;
-        let of = |set, now, average| if set { now } else { average };
-        let (now, average) = (metrics.current, metrics.average);
-        Ok([
-            of(
-                features.sets_graphics_clock(),
-                now.graphics,
-                average.graphics,
-            ),
-            of(features.sets_memory_clock(), now.memory, average.memory),
-        ])
+        self.refresh(&mut state)?;
+        let around = MetricsSurroundings {
+            link: match self.interface.takes_link() {
+                true => state.smu.link(),
+                false => PcieLink::UNKNOWN,
+            },
+            version: state.smu.version(),
+            xccs: self.xccs,
+            now: host::boot_ns(),
+        };
+        self.measured(&state)?.gpu_metrics(&around, &mut bytes);
+        Ok(bytes)
     }
 
     /// The ranges within which the SMU sets the clocks of graphics and memory, MHz.
@@ -237,13 +285,27 @@ impl SmuSensors {
         state.clocks.ranges.ok_or_else(errno::no_data)
     }
 
+    /// Whether the regulator reports the voltage of graphics.
+    pub(crate) fn has_millivolts(&self) -> bool {
+        has_board_registers(&self.smuio)
+    }
+
+    /// Voltage of the board's supply, mV, when the driver was bound.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` for a GPU that does not tell it.
+    pub(crate) fn board_millivolts(&self) -> Result<u32> {
+        self.board_millivolts.copy().ok_or(ENODEV)
+    }
+
     /// Voltage of graphics, mV, as the regulator itself reports it.
     ///
     /// # Errors
     ///
     /// `ENODEV` when the device is gone, and for a GPU that does not tell it.
     pub(crate) fn millivolts(&self) -> Result<u32> {
-        if !has_board_registers(&self.smuio) {
+        if !self.has_millivolts() {
             return Err(ENODEV);
         }
         match self.smuio.read(SMUSVI0_TEL_PLANE0) {
@@ -275,18 +337,17 @@ impl SensorSource for SmuSensors {
     fn sense(&self, sensor: SensorKind) -> Result<u32> {
         Ok(match sensor {
             SensorKind::GraphicsClock => {
-                let [graphics, _] = self.clocks()?;
-                graphics.into()
+                let [graphics, _] = self.read()?.clocks;
+                graphics
             }
             SensorKind::MemoryClock => {
-                let [_, memory] = self.clocks()?;
-                memory.into()
+                let [_, memory] = self.read()?.clocks;
+                memory
             }
-            SensorKind::Edge => {
-                let [edge, ..] = self.read()?.temperatures;
-                u32::from(edge) * 1000
-            }
-            SensorKind::Power => self.read()?.power.into(),
+            SensorKind::Edge => self.read()?.edge.ok_or(ENODEV)?,
+            SensorKind::Power => self.read()?.milliwatts / 1000,
+            SensorKind::InputPower if self.averages_power() => return Err(ENODEV),
+            SensorKind::InputPower => self.read()?.milliwatts / 1000,
             SensorKind::GraphicsVoltage => self.millivolts()?,
             SensorKind::LowestGraphicsClock => {
                 let [[lowest, _], _] = self.ranges()?;

@@ -4,9 +4,10 @@
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::time::{delay::fsleep, Delta};
 
 use hw::smu::limits::SmuLimits;
-use hw::smu::metrics::{SmuMetrics, TABLE_BYTES, TABLE_DWORDS};
+use hw::smu::readings::SmuMeasurement;
 use hw::smu::{SmuMessage, SmuTable, TRACE_BYTES};
 use hw::va::PAGE_SIZE;
 
@@ -16,6 +17,9 @@ use crate::kern::errno;
 use crate::kern::vram_map::VramMap;
 use crate::mem::vram::VramBlocks;
 use crate::mem::GpuMemory;
+
+/// Between two measurements of which the first one was not ready.
+const UNTIL_READY: Delta = Delta::from_millis(1);
 
 /// The shared memory. The SMU uses it until it has got the message to unload; the owner keeps this
 /// until then.
@@ -72,25 +76,43 @@ impl SmuTables {
         let message = SmuMessage::TransferTableDram2Smu(SmuTable::Limits);
         self.vram
             .write_bytes(self.page.start(), limits.bytes())
-            .map_err(|error| SmuFailure::unsent(message, error))?;
+            .map_err(|error| SmuFailure::unsent(message.shown(smu.interface()), error))?;
         self.hdp.flush();
         smu.ask(message).map(drop)
     }
 
-    /// Lets `smu` write its measurements and reads them.
+    /// Lets `smu` write its measurements, and reads them into `table`, which has the interface's
+    /// dwords. May sleep, for a tenth of a second if the SMU has not measured yet.
     ///
     /// # Errors
     ///
     /// `ETIMEDOUT`, `EIO` and `ENODEV` as for [`Smu::send`]; `ENODATA` if it has written nothing.
-    pub(super) fn measure(&self, smu: &mut Smu) -> Result<SmuMetrics> {
+    pub(super) fn measure(&self, smu: &mut Smu, table: &mut [u32]) -> Result {
+        let interface = smu.interface();
+        for attempt in 0..interface.attempts() {
+            if attempt != 0 {
+                fsleep(UNTIL_READY);
+            }
+            self.receive(smu, interface.measure(), table)?;
+            if SmuMeasurement::new(interface, table).is_some() {
+                return Ok(());
+            }
+        }
+        Err(errno::no_data())
+    }
+
+    /// Has `smu` write the table of `message`, and reads it into `table`.
+    ///
+    /// # Errors
+    ///
+    /// `ETIMEDOUT`, `EIO` and `ENODEV` as for [`Smu::send`].
+    pub(super) fn receive(&self, smu: &mut Smu, message: SmuMessage, table: &mut [u32]) -> Result {
         let at = self.page.start();
         // Cleared first, so that old contents are not taken for new measurements.
-        self.vram.fill64(at, 0, TABLE_BYTES / 8)?;
+        self.vram.fill64(at, 0, table.len().div_ceil(2))?;
         self.hdp.flush();
-        smu.send(SmuMessage::TransferTableSmu2Dram(SmuTable::Metrics))?;
-        let mut table = [0; TABLE_DWORDS];
+        smu.send(message)?;
         self.hdp.flush();
-        self.vram.read32s(at, &mut table)?;
-        SmuMetrics::new(&table).ok_or_else(errno::no_data)
+        self.vram.read32s(at, table)
     }
 }

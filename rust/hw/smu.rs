@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-//! Messages to the SMU (MP1, 13.0) and its answers (amdgpu: aldebaran_ppsmc.h, smu_cmn.c).
+//! Messages to the SMU (MP1, 13.0) and its answers (amdgpu: aldebaran_ppsmc.h,
+//! smu_v13_0_6_ppsmc.h, smu_cmn.c).
 
+mod attributes;
+pub mod interface;
 pub mod limits;
 pub mod link;
 pub mod metrics;
+pub mod readings;
+pub mod socket;
 
 use core::fmt;
 
-use crate::bits::{Field, Field64};
-
-/// SMN address of the register whose lowest bit says that firmware runs (MP1_FIRMWARE_FLAGS).
-pub const FIRMWARE_FLAGS: u32 = 0x03b1_0024;
+use crate::bits::Field;
+use interface::SmuInterface;
 
 /// Bytes of the memory for traces.
 pub const TRACE_BYTES: u64 = 0x1_9000;
@@ -27,17 +30,18 @@ const FREQUENCY: Field = Field::new(30, 0);
 /// The last firmware that does not know BoardPowerCalibration (amdgpu: aldebaran_run_board_btc).
 const LAST_WITHOUT_CALIBRATION: u32 = 0x0044_1d00;
 
-/// A message, with its argument if it has one.
+/// A message, with its argument if it has one. Not every interface has each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmuMessage {
     /// Version of the firmware.
     GetSmuVersion,
     /// Version of the interface between drivers and firmware.
     GetDriverIfVersion,
-    /// Resets the whole GPU except for its PCI function (mode 1). All firmware and the contents of
-    /// VRAM are lost.
+    /// Resets the whole GPU except for its PCI function (mode 1). All firmware that a driver has
+    /// loaded, and the contents of VRAM, are lost.
     GfxDriverReset,
-    /// Turns on all automatic features that the table of limits asks for.
+    /// Turns on all automatic features that the limits ask for: those of the driver's table, or
+    /// the firmware's own.
     EnableAllSmuFeatures,
     /// Turns off all automatic features.
     DisableAllSmuFeatures,
@@ -57,9 +61,19 @@ pub enum SmuMessage {
     TransferTableSmu2Dram(SmuTable),
     /// Reads a table from that page.
     TransferTableDram2Smu(SmuTable),
+    /// Writes its measurements to that page: [`socket::SocketMetrics`].
+    GetMetricsTable,
+    /// Writes to that page what does not change: [`socket::board_millivolts`].
+    GetStaticMetricsTable,
     /// Asks for one of a clock's levels: MHz ([`megahertz`]), or the number of the highest level
     /// for [`HIGHEST_LEVEL`].
     GetDpmFreqByIndex(SmuClock, u8),
+    /// Asks for the lowest clock of graphics, MHz.
+    GetMinGfxDpmFreq,
+    /// Asks for the highest clock of graphics, MHz.
+    GetMaxGfxDpmFreq,
+    /// Asks for the limit of the socket's power, W.
+    GetPptLimit,
     /// Measures the droop of the supply of graphics.
     RunDcBtc,
     /// Measures the board's own power once, and subtracts it from then on.
@@ -69,9 +83,16 @@ pub enum SmuMessage {
 }
 
 impl SmuMessage {
-    /// Its number.
-    pub const fn number(self) -> u32 {
-        match self {
+    /// Its number in `interface`; `None` if that does not have it.
+    pub const fn number(self, interface: SmuInterface) -> Option<u32> {
+        match interface {
+            SmuInterface::V13_0_2 => self.number_13_0_2(),
+            SmuInterface::V13_0_6 => self.number_13_0_6(),
+        }
+    }
+
+    const fn number_13_0_2(self) -> Option<u32> {
+        Some(match self {
             Self::GetSmuVersion => 0x2,
             Self::GfxDriverReset => 0x3,
             Self::GetDriverIfVersion => 0x4,
@@ -86,14 +107,46 @@ impl SmuMessage {
             Self::TransferTableSmu2Dram(_) => 0x13,
             Self::TransferTableDram2Smu(_) => 0x14,
             Self::GetDpmFreqByIndex(..) => 0x1e,
+            Self::GetPptLimit => 0x23,
             Self::PrepareMp1ForUnload => 0x24,
             Self::RunDcBtc => 0x27,
             Self::BoardPowerCalibration => 0x43,
-        }
+            Self::GetMetricsTable
+            | Self::GetStaticMetricsTable
+            | Self::GetMinGfxDpmFreq
+            | Self::GetMaxGfxDpmFreq => return None,
+        })
     }
 
-    /// Its argument, 0 if it has none.
-    pub const fn argument(self) -> u32 {
+    const fn number_13_0_6(self) -> Option<u32> {
+        Some(match self {
+            Self::GetSmuVersion => 0x2,
+            Self::GfxDriverReset => 0x3,
+            Self::GetDriverIfVersion => 0x4,
+            Self::EnableAllSmuFeatures => 0x5,
+            Self::DisableAllSmuFeatures => 0x6,
+            Self::GetMetricsTable => 0x9,
+            Self::GetEnabledSmuFeaturesLow => 0xb,
+            Self::GetEnabledSmuFeaturesHigh => 0xc,
+            Self::SetDriverDramAddrHigh(_) => 0xd,
+            Self::SetDriverDramAddrLow(_) => 0xe,
+            Self::SetToolsDramAddrHigh(_) => 0xf,
+            Self::SetToolsDramAddrLow(_) => 0x10,
+            Self::GetDpmFreqByIndex(..) => 0x17,
+            Self::GetPptLimit => 0x19,
+            Self::GetMinGfxDpmFreq => 0x32,
+            Self::GetMaxGfxDpmFreq => 0x33,
+            Self::PrepareMp1ForUnload => 0x34,
+            Self::GetStaticMetricsTable => 0x59,
+            Self::TransferTableSmu2Dram(_)
+            | Self::TransferTableDram2Smu(_)
+            | Self::RunDcBtc
+            | Self::BoardPowerCalibration => return None,
+        })
+    }
+
+    /// Its argument in `interface`, 0 if it has none.
+    pub const fn argument(self, interface: SmuInterface) -> u32 {
         match self {
             Self::SetDriverDramAddrHigh(half)
             | Self::SetDriverDramAddrLow(half)
@@ -103,7 +156,7 @@ impl SmuMessage {
                 table.number()
             }
             Self::GetDpmFreqByIndex(clock, level) => {
-                CLOCK.put(clock.number()) | LEVEL.put(level as u32)
+                CLOCK.put(clock.number(interface)) | LEVEL.put(level as u32)
             }
             Self::GfxDriverReset => MODE_1,
             Self::GetSmuVersion
@@ -112,10 +165,20 @@ impl SmuMessage {
             | Self::DisableAllSmuFeatures
             | Self::GetEnabledSmuFeaturesLow
             | Self::GetEnabledSmuFeaturesHigh
+            | Self::GetMetricsTable
+            | Self::GetStaticMetricsTable
+            | Self::GetMinGfxDpmFreq
+            | Self::GetMaxGfxDpmFreq
+            | Self::GetPptLimit
             | Self::RunDcBtc
             | Self::BoardPowerCalibration
             | Self::PrepareMp1ForUnload => 0,
         }
+    }
+
+    /// It with its number in `interface`, for the log.
+    pub const fn shown(self, interface: SmuInterface) -> ShownMessage {
+        ShownMessage(self, interface)
     }
 
     const fn name(self) -> &'static str {
@@ -133,7 +196,12 @@ impl SmuMessage {
             Self::SetToolsDramAddrLow(_) => "SetToolsDramAddrLow",
             Self::TransferTableSmu2Dram(_) => "TransferTableSmu2Dram",
             Self::TransferTableDram2Smu(_) => "TransferTableDram2Smu",
+            Self::GetMetricsTable => "GetMetricsTable",
+            Self::GetStaticMetricsTable => "GetStaticMetricsTable",
             Self::GetDpmFreqByIndex(..) => "GetDpmFreqByIndex",
+            Self::GetMinGfxDpmFreq => "GetMinGfxDpmFreq",
+            Self::GetMaxGfxDpmFreq => "GetMaxGfxDpmFreq",
+            Self::GetPptLimit => "GetPptLimit",
             Self::RunDcBtc => "RunDcBtc",
             Self::BoardPowerCalibration => "BoardPowerCalibration",
             Self::PrepareMp1ForUnload => "PrepareMp1ForUnload",
@@ -141,9 +209,18 @@ impl SmuMessage {
     }
 }
 
-impl fmt::Display for SmuMessage {
+/// A message with its number in an interface.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownMessage(SmuMessage, SmuInterface);
+
+impl fmt::Display for ShownMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({:#x})", self.name(), self.number())
+        let Self(message, interface) = *self;
+        f.write_str(message.name())?;
+        match message.number(interface) {
+            Some(number) => write!(f, " ({number:#x})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -178,12 +255,15 @@ pub enum SmuClock {
 }
 
 impl SmuClock {
-    /// Its number.
-    pub const fn number(self) -> u32 {
-        match self {
-            Self::Soc => 3,
-            Self::Memory => 4,
-            Self::Fabric => 5,
+    /// Its number in `interface`. 13.0.2 begins with graphics, 13.0.6 with V and D.
+    pub const fn number(self, interface: SmuInterface) -> u32 {
+        match (interface, self) {
+            (SmuInterface::V13_0_2, Self::Soc) => 3,
+            (SmuInterface::V13_0_2, Self::Memory) => 4,
+            (SmuInterface::V13_0_2, Self::Fabric) => 5,
+            (SmuInterface::V13_0_6, Self::Soc) => 2,
+            (SmuInterface::V13_0_6, Self::Memory) => 3,
+            (SmuInterface::V13_0_6, Self::Fabric) => 4,
         }
     }
 }
@@ -198,22 +278,9 @@ pub const fn megahertz(result: u32) -> u32 {
 pub struct SmuFeatures(pub u64);
 
 impl SmuFeatures {
-    const DPM_GFXCLK: Field64 = Field64::bit(1);
-    const DPM_UCLK: Field64 = Field64::bit(2);
-
     /// Whether any feature is on.
     pub const fn are_any(self) -> bool {
         self.0 != 0
-    }
-
-    /// Whether it sets the graphics clock.
-    pub const fn sets_graphics_clock(self) -> bool {
-        Self::DPM_GFXCLK.is_set(self.0)
-    }
-
-    /// Whether it sets the memory clock.
-    pub const fn sets_memory_clock(self) -> bool {
-        Self::DPM_UCLK.is_set(self.0)
     }
 }
 
@@ -279,6 +346,22 @@ impl SmuVersion {
     /// Whether it calibrates a board's power.
     pub const fn calibrates_board(self) -> bool {
         self.0 > LAST_WITHOUT_CALIBRATION
+    }
+
+    /// Whether it is at least `first`.
+    pub(crate) const fn is_since(self, first: u32) -> bool {
+        self.0 >= first
+    }
+
+    /// Whether it is at least the one of `firsts` that is of the same program. The highest byte is
+    /// the program: here 0 and 7, which count on their own.
+    pub(crate) const fn is_since_of(self, firsts: [u32; 2]) -> bool {
+        let [first, other] = firsts;
+        match self.0.to_be_bytes() {
+            [0, ..] => self.is_since(first),
+            [7, ..] => self.is_since(other),
+            _ => false,
+        }
     }
 }
 

@@ -12,8 +12,10 @@ pub(crate) enum SensorKind {
     MemoryClock,
     /// Temperature at the edge of the die, millidegrees.
     Edge,
-    /// Average power of the socket, W.
+    /// Power of the socket, W: the average, or where that is not known the current one.
     Power,
+    /// Current power of the socket, W.
+    InputPower,
     /// Voltage of graphics, mV.
     GraphicsVoltage,
     /// The lowest clock of graphics that the SMU sets, MHz.

@@ -12,9 +12,10 @@ use kernel::time::Delta;
 
 use hw::bits::{hi, join, lo};
 use hw::ip::{IpBlock, IpTable};
+use hw::smu::interface::SmuInterface;
 use hw::smu::link::{self, PcieLink};
-use hw::smu::{megahertz, SmuAnswer, SmuClock, SmuFeatures, SmuMessage, SmuVersion};
-use hw::smu::{FIRMWARE_FLAGS, HIGHEST_LEVEL};
+use hw::smu::{megahertz, ShownMessage, SmuAnswer, SmuClock, SmuFeatures, SmuMessage};
+use hw::smu::{SmuVersion, HIGHEST_LEVEL};
 
 use crate::kern::mmio::{Mmio, GONE};
 use crate::regs::{mp, nbio, RegisterWindow};
@@ -30,7 +31,7 @@ const RUNS: u32 = 1;
 /// A message that the firmware has not carried out.
 #[derive(Clone, Copy)]
 pub(crate) struct SmuFailure {
-    message: SmuMessage,
+    message: ShownMessage,
     /// The answer, an error code; `None` without an answer.
     answer: Option<SmuAnswer>,
     /// `ETIMEDOUT` without an answer; `EIO` if the message was not carried out; `ENODEV` if the
@@ -43,7 +44,7 @@ pub(crate) struct SmuFailure {
 
 impl SmuFailure {
     /// The failure of `message` to be sent at all. It is news unless the device is gone.
-    pub(crate) fn unsent(message: SmuMessage, error: Error) -> Self {
+    pub(crate) fn unsent(message: ShownMessage, error: Error) -> Self {
         Self {
             message,
             answer: None,
@@ -79,6 +80,7 @@ pub(crate) struct Smu {
     mp: RegisterWindow,
     nbio: RegisterWindow,
     mailbox: Mailbox,
+    interface: SmuInterface,
     /// The last message, if it failed, and the error: the log has that already.
     failed: Option<(SmuMessage, Error)>,
     version: SmuVersion,
@@ -86,8 +88,8 @@ pub(crate) struct Smu {
 }
 
 impl Smu {
-    /// The SMU of the ASIC whose blocks are `ips`, whose firmware has just been loaded. Context:
-    /// may sleep.
+    /// The SMU of the ASIC whose blocks are `ips`, whose firmware has just been loaded, or runs
+    /// from power-up on, and has `interface`. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -96,9 +98,10 @@ impl Smu {
         dev: &ARef<device::Device>,
         mmio: &Arc<Mmio>,
         ips: IpTable<'_>,
+        interface: SmuInterface,
     ) -> Result<Self> {
         let nbio = RegisterWindow::new(mmio, ips, IpBlock::Nbio, 0)?;
-        let flags = || Ok(fabric(&nbio, FIRMWARE_FLAGS));
+        let flags = || Ok(fabric(&nbio, interface.firmware_flags()));
         let runs = read_poll_timeout(flags, |flags| flags & RUNS != 0, POLL, START_TIMEOUT);
         if !runs.is_ok_and(|flags| flags != GONE) {
             dev_err!(
@@ -111,18 +114,24 @@ impl Smu {
             mp: RegisterWindow::new(mmio, ips, IpBlock::Mp, 0)?,
             nbio,
             mailbox: Mailbox::Fresh,
+            interface,
             failed: None,
             version: SmuVersion(0),
             dev: dev.clone(),
         };
-        let interface = smu.send(SmuMessage::GetDriverIfVersion)?;
+        let number = smu.send(SmuMessage::GetDriverIfVersion)?;
         smu.version = SmuVersion(smu.send(SmuMessage::GetSmuVersion)?);
         dev_info!(
             dev,
-            "SMU: firmware {}, interface {interface}\n",
+            "SMU: firmware {}, interface {number}\n",
             format_args!("{}", smu.version)
         );
         Ok(smu)
+    }
+
+    /// The interface of its firmware.
+    pub(crate) fn interface(&self) -> SmuInterface {
+        self.interface
     }
 
     /// Version of its firmware.
@@ -204,12 +213,15 @@ impl Smu {
 
     /// As [`Self::send`], without a log message.
     pub(crate) fn ask(&mut self, message: SmuMessage) -> Result<u32, SmuFailure> {
+        let Some(number) = message.number(self.interface) else {
+            return Err(self.failure(message, Some(SmuAnswer::Unknown), EIO));
+        };
         let is_last = message == SmuMessage::GfxDriverReset;
         let before = match self.mailbox {
             Mailbox::Fresh => Ok(()),
             Mailbox::Unanswered if !is_last && self.mp.read(mp::MP1_C2PMSG_90) == 0 => {
                 return Err(SmuFailure {
-                    message,
+                    message: message.shown(self.interface),
                     answer: None,
                     error: ETIMEDOUT,
                     is_news: false,
@@ -222,8 +234,9 @@ impl Smu {
         };
         let answer = before.and_then(|()| {
             self.mp.write(mp::MP1_C2PMSG_90, 0);
-            self.mp.write(mp::MP1_C2PMSG_82, message.argument());
-            self.mp.write(mp::MP1_C2PMSG_66, message.number());
+            self.mp
+                .write(mp::MP1_C2PMSG_82, message.argument(self.interface));
+            self.mp.write(mp::MP1_C2PMSG_66, number);
             self.answer()
         });
         self.mailbox = match answer {
@@ -247,7 +260,7 @@ impl Smu {
         error: Error,
     ) -> SmuFailure {
         SmuFailure {
-            message,
+            message: message.shown(self.interface),
             answer,
             error,
             // That a removed device does not answer is not worth a message.

@@ -8,8 +8,6 @@ use kernel::device::{Bound, Device};
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use hw::smu::metrics::SmuMetrics;
-
 use crate::firmware::sensors::SmuSensors;
 use crate::kern::hwmon::HwmonDevice;
 use crate::kern::kobject::{AddedFiles, SysfsFiles, SysfsName, SysfsPage, SysfsShow};
@@ -23,6 +21,8 @@ struct SensorFiles {
     input: SysfsName,
     label: Option<(SysfsName, &'static str)>,
     read: fn(&SmuSensors) -> Result<u64>,
+    /// Whether the GPU has it.
+    is_there: fn(&SmuSensors) -> bool,
 }
 
 impl SensorFiles {
@@ -36,46 +36,59 @@ impl SensorFiles {
             input: SysfsName::new(input),
             label: Some((SysfsName::new(label), called)),
             read,
+            is_there: |_| true,
         }
+    }
+
+    /// It for GPUs alone of which `is_there` is true.
+    const fn only(self, is_there: fn(&SmuSensors) -> bool) -> Self {
+        Self { is_there, ..self }
     }
 }
 
 /// Units of hwmon: millidegrees, millivolts, microwatts, microjoules, Hz.
-static SENSORS: [SensorFiles; 8] = [
+static SENSORS: [SensorFiles; 10] = [
     SensorFiles::new(c"temp1_input", c"temp1_label", "edge", |sensors| {
-        temperature(sensors, |[edge, _, _]| edge)
-    }),
+        Ok(sensors.read()?.edge.ok_or(ENODEV)?.into())
+    })
+    .only(SmuSensors::measures_edge),
     SensorFiles::new(c"temp2_input", c"temp2_label", "junction", |sensors| {
-        temperature(sensors, |[_, junction, _]| junction)
+        Ok(sensors.read()?.junction.into())
     }),
     SensorFiles::new(c"temp3_input", c"temp3_label", "mem", |sensors| {
-        temperature(sensors, |[_, _, memory]| memory)
+        Ok(sensors.read()?.memory.into())
     }),
     SensorFiles::new(c"in0_input", c"in0_label", "vddgfx", |sensors| {
         Ok(sensors.millivolts()?.into())
-    }),
-    SensorFiles::new(c"power1_average", c"power1_label", "PPT", |sensors| {
-        Ok(u64::from(sensors.read()?.power) * 1_000_000)
-    }),
+    })
+    .only(SmuSensors::has_millivolts),
+    SensorFiles::new(c"in2_input", c"in2_label", "vddboard", |sensors| {
+        Ok(sensors.board_millivolts()?.into())
+    })
+    .only(|sensors| sensors.board_millivolts().is_ok()),
+    SensorFiles::new(c"power1_average", c"power1_label", "PPT", power)
+        .only(SmuSensors::averages_power),
+    SensorFiles::new(c"power1_input", c"power1_label", "PPT", power)
+        .only(|sensors| !sensors.averages_power()),
     SensorFiles::new(c"freq1_input", c"freq1_label", "sclk", |sensors| {
-        let [graphics, _] = sensors.clocks()?;
+        let [graphics, _] = sensors.read()?.clocks;
         Ok(u64::from(graphics) * 1_000_000)
     }),
     SensorFiles::new(c"freq2_input", c"freq2_label", "mclk", |sensors| {
-        let [_, memory] = sensors.clocks()?;
+        let [_, memory] = sensors.read()?.clocks;
         Ok(u64::from(memory) * 1_000_000)
     }),
     // amdgpu has this one only in gpu_metrics.
     SensorFiles {
         input: SysfsName::new(c"energy1_input"),
         label: None,
-        read: |sensors| Ok(sensors.read()?.microjoules()),
+        read: |sensors| Ok(sensors.read()?.microjoules),
+        is_there: |_| true,
     },
 ];
 
-fn temperature(sensors: &SmuSensors, which: fn([u16; 3]) -> u16) -> Result<u64> {
-    let SmuMetrics { temperatures, .. } = sensors.read()?;
-    Ok(u64::from(which(temperatures)) * 1000)
+fn power(sensors: &SmuSensors) -> Result<u64> {
+    Ok(u64::from(sensors.read()?.milliwatts) * 1000)
 }
 
 /// A sensor's value.
@@ -114,7 +127,7 @@ pub(crate) fn show(
     device: &Device<Bound>,
 ) -> Result<SensorRegistration> {
     let mut files = SysfsFiles::new();
-    for sensor in &SENSORS {
+    for sensor in SENSORS.iter().filter(|sensor| (sensor.is_there)(sensors)) {
         let value = Arc::new(SensorValue(sensors.clone(), sensor), GFP_KERNEL)?;
         files = files.with_live(&sensor.input, value)?;
         if let Some((name, called)) = &sensor.label {

@@ -141,6 +141,7 @@ fn sensor(gpu: &GpuMemory, number: u32) -> Result<u32> {
         uapi::SENSOR_GFX_MCLK => SensorKind::MemoryClock,
         uapi::SENSOR_GPU_TEMP => SensorKind::Edge,
         uapi::SENSOR_GPU_AVG_POWER => SensorKind::Power,
+        uapi::SENSOR_GPU_INPUT_POWER => SensorKind::InputPower,
         uapi::SENSOR_VDDGFX => SensorKind::GraphicsVoltage,
         // The "standard" state of amdgpu has the lowest clocks if graphics has no steps between two
         // clocks.

@@ -20,6 +20,7 @@ use crate::mqd::compute::MqdInfo;
 use crate::psp::{BootloaderCommand, PspImageType};
 use crate::pte::{Mtype, PteFormat, PteRule};
 use crate::queue::{HqdLocation, MecInfo};
+use crate::smu::interface::SmuInterface;
 use crate::topology::record::cache_type;
 use crate::trap::gfx9_4_2;
 use crate::xgmi::ta::LINKS_VERSION;
@@ -349,7 +350,7 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
         (FirmwarePart::RegisterList, PspImageType::RegisterList),
     ],
     tells_partitions: false,
-    knows_smu: true,
+    smu: SmuInterface::V13_0_2,
 };
 
 const fn ip(block: IpBlock, version: (u8, u8, u8), instance: u8, bases: &[u32]) -> IpInstance {

@@ -21,6 +21,7 @@ use crate::mqd::compute::{MqdInfo, XccSplit};
 use crate::psp::{BootloaderCommand, PspImageType};
 use crate::pte::{Mtype, PteFormat, PteRule};
 use crate::queue::MecInfo;
+use crate::smu::interface::SmuInterface;
 use crate::topology::record::cache_type;
 use crate::trap::gfx9_4_3;
 
@@ -315,7 +316,7 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
     tmr_bytes: 0,
     after_tmr: &loads(FirmwarePart::SmuTableX),
     tells_partitions: true,
-    knows_smu: false,
+    smu: SmuInterface::V13_0_6,
 };
 
 /// Firmware of MI325X.

@@ -8,6 +8,7 @@ use core::ffi::CStr;
 
 use super::part::{FirmwarePart, FirmwareSource};
 use crate::psp::{BootloaderCommand, PspImageType};
+use crate::smu::interface::SmuInterface;
 
 /// A part for LOAD_IP_FW, with what it is to the PSP.
 pub type LoadStep = (FirmwarePart, PspImageType);
@@ -32,9 +33,8 @@ pub struct FirmwarePlan {
     pub after_tmr: &'static [LoadStep],
     /// The PSP is told into how many partitions the XCCs are divided: one.
     pub tells_partitions: bool,
-    /// The driver knows the SMU's messages and tables. One that it does not know keeps its own
-    /// clocks and limits.
-    pub knows_smu: bool,
+    /// The SMU's messages and tables.
+    pub smu: SmuInterface,
 }
 
 impl FirmwarePlan {

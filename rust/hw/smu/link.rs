@@ -39,6 +39,12 @@ pub struct PcieLink {
 }
 
 impl PcieLink {
+    /// One of which nothing is known.
+    pub const UNKNOWN: Self = Self {
+        width: UNKNOWN,
+        speed: UNKNOWN,
+    };
+
     /// The link in the registers [`WIDTH`], [`SPEED`] and [`EXTENDED`].
     pub fn new(width: u32, speed: u32, extended: u32) -> Self {
         let look_up = |table: &[u16], code: u32| {

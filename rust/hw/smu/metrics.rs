@@ -3,7 +3,10 @@
 //! SmuMetrics_t), and the form that tools read, gpu_metrics v1.3 (amdgpu: kgd_pp_interface.h; the
 //! source of each field: aldebaran_get_gpu_metrics).
 
+use super::interface::SmuInterface;
 use super::link::PcieLink;
+use super::readings::{microjoules, SmuReadings};
+use super::SmuFeatures;
 
 /// Bytes of the SMU's table, with the meaningless ones at its end.
 pub const TABLE_BYTES: usize = 120;
@@ -16,8 +19,6 @@ const GPU_METRICS_VERSION: [u8; 2] = [1, 3];
 
 /// Stacks of memory.
 const STACKS: usize = 4;
-/// nJ in a unit of energy.
-const ENERGY_UNIT: u64 = 15_259;
 
 /// Clock frequencies, MHz.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,12 +157,31 @@ impl SmuMetrics {
         }
     }
 
-    /// Energy used so far, uJ.
-    pub fn microjoules(&self) -> u64 {
-        let (thousands, rest) = (self.energy / 1000, self.energy % 1000);
-        thousands
-            .saturating_mul(ENERGY_UNIT)
-            .saturating_add(rest * ENERGY_UNIT / 1000)
+    /// Single values, while `features` are on.
+    pub fn readings(&self, features: SmuFeatures) -> SmuReadings {
+        let [edge, junction, memory] = self.temperatures.map(|degrees| u32::from(degrees) * 1000);
+        let of = |set, now, average| u32::from(if set { now } else { average });
+        let (now, average) = (self.current, self.average);
+        let interface = SmuInterface::V13_0_2;
+        SmuReadings {
+            edge: Some(edge),
+            junction,
+            memory,
+            milliwatts: u32::from(self.power) * 1000,
+            microjoules: microjoules(self.energy),
+            clocks: [
+                of(
+                    interface.sets_graphics_clock(features),
+                    now.graphics,
+                    average.graphics,
+                ),
+                of(
+                    interface.sets_memory_clock(features),
+                    now.memory,
+                    average.memory,
+                ),
+            ],
+        }
     }
 
     /// The table for tools at `now`, ns since boot, suspend included. Unknown values have all bits

@@ -10,6 +10,7 @@ use hw::firmware::image::{FirmwareImage, MOST_BYTES};
 use hw::firmware::part::{FirmwarePart, FirmwareSource};
 use hw::firmware::state::{BootRefusal, BootState, ObservedState, RunningEngines};
 use hw::psp::{frame, place, PspCommand, PspImageType};
+use hw::smu::interface::SmuInterface;
 use hw::smu::{
     megahertz, SmuAnswer, SmuClock, SmuFeatures, SmuMessage, SmuTable, SmuVersion, HIGHEST_LEVEL,
 };
@@ -496,19 +497,87 @@ fn what_the_smu_says() {
     let wanted = [
         4, 2, 8, 0x24, 0xd, 0xf, 0x10, 0x13, 3, 0xe, 0x11, 0x12, 0x14, 7, 0x27, 0x43, 0x1e,
     ];
-    assert_eq!(numbers.map(SmuMessage::number), wanted);
+    let old = SmuInterface::V13_0_2;
+    assert_eq!(numbers.map(|message| message.number(old)), wanted.map(Some));
     let wanted = [
         0, 0, 0, 0, 0, 0x80, 0x1000, 4, 1, 0, 0x80, 0x2000, 0, 0, 0, 0, 0x4_00ff,
     ];
-    assert_eq!(numbers.map(SmuMessage::argument), wanted);
-    let shown = SmuMessage::TransferTableSmu2Dram(SmuTable::Metrics).to_string();
+    assert_eq!(numbers.map(|message| message.argument(old)), wanted);
+    let shown = old.measure().shown(old).to_string();
     assert_eq!(shown, "TransferTableSmu2Dram (0x13)");
+    assert_eq!(old.measure().argument(old), 4);
     let clocks = [SmuClock::Soc, SmuClock::Memory, SmuClock::Fabric];
-    assert_eq!(clocks.map(SmuClock::number), [3, 4, 5]);
+    assert_eq!(clocks.map(|clock| clock.number(old)), [3, 4, 5]);
     assert_eq!(megahertz(1 << 31 | 1600), 1600);
     let features = SmuFeatures(1 << 2);
-    assert!(features.sets_memory_clock() && !features.sets_graphics_clock());
+    assert!(old.sets_memory_clock(features) && !old.sets_graphics_clock(features));
     assert!(features.are_any() && !SmuFeatures::default().are_any());
     let calibrates = |version| SmuVersion(version).calibrates_board();
     assert!(calibrates(0x0044_1d01) && !calibrates(0x0044_1d00));
+}
+
+#[test]
+fn what_the_smu_of_mi300_says() {
+    let new = SmuInterface::V13_0_6;
+    let numbers = [
+        SmuMessage::GetSmuVersion,
+        SmuMessage::GfxDriverReset,
+        SmuMessage::GetDriverIfVersion,
+        SmuMessage::EnableAllSmuFeatures,
+        SmuMessage::DisableAllSmuFeatures,
+        SmuMessage::GetMetricsTable,
+        SmuMessage::GetEnabledSmuFeaturesLow,
+        SmuMessage::GetEnabledSmuFeaturesHigh,
+        SmuMessage::SetDriverDramAddrHigh(0x80),
+        SmuMessage::SetDriverDramAddrLow(0x1000),
+        SmuMessage::SetToolsDramAddrHigh(0x80),
+        SmuMessage::SetToolsDramAddrLow(0x2000),
+        SmuMessage::GetDpmFreqByIndex(SmuClock::Memory, HIGHEST_LEVEL),
+        SmuMessage::GetPptLimit,
+        SmuMessage::GetMinGfxDpmFreq,
+        SmuMessage::GetMaxGfxDpmFreq,
+        SmuMessage::PrepareMp1ForUnload,
+        SmuMessage::GetStaticMetricsTable,
+    ];
+    let wanted = [
+        2, 3, 4, 5, 6, 9, 0xb, 0xc, 0xd, 0xe, 0xf, 0x10, 0x17, 0x19, 0x32, 0x33, 0x34, 0x59,
+    ];
+    assert_eq!(numbers.map(|message| message.number(new)), wanted.map(Some));
+    let wanted = [
+        0, 1, 0, 0, 0, 0, 0, 0, 0x80, 0x1000, 0x80, 0x2000, 0x3_00ff, 0, 0, 0, 0, 0,
+    ];
+    assert_eq!(numbers.map(|message| message.argument(new)), wanted);
+    let clocks = [SmuClock::Soc, SmuClock::Memory, SmuClock::Fabric];
+    assert_eq!(clocks.map(|clock| clock.number(new)), [2, 3, 4]);
+    // It has no tables of a driver, and no calibrations; MI200's has no measurements of a socket.
+    let table = SmuMessage::TransferTableDram2Smu(SmuTable::Limits);
+    for message in [
+        table,
+        SmuMessage::RunDcBtc,
+        SmuMessage::BoardPowerCalibration,
+    ] {
+        assert_eq!(message.number(new), None);
+    }
+    assert_eq!(table.shown(new).to_string(), "TransferTableDram2Smu");
+    for message in [
+        SmuMessage::GetMetricsTable,
+        SmuMessage::GetStaticMetricsTable,
+        SmuMessage::GetMinGfxDpmFreq,
+    ] {
+        assert_eq!(message.number(SmuInterface::V13_0_2), None);
+    }
+    assert_eq!(
+        new.measure().shown(new).to_string(),
+        "GetMetricsTable (0x9)"
+    );
+    let features = SmuFeatures(1 << 3);
+    assert!(new.sets_graphics_clock(features) && !new.sets_memory_clock(features));
+    assert!(new.sets_memory_clock(SmuFeatures(1 << 6)));
+    // Nothing that they send on leaving is unknown to them, and the last one is the same.
+    for interface in [SmuInterface::V13_0_2, new] {
+        let farewell = interface.farewell();
+        let last = farewell.after.unwrap_or(farewell.before);
+        assert_eq!(last, SmuMessage::PrepareMp1ForUnload);
+        assert!(farewell.before.number(interface).is_some());
+    }
 }

@@ -4,6 +4,7 @@
 use hw::smu::graphics_millivolts;
 use hw::smu::link::{PcieLink, UNKNOWN};
 use hw::smu::metrics::{SmuMetrics, GPU_METRICS_BYTES, TABLE_BYTES, TABLE_DWORDS};
+use hw::smu::SmuFeatures;
 use proptest::prelude::*;
 
 /// A table with `values` of two bytes at places.
@@ -67,6 +68,26 @@ fn fields_of_the_table() {
     assert_eq!(metrics.busy_count, [wide(0x40), wide(0x44)]);
     assert_eq!(metrics.energy, long(0x48));
     assert_eq!(metrics.time, long(0x50));
+}
+
+#[test]
+fn single_values() {
+    let values: Vec<(usize, u16)> = (0..TABLE_BYTES / 2).map(|n| (2 * n, n as u16)).collect();
+    let metrics = SmuMetrics::new(&table(&values)).unwrap();
+    let readings = metrics.readings(SmuFeatures::default());
+    let at = |at: u32| at / 2;
+    assert_eq!(readings.edge, Some(at(0x20) * 1000));
+    assert_eq!(
+        [readings.junction, readings.memory, readings.milliwatts],
+        [0x22, 0x24, 0x1e].map(|place| at(place) * 1000)
+    );
+    // Averages, unless a feature sets the clock.
+    assert_eq!(readings.clocks, [at(0x10), at(0x14)]);
+    let clocks = |features| metrics.readings(SmuFeatures(features)).clocks;
+    assert_eq!(clocks(1 << 1), [at(0), at(0x14)]);
+    assert_eq!(clocks(1 << 2), [at(0x10), at(8)]);
+    let readings = metrics.without_board().readings(SmuFeatures::default());
+    assert_eq!([readings.milliwatts, readings.microjoules as u32], [0; 2]);
 }
 
 #[test]
@@ -157,7 +178,7 @@ proptest! {
             let data = metrics.gpu_metrics(PcieLink::new(width, speed, extended), now);
             prop_assert_eq!(data.len(), GPU_METRICS_BYTES);
             let exact = u128::from(metrics.energy) * 15_259 / 1000;
-            let shown = u128::from(metrics.microjoules());
+            let shown = u128::from(metrics.readings(SmuFeatures::default()).microjoules);
             let most = u128::from(u64::MAX);
             prop_assert!(shown == exact || shown >= most - 15_259 || exact > most);
         }

@@ -2,6 +2,7 @@
 //! A card's BIOS, damaged ones too, and the SMU's table of limits in it. The image is made up; its
 //! layout is that of the kernel's headers.
 
+use hw::smu::interface::SmuInterface;
 use hw::smu::limits::{SmuLimits, BYTES};
 use hw::vbios::{length, TableRevision, Vbios, VbiosError, VbiosTableKind, HEADER_BYTES};
 use proptest::prelude::*;
@@ -97,7 +98,7 @@ fn limits_of_two_tables() {
         assert_eq!(*byte, image[from], "{n:#x}");
     }
     assert_eq!(limits.features().0, 1 << 32 | 0x33_003f);
-    assert!(limits.features().sets_graphics_clock());
+    assert!(SmuInterface::V13_0_2.sets_graphics_clock(limits.features()));
     assert_eq!(limits.power(), 300);
     assert_eq!(limits.graphics(), [500, 1700]);
 }

@@ -16,6 +16,7 @@ use hw::mqd::compute::MqdInfo;
 use hw::psp::PspImageType;
 use hw::pte::{Mtype, PteFormat, PteRule};
 use hw::queue::{HqdLocation, MecInfo};
+use hw::smu::interface::SmuInterface;
 use hw::topology::record::cache_type;
 
 pub const MADE_UP: Asic = Asic {
@@ -197,7 +198,7 @@ const FIRMWARE: FirmwarePlan = FirmwarePlan {
     tmr_bytes: 8 << 20,
     after_tmr: &[(FirmwarePart::Sdma, PspImageType::Sdma0)],
     tells_partitions: false,
-    knows_smu: true,
+    smu: SmuInterface::V13_0_2,
 };
 
 /// The blocks as a reader of a discovery table makes the list at run time, with XCC `fused_off`
