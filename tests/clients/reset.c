@@ -285,7 +285,7 @@ static bool dump_is_whole(const char *text, const struct failure *failure, const
 		snprintf(pid, sizeof(pid), "%d ", pids[i]);
 		ok = ok && dump_has(text, "processes", pid) && dump_has(text, "queues", pid);
 	}
-	return ok && dump_has(text, "rings", "sdma4 ") &&
+	return ok && dump_has(text, "rings", "sdma3 ") &&
 	       dump_has(text, "registers", "CP_MEC_CNTL 0x") &&
 	       dump_has(text, "registers", "SDMA0_F32_CNTL 0x");
 }
@@ -318,13 +318,21 @@ static bool task_is_named(const char *dump, const struct uevent_task *task)
 static bool smu_hangs(const char *name)
 {
 	char pattern[128], text[16];
+	const char *command;
 	bool silent = false;
 	glob_t found;
 	int fd;
 
 	snprintf(pattern, sizeof(pattern), "/sys/bus/pci/devices/%s/hwmon/hwmon*/temp1_input",
 		 name);
-	if (!model_command("psp-fault smu-hangs=0x13") || glob(pattern, 0, NULL, &found))
+	/* That of MI300X measures no edge, and by another message. */
+	command = "psp-fault smu-hangs=0x13";
+	if (glob(pattern, 0, NULL, &found)) {
+		command = "psp-fault smu-hangs=0x9";
+		*strrchr(pattern, '1') = '2';
+	}
+	globfree(&found);
+	if (!model_command(command) || glob(pattern, 0, NULL, &found))
 		return false;
 	fd = open(found.gl_pathv[0], O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
