@@ -19,6 +19,8 @@
 #define EACH		16u
 #define MOST_WAVES	(EACH * MOST_XCCS)
 #define LONG_S		5000
+/* Milliseconds between two lines of a test that takes long. */
+#define SAY_MS		20000u
 
 /* A kernel's descriptor (amd_kernel_code of LLVM), as far as it is not 0. */
 struct kernel {
@@ -204,18 +206,27 @@ TEST_F(xccs, one_group)
 		EXPECT_EQ(1, sum);
 }
 
-/* All XCCs save their waves and restore them; RKFD_TIMES says how often. */
-TEST_F_TIMEOUT(xccs, waves_of_all_come_back, LONG_S)
+/* Waves of @program on all XCCs leave the hardware and come back, @times times. */
+static void go_and_come(struct __test_metadata *_metadata, FIXTURE_DATA(xccs) *self,
+			const FIXTURE_VARIANT(xccs) *variant, enum waves_program program,
+			unsigned int times)
 {
-	const char *said = getenv("RKFD_TIMES");
-	const unsigned int times = said ? (unsigned int)strtoul(said, NULL, 10) : work(20, 3);
+	const unsigned int count = EACH * self->xccs;
+	const uint64_t begun = kfd_now_ms();
+	uint64_t said = begun;
 	unsigned int i;
 
-	ASSERT_TRUE(start(self, variant->kernel, WAVES_SMALL, EACH * self->xccs));
+	ASSERT_TRUE(start(self, variant->kernel, program, count));
 	ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
 	for (i = 0; i < times; i++) {
 		uint64_t rounds;
 
+		/* A test that prints nothing is taken for one that hangs. */
+		if (kfd_now_ms() - said > SAY_MS) {
+			said = kfd_now_ms();
+			TH_LOG("%u waves, %s: %u of %u times", count, waves_shape[program].name, i,
+			       times);
+		}
 		ASSERT_EQ(0, kfd_compute_update(&self->dev, &self->queue, 0));
 		rounds = waves_rounds(&self->waves);
 		ASSERT_EQ(rounds, waves_rounds(&self->waves));
@@ -223,7 +234,25 @@ TEST_F_TIMEOUT(xccs, waves_of_all_come_back, LONG_S)
 		if (i % 16 == 0)
 			ASSERT_TRUE(waves_go_on(&self->waves, TIMEOUT_MS));
 	}
-	ASSERT_TRUE(ends_well(self));
+	ASSERT_TRUE(ends_well(self)) {
+		TH_LOG("%u waves, %s", count, waves_shape[program].name);
+	}
+	TH_LOG("%u waves, %s: %u times in %llu ms", count, waves_shape[program].name, times,
+	       (unsigned long long)(kfd_now_ms() - begun));
+}
+
+/*
+ * All XCCs save their waves and restore them, with their registers and LDS; RKFD_TIMES says how
+ * often.
+ */
+TEST_F_TIMEOUT(xccs, waves_of_all_come_back, LONG_S)
+{
+	const char *said = getenv("RKFD_TIMES");
+	const unsigned int times = said ? (unsigned int)strtoul(said, NULL, 10) : work(20, 3);
+	unsigned int program;
+
+	for (program = 0; program <= WAVES_SHARED; program++)
+		go_and_come(_metadata, self, variant, program, times);
 	EXPECT_TRUE(kfd_compute_works(&self->queue, TIMEOUT_MS));
 }
 
