@@ -88,7 +88,7 @@ bench: ## measure in the guest
 bench-amdgpu: ## the same calls on rkfd and on Debian's amdgpu, side by side (CLOCK=instructions or time: only so)
 	@scripts/bench-amdgpu $(CLOCK)
 
-state: ## what rkfd and Debian's amdgpu set in the same device, compared
+state: ## what rkfd and Debian's amdgpu set in the same device, compared; ASIC=gfx942
 	@scripts/state
 
 reference: ## what guests say of their GPUs, compared with what real cards say: each difference, with its reason
