@@ -7,7 +7,7 @@ help: ## this list
 	@echo; echo "What guest, vm and bench take (KERNEL=debug, PARAMS=, MEMORY=, ...): Documentation/testing.md"
 
 ## Try it
-demo: ## from nothing to copies over an SDMA queue in the guest
+demo: ## from nothing to copies over an SDMA queue in the guest; ASIC=gfx942 XCCS=8
 	@scripts/demo
 
 guest: ## run CMD='...' in the guest, with the files and folders of ADD='...' beside it

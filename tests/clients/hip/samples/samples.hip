@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Programs in the usual style of HIP, compiled by clang for gfx90a, host and device in one:
+ * Programs in the usual style of HIP, compiled by clang for both chips, host and device in one:
  * each launches kernels and compares their results with the processor's. Prints TAP, or with
  * --table the work for the launches. With --no-hostcalls it leaves out kernels that can call
  * the host, which HIP refuses where the device's atomics do not reach its memory.
