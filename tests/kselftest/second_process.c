@@ -44,22 +44,26 @@ static int secondary_file(void)
 	return fd;
 }
 
-/* Another process of this address space, on the GPU of @dev. */
-static int open_secondary(const struct kfd_dev *dev, struct kfd_dev *second)
+/* Gives a process that has a file its render node and its GPU. */
+static int acquire_secondary(struct kfd_dev *second)
 {
 	int err;
 
-	*second = *dev;
 	second->drm_fd = -1;
-	second->fd = secondary_file();
-	if (second->fd < 0)
-		return EBADF;
 	err = kfd_open_render(second, &second->drm_fd);
 	if (!err)
 		err = kfd_acquire_vm(second->fd, second->drm_fd, second->gpu_id);
 	if (err)
 		kfd_close(second);
 	return err;
+}
+
+/* Another process of this address space, on the GPU of @dev. */
+static int open_secondary(const struct kfd_dev *dev, struct kfd_dev *second)
+{
+	*second = *dev;
+	second->fd = secondary_file();
+	return second->fd < 0 ? EBADF : acquire_secondary(second);
 }
 
 /* A buffer of GTT, at address @va of the GPU, and elsewhere for the CPU. */
@@ -479,6 +483,42 @@ static bool folder_becomes(unsigned int context, bool there)
 	return true;
 }
 
+/* The folders of this address space's secondary processes. */
+static unsigned int folders(void)
+{
+	unsigned int context, count = 0;
+	char name[64];
+
+	for (context = 0; context < MOST; context++) {
+		snprintf(name, sizeof(name), "context_%u", context);
+		count += is_there(getpid(), name);
+	}
+	return count;
+}
+
+/*
+ * A file whose process has the number @context, which is the lowest one without a folder. A
+ * process that ends keeps its number for a moment after its folder is gone.
+ */
+static int numbered_file(unsigned int context)
+{
+	const uint64_t end = kfd_now_ms() + TIMEOUT_MS;
+	const unsigned int before = folders();
+	char name[64];
+
+	snprintf(name, sizeof(name), "context_%u", context);
+	while (kfd_now_ms() < end) {
+		const int fd = folders() == before ? secondary_file() : -1;
+
+		if (fd >= 0 && is_there(getpid(), name))
+			return fd;
+		if (fd >= 0)
+			close(fd);
+		usleep(1000);
+	}
+	return -1;
+}
+
 /* Each has a folder in that of the first, by the lowest free number. */
 TEST_F(second_process, folders)
 {
@@ -490,14 +530,14 @@ TEST_F(second_process, folders)
 	kfd_close(&self->second);
 	ASSERT_TRUE(folder_becomes(0, false));
 	ASSERT_TRUE(folder_becomes(1, false));
-	ASSERT_EQ(0, open_secondary(&self->dev, &self->second));
-	third = secondary_file();
-	fourth = secondary_file();
+	self->second = self->dev;
+	self->second.fd = numbered_file(0);
+	ASSERT_LE(0, self->second.fd);
+	ASSERT_EQ(0, acquire_secondary(&self->second));
+	third = numbered_file(1);
 	ASSERT_LE(0, third);
+	fourth = numbered_file(2);
 	ASSERT_LE(0, fourth);
-	ASSERT_TRUE(folder_becomes(0, true));
-	ASSERT_TRUE(folder_becomes(1, true));
-	ASSERT_TRUE(folder_becomes(2, true));
 	EXPECT_LE(0, number(getpid(), "context_0/pasid"));
 	if (kfd_is_rkfd()) {
 		EXPECT_NE(number(getpid(), "pasid"), number(getpid(), "context_0/pasid"));
@@ -517,9 +557,8 @@ TEST_F(second_process, folders)
 	close(third);
 	ASSERT_TRUE(folder_becomes(1, false));
 	EXPECT_TRUE(folder_becomes(2, true));
-	third = secondary_file();
+	third = numbered_file(1);
 	ASSERT_LE(0, third);
-	EXPECT_TRUE(folder_becomes(1, true));
 	EXPECT_FALSE(folder_becomes(3, false) && is_there(getpid(), "context_3"));
 	close(third);
 	close(fourth);
